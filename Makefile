@@ -1,0 +1,40 @@
+# Every target works on a fresh clone: the virtual environment is made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OLDEST := .venv-oldest
+
+.PHONY: demo test test-all lint bench clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev,plot,pandas]'
+	touch $@
+
+# The oldest supported LightGBM, beside everything else at its newest.
+$(OLDEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev,plot,pandas]' 'lightgbm==4.0.0'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/dpboost_lightgbm_train.py
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/.installed $(OLDEST)/.installed
+	$(BIN)/python -m pytest -m "slow or not slow"
+	$(OLDEST)/bin/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/dp_training_time.py
+	$(BIN)/python benchmarks/dpboost_paper.py --quick
+
+clean:
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info

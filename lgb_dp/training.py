@@ -1,0 +1,337 @@
+"""What every private trainer shares: the callback, and the state of one booster's training."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import gbdt_hosts
+import lightgbm
+import numpy as np
+from gbdt_kernels import DenseCodes, SparseCodes, add_tree, compiled_on_this_machine
+from lightgbm.callback import CallbackEnv
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from lgb_dp.booster import DPBooster
+from lgb_dp.dataset import Dataset
+from lgb_dp.errors import NotPrivateWarning, PrivacyLeakWarning, UnsupportedParameterError
+from lgb_dp.ledger import Ledger, PrivacyReport, Release
+from lgb_dp.loss import LabelScale
+from lgb_dp.params import TrainingParameters, checked_learning_rate, training_parameters
+from lgb_dp.rng import SecureRandom
+from lgb_dp.tree import PrivateTree, to_lightgbm
+
+_BAR_DELAY = 2.0
+"""Seconds of training after which a progress bar appears, where a person watches."""
+
+
+class Training(ABC):
+    """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`.
+
+    Parameters
+    ----------
+    train_set : Dataset
+        Constructed.
+    params : TrainingParameters
+    n_rounds : int
+        Iterations the budget is planned for.
+    random_state : int or None
+    initial : PrivacyReport or None
+        Guarantee of the model that training continues from.
+    reasons : sequence of str
+        What voids the guarantee from the start.
+    """
+
+    def __init__(
+        self,
+        train_set: Dataset,
+        params: TrainingParameters,
+        n_rounds: int,
+        random_state: int | None,
+        initial: PrivacyReport | None,
+        reasons: Sequence[str],
+    ) -> None:
+        assert train_set.bins is not None
+        assert train_set.codes is not None
+        self.data = train_set
+        self.codes: DenseCodes | SparseCodes = train_set.codes
+        self.params = params
+        self.n_rounds = n_rounds
+        self.random = SecureRandom(random_state)
+        self.reasons = [*train_set.leaks, *reasons]
+        self.notes: list[str] = []
+        if random_state is not None:
+            self.reasons.append("random_state was fixed: whoever knows it can subtract the noise")
+            warnings.warn(
+                "random_state is for tests: training is not private", PrivacyLeakWarning, stacklevel=6
+            )
+        self.label_scale = self._label_scale()
+        self.label_scale.check(train_set.label)
+        self.ledger = Ledger(copies=train_set.folds_of_a_row)
+        if self.ledger.copies > 1:
+            self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
+        if initial is not None:
+            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0))
+            self.reasons += initial.reasons
+            self.notes += initial.notes
+        self.learning_rate = params.learning_rate
+        self.iteration = 0
+        self.trees: list[list[PrivateTree]] = []
+        self.continues = train_set._predictor is not None or train_set.start_scores is not None
+        self._scores: dict[int, tuple[lightgbm.Dataset, Any, NDArray[np.float64]]] = {}
+        self._follow(train_set, self.codes, train_set.start_scores)
+        self.header = gbdt_hosts.Header(
+            objective=self.label_scale.model_objective,
+            n_trees_per_iteration=params.n_outputs,
+            feature_names=list(train_set.feature_name),
+            feature_infos=train_set.bins.feature_infos,
+            pandas_categorical=train_set.pandas_categorical or None,
+        )
+        self._bar: Any = None
+
+    def _label_scale(self) -> LabelScale:
+        """The public scale of the label; read from the data, with a warning, where regression was given none."""
+        objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
+        if bounds is None and objective == "regression":
+            bounds = (float(label.min()), float(max(label.max(), np.nextafter(label.min(), np.inf))))
+            self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
+            warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
+        low, high = bounds or (0.0, 1.0)
+        return LabelScale(objective, self.params.n_outputs, low, high)
+
+    @abstractmethod
+    def grow_iteration(self) -> list[PrivateTree]:
+        """Trees of the next iteration, one per output, charged to the ledger before they are grown."""
+
+    @abstractmethod
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file."""
+
+    # What the booster asks for (gbdt_hosts.TreeGrower).
+
+    def grow(self) -> list[gbdt_hosts.Tree]:
+        """Trees of the next iteration in LightGBM's terms."""
+        if self.iteration >= self.n_rounds:
+            raise lightgbm.basic.LightGBMError(
+                f"The budget was planned for {self.n_rounds} iterations, and all are spent; "
+                "pass the model as init_model to train on with a new budget"
+            )
+        self._announce()
+        self.iteration += 1
+        trees = self.grow_iteration()
+        if self.iteration == 1 and not self.continues:
+            trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
+        self.trees.append(trees)
+        self._add_to_scores(trees)
+        self._bar.update()
+        if self.iteration == self.n_rounds:
+            self._bar.close()
+        assert self.data.bins is not None
+        return [to_lightgbm(tree, self.data.bins) for tree in trees]
+
+    def undo(self) -> None:
+        """Take the last iteration's trees back; their cost stays."""
+        self._add_to_scores([replace(tree, leaf_value=-tree.leaf_value) for tree in self.trees.pop()])
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate of later ensembles."""
+        others = {name: value for name, value in params.items() if name not in ("learning_rate", "shrinkage_rate", "eta")}
+        if others:
+            raise UnsupportedParameterError(f"only learning_rate can change in private training, not {others!r}")
+        for value in params.values():
+            self.learning_rate = checked_learning_rate(value)
+
+    def add_valid(self, data: lightgbm.Dataset) -> None:
+        """Follow the scores of an evaluation set."""
+        assert self.data.bins is not None
+        if isinstance(data, Dataset):
+            data.construct()
+            is_public, start, codes = data.public, data.start_scores, data.codes
+            if data.bins is not self.data.bins:
+                raise ValueError("an evaluation Dataset must have the training Dataset as its reference")
+        else:
+            if data.data is None:
+                raise ValueError(
+                    "a plain lightgbm.Dataset in valid_sets needs free_raw_data=False; "
+                    "or pass lgb_dp.Dataset(..., public=True)"
+                )
+            codes = self.data.bins.transform(data.data)
+            is_public, start = False, None
+            if data._predictor is not None:
+                start = np.asarray(data._predictor.predict(data.data, raw_score=True))
+        self._follow(data, codes, start)
+        _, codes, score = self._scores[id(data)]
+        for trees in self.trees:
+            self._add_to(codes, score, trees)
+        if not is_public:
+            self._note_private_evaluation()
+
+    def _note_private_evaluation(self) -> None:
+        note = "metrics and early stopping on rows not marked public are not covered by epsilon"
+        if note not in self.notes:
+            self.notes.append(note)
+            warnings.warn(note, NotPrivateWarning, stacklevel=6)
+
+    def raw_score(self, data: lightgbm.Dataset) -> NDArray[np.float64]:
+        """Current raw scores of a followed data set, shape (n_rows, n_outputs)."""
+        if data is self.data and not self.data.public:
+            self._note_private_evaluation()
+        return self._scores[id(data)][2]
+
+    def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
+        """Labels and weights of a data set."""
+        return data.get_label(), data.get_weight()
+
+    def metric_params(self) -> Mapping[str, Any]:
+        """Objective and metrics, for LightGBM's evaluation."""
+        return {**self.params.metric, **self.label_scale.metric_params()}
+
+    def report(self) -> PrivacyReport:
+        """The guarantee of everything released so far."""
+        return PrivacyReport(
+            epsilon=self.ledger.epsilon,
+            delta=0.0,
+            private=not self.reasons,
+            reasons=tuple(dict.fromkeys(self.reasons)),
+            notes=tuple(dict.fromkeys(self.notes)),
+            ledger=tuple(self.ledger.table()),
+        )
+
+    def guarantee(self) -> Mapping[str, str]:
+        """The report, as lines of the model file."""
+        return self.report().to_lines()
+
+    # Scores.
+
+    def _follow(self, data: Any, codes: Any, start: NDArray[np.float64] | None) -> None:
+        shape = (codes.n_rows, self.params.n_outputs)
+        if start is None:
+            score = np.zeros(shape, order="F")
+        else:
+            if start.size != codes.n_rows * self.params.n_outputs:
+                raise ValueError(
+                    f"the initial model or init_score has {start.size // codes.n_rows} outputs per row; "
+                    f"training has {self.params.n_outputs}"
+                )
+            score = np.array(start.reshape(shape), order="F")
+        self._scores[id(data)] = (data, codes, score)
+
+    def prediction(self, rows: NDArray[np.int32], output: int) -> NDArray[np.float64]:
+        """ŷ of the given rows, on the scale of [-1, 1]."""
+        if self.iteration <= 1 and not self.continues:
+            return np.zeros(len(rows))
+        score = self._scores[id(self.data)][2][rows, output]
+        return (score - self.label_scale.centre) / self.label_scale.scale
+
+    def _add_to_scores(self, trees: Sequence[PrivateTree]) -> None:
+        for _, codes, score in self._scores.values():
+            self._add_to(codes, score, trees)
+
+    def _add_to(self, codes: Any, score: NDArray[np.float64], trees: Sequence[PrivateTree]) -> None:
+        for k, tree in enumerate(trees):
+            add_tree(codes, tree.feature, tree.goes_left, tree.leaf_value, score[:, k], self.params.n_threads)
+
+    def _announce(self) -> None:
+        """Before the first tree: say so if kernels must be compiled, and start the progress bar."""
+        if self._bar is not None:
+            return
+        if self.params.verbosity > 0 and not compiled_on_this_machine():
+            gbdt_hosts.log_info("Compiling kernels for this machine (once; they are cached)")
+        quiet = True if self.params.verbosity < 0 else None
+        self._bar = tqdm(
+            total=self.n_rounds, desc="private trees", unit="it", delay=_BAR_DELAY, leave=False, disable=quiet
+        )
+
+
+class PrivateTrainer(ABC):
+    """A LightGBM callback that turns the live booster into a private one.
+
+    A trainer is reusable: the state of a training lives with its booster.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total privacy budget in nats, positive and finite.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        The booster taken over last: what is left of an interrupted training.
+    """
+
+    before_iteration = True
+
+    def __init__(
+        self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
+    ) -> None:
+        self.epsilon = checked_epsilon(epsilon)
+        self.random_state = random_state
+        self.public_init_model = public_init_model
+
+    @abstractmethod
+    def begin(
+        self,
+        train_set: Dataset,
+        params: TrainingParameters,
+        n_rounds: int,
+        initial: PrivacyReport | None,
+        reasons: Sequence[str],
+    ) -> Training:
+        """Start a training."""
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Take the booster over before its first iteration; called by LightGBM."""
+        boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
+        for booster in boosters:
+            if not isinstance(booster, DPBooster):
+                self._take_over(booster, env)
+
+    def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
+        name = type(self).__name__
+        train_set = booster.train_set
+        if not isinstance(train_set, Dataset):
+            raise TypeError(
+                f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
+                f"{type(train_set).__name__}, whose bins come from private data"
+            )
+        params = training_parameters(env.params, train_set.max_bin)
+        initial, reasons = self._initial_guarantee(booster)
+        training = self.begin(train_set, params, env.end_iteration - env.begin_iteration, initial, reasons)
+        for valid in booster.valid_sets:
+            training.add_valid(valid)
+        gbdt_hosts.take_over(booster, training, env.params, DPBooster)
+        self.booster_ = booster
+
+    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, list[str]]:
+        """Guarantee of the model that training continues from, and what its lack voids."""
+        text = gbdt_hosts.lightgbm_booster.initial_model_text(booster)
+        if text is None:
+            return None, []
+        lines = gbdt_hosts.guarantee_lines(text)
+        if lines:
+            return PrivacyReport.from_lines(lines), []
+        if self.public_init_model:
+            return None, []
+        return None, ["init_model carries no guarantee; pass public_init_model=True if its data was public"]
+
+
+def checked_epsilon(epsilon: Any) -> float:
+    """A positive finite budget.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.number)):
+        raise TypeError(f"epsilon must be a number, got {type(epsilon).__name__}")
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
+    return float(epsilon)

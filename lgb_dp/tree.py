@@ -1,0 +1,92 @@
+"""A grown private tree, and the same tree in LightGBM's terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gbdt_hosts
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.bins import PublicBins
+
+
+@dataclass(frozen=True)
+class PrivateTree:
+    """A complete tree over bin codes; node ``i`` has children ``2i + 1`` and ``2i + 2``.
+
+    Nothing in it is exact: splits were drawn, leaves carry noise, counts are noisy or constant.
+
+    Parameters
+    ----------
+    feature : ndarray of int32, shape (2**depth - 1,)
+    goes_left : ndarray of uint8, shape (2**depth - 1, 256)
+        1 where a bin code goes left.
+    leaf_value : ndarray of float64, shape (2**depth,)
+        In raw score units, learning rate applied.
+    leaf_count : ndarray of int64, shape (2**depth,)
+        At least 1.
+    learning_rate : float
+    """
+
+    feature: NDArray[np.int32]
+    goes_left: NDArray[np.uint8]
+    leaf_value: NDArray[np.float64]
+    leaf_count: NDArray[np.int64]
+    learning_rate: float
+
+
+def _up_the_tree(
+    leaf_value: NDArray[np.float64], leaf_count: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Value, count and gain of every internal node from the released leaves: post-processing, free.
+
+    A node's value is the mean of its leaves', its count their sum, and its gain the variance that its split
+    explains, ``c_L v_L² + c_R v_R² - c v²``, which for square loss is LightGBM's gain.
+    """
+    values, counts, gains = [leaf_value], [leaf_count], []
+    while len(counts[0]) > 1:
+        total = (counts[0] * values[0]).reshape(-1, 2).sum(axis=1)
+        count = counts[0].reshape(-1, 2).sum(axis=1)
+        squares = (counts[0] * values[0] ** 2).reshape(-1, 2).sum(axis=1)
+        gains.insert(0, np.maximum(squares - total**2 / count, 0.0))
+        values.insert(0, total / count)
+        counts.insert(0, count)
+    return np.concatenate(values[:-1]), np.concatenate(counts[:-1]), np.concatenate(gains)
+
+
+def to_lightgbm(tree: PrivateTree, bins: PublicBins) -> gbdt_hosts.Tree:
+    """The tree as LightGBM's model file has it, thresholds and categories from the public bins."""
+    n_internal = len(tree.feature)
+    threshold = np.zeros(n_internal)
+    left_categories: list[NDArray[np.int64] | None] = []
+    missing_left = np.zeros(n_internal, dtype=bool)
+    for node, f in enumerate(tree.feature):
+        n_bins = bins.n_bins[f]
+        left = tree.goes_left[node, :n_bins].astype(bool)
+        if bins.is_categorical[f]:
+            left_categories.append(bins.values[f][left].astype(np.int64))
+        else:
+            left_categories.append(None)
+            threshold[node] = bins.values[f][left.sum() - 1]
+            missing_left[node] = tree.goes_left[node, n_bins]
+    node = np.arange(n_internal, dtype=np.int32)
+
+    def child(number: NDArray[np.int32]) -> NDArray[np.int32]:
+        return np.where(number < n_internal, number, ~(number - n_internal)).astype(np.int32)
+
+    value, count, gain = _up_the_tree(tree.leaf_value, tree.leaf_count)
+    return gbdt_hosts.Tree(
+        feature=tree.feature,
+        threshold=threshold,
+        left_categories=tuple(left_categories),
+        missing_left=missing_left,
+        left_child=child(2 * node + 1),
+        right_child=child(2 * node + 2),
+        leaf_value=tree.leaf_value,
+        leaf_count=tree.leaf_count,
+        internal_value=value,
+        internal_count=count,
+        gain=gain / tree.learning_rate**2,
+        shrinkage=tree.learning_rate,
+    )

@@ -1,0 +1,108 @@
+"""A `lightgbm.Dataset` whose native side is a two-row stand-in.
+
+LightGBM prints the exact number of positive labels and bins the features a
+second time as soon as it sees them, so it is shown neither: the stand-in has
+the right number of features, all zero, and two made-up labels.  Should nobody
+take the booster over, training stops at once ("No objective function
+provided") instead of fitting the stand-in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightgbm
+import numpy as np
+from lightgbm.basic import LightGBMError
+
+_STAND_IN_PARAMS = {"verbosity": -1, "feature_pre_filter": False}
+_BOOSTER_PARAMS = {"objective": "none", "metric": "None", "verbosity": -1}
+"""What the booster made from a stand-in is told; the user's own values are put back at take-over."""
+
+
+class StandInDataset(lightgbm.Dataset):
+    """Base of Datasets that keep their rows to themselves.
+
+    A subclass provides `_read_rows`, called once at construction, and sets the number of features.
+    """
+
+    _native: lightgbm.Dataset | None = None
+
+    def _read_rows(self) -> None:
+        """Validate and bin ``self.data`` (or the reference's rows)."""
+        raise NotImplementedError
+
+    def _feature_names(self) -> list[str]:
+        raise NotImplementedError
+
+    def _n_rows(self) -> int:
+        raise NotImplementedError
+
+    def _predict_start_scores(self, predictor: Any, data: Any) -> None:
+        """Remember the raw scores of an initial model, or forget them if `predictor` is None."""
+        raise NotImplementedError
+
+    # What lightgbm.train, lightgbm.cv and lightgbm.Booster call.
+
+    def construct(self) -> StandInDataset:
+        """Bin the rows and make the stand-in, if not done yet."""
+        if self._handle is not None:
+            return self
+        reference = None
+        if self.reference is not None:
+            if not isinstance(self.reference, StandInDataset):
+                raise TypeError(
+                    f"reference must be a {type(self).__name__}, got {type(self.reference).__name__}"
+                )
+            reference = self.reference.construct()._native
+        self._read_rows()
+        names = self._feature_names()
+        self._native = lightgbm.Dataset(
+            np.zeros((2, len(names))),
+            label=[0, 1],
+            reference=reference,
+            feature_name=names,
+            params=dict(_STAND_IN_PARAMS),
+        ).construct()
+        self._handle = self._native._handle
+        self.feature_name = self._native.get_feature_name()
+        if self._predictor is not None and self.used_indices is None:
+            self._predict_start_scores(self._predictor, self.data)
+        if self.free_raw_data:
+            self.data = None
+        return self
+
+    def get_params(self) -> dict[str, Any]:
+        """Dataset parameters, and what keeps LightGBM from training on the stand-in."""
+        return {**super().get_params(), **_BOOSTER_PARAMS}
+
+    def num_data(self) -> int:
+        """Number of rows."""
+        if self._handle is None:
+            raise LightGBMError("Cannot get num_data before construct dataset")
+        return self._n_rows()
+
+    def _free_handle(self) -> StandInDataset:
+        self._native = None  # owns the handle
+        self._handle = None
+        return self
+
+    def __del__(self) -> None:
+        self._handle = None
+
+    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> StandInDataset:
+        self._predict_start_scores(predictor, data)
+        return self
+
+    def set_field(self, field_name: str, data: Any) -> StandInDataset:
+        """Accept labels, weights and initial scores before construction only."""
+        raise LightGBMError(f"{field_name!r} cannot be changed once the rows are binned; make a new Dataset")
+
+    def get_field(self, field_name: str) -> Any:
+        """Label, weight or initial score, None where there is none."""
+        return getattr(self, field_name, None)
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise LightGBMError("A private Dataset cannot be written or merged: LightGBM holds none of its rows")
+
+    save_binary = add_features_from = _dump_text = _refuse

@@ -1,0 +1,54 @@
+"""LightGBM's own metrics for scores it did not compute.
+
+A throw-away Dataset whose initial score is the score to judge makes a booster
+of no trees report every built-in metric exactly, in the result type of the
+installed version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+
+def evaluate(
+    params: Mapping[str, Any],
+    dataset: lightgbm.Dataset,
+    label: Any,
+    weight: Any,
+    score: NDArray[np.float64],
+    name: str,
+    feval: Any = None,
+) -> list[Any]:
+    """Evaluation results of raw scores.
+
+    Parameters
+    ----------
+    params : mapping
+        Objective (as the model file has it) and metrics.
+    dataset : lightgbm.Dataset
+        Given to `feval` as its data.
+    label, weight : array-like, shape (n_rows,)
+        `weight` may be None.
+    score : ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+        Raw scores.
+    name : str
+        Name of the data in the results.
+    feval : callable or list of callables, optional
+        Custom metrics, called as LightGBM calls them.
+    """
+    data = lightgbm.Dataset(
+        np.zeros((len(score), 1)),
+        label=label,
+        weight=weight,
+        init_score=score.ravel(order="F"),
+        params={"verbosity": -1},
+    )
+    booster = lightgbm.Booster({**params, "verbosity": -1}, data)
+    booster.set_train_data_name(name)
+    booster.train_set = dataset
+    return booster.eval_train(feval)

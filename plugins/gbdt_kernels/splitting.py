@@ -1,0 +1,139 @@
+"""The gain of every candidate split of a node, from its histogram.
+
+With ``G`` the sum of gradients and ``N`` the sum of weights of a child,
+``gain = G_L² / (N_L + λ) + G_R² / (N_R + λ)`` (Li et al., AAAI 2020, eq. 3); a
+child with ``N + λ = 0`` counts as 0.  Every candidate has a gain, also those
+that leave a child empty: leaving one out would depend on private data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gbdt_kernels.layout import BinLayout
+
+
+@njit(nogil=True, cache=True)
+def _term(gradient, weight, lambda_l2):
+    denominator = np.float64(weight) + lambda_l2
+    if denominator <= 0.0:
+        return 0.0
+    g = np.float64(gradient)
+    return g * g / denominator
+
+
+@njit(nogil=True, cache=True)
+def _gain(left_gradient, left_weight, gradient, weight, lambda_l2):
+    return _term(left_gradient, left_weight, lambda_l2) + _term(
+        gradient - left_gradient, weight - left_weight, lambda_l2
+    )
+
+
+@njit(nogil=True, cache=True)
+def _candidate_gains(
+    histogram, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, gains
+):
+    for f in range(len(n_bins)):
+        start = bin_offsets[f]
+        missing = bin_offsets[f] + n_bins[f]
+        gradient = np.int64(0)
+        weight = np.int64(0)
+        for place in range(start, missing + 1):
+            gradient += histogram[place, 0]
+            weight += histogram[place, 1]
+        candidate = candidate_offsets[f]
+        if candidate == candidate_offsets[f + 1]:
+            continue
+        if is_categorical[f]:
+            for place in range(start, missing):
+                gains[candidate] = _gain(histogram[place, 0], histogram[place, 1], gradient, weight, lambda_l2)
+                candidate += 1
+            for s in range(subsets.shape[0]):
+                left_gradient = np.int64(0)
+                left_weight = np.int64(0)
+                for place in range(start, missing):
+                    if subsets[s, place]:
+                        left_gradient += histogram[place, 0]
+                        left_weight += histogram[place, 1]
+                gains[candidate] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
+                candidate += 1
+        else:
+            left_gradient = np.int64(0)
+            left_weight = np.int64(0)
+            missing_gradient = histogram[missing, 0]
+            missing_weight = histogram[missing, 1]
+            for place in range(start, missing - 1):
+                left_gradient += histogram[place, 0]
+                left_weight += histogram[place, 1]
+                gains[candidate] = _gain(
+                    left_gradient + missing_gradient, left_weight + missing_weight, gradient, weight, lambda_l2
+                )
+                gains[candidate + 1] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
+                candidate += 2
+
+
+def candidate_gains(
+    histogram: NDArray[np.int64], layout: BinLayout, lambda_l2: float
+) -> NDArray[np.float64]:
+    """Gain of every candidate split of one node, in squared gradient units per weight unit.
+
+    Parameters
+    ----------
+    histogram : ndarray of int64, shape (n_total_bins, 2)
+    layout : BinLayout
+    lambda_l2 : float
+        Regularisation λ, in weight units.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_candidates,)
+        Numeric features: threshold by threshold, missing values left, then right.
+        Categorical ones: each category alone, then each public subset.
+    """
+    gains = np.empty(layout.n_candidates)
+    _candidate_gains(
+        histogram,
+        layout.n_bins,
+        layout.is_categorical,
+        layout.bin_offsets,
+        layout.candidate_offsets,
+        layout.subsets,
+        lambda_l2,
+        gains,
+    )
+    return gains
+
+
+def goes_left_table(
+    candidates: NDArray[np.int64], layout: BinLayout
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Feature of each chosen candidate, and which of its bins go left.
+
+    Parameters
+    ----------
+    candidates : ndarray of int64, shape (n_nodes,)
+        Numbers of the chosen candidate splits.
+    layout : BinLayout
+
+    Returns
+    -------
+    feature : ndarray of int32, shape (n_nodes,)
+    goes_left : ndarray of uint8, shape (n_nodes, 256)
+        1 where a bin code goes left.
+    """
+    feature = (np.searchsorted(layout.candidate_offsets, candidates, side="right") - 1).astype(np.int32)
+    goes_left = np.zeros((len(candidates), 256), dtype=np.uint8)
+    for node, (f, candidate) in enumerate(zip(feature, candidates, strict=True)):
+        n = layout.n_bins[f]
+        k = candidate - layout.candidate_offsets[f]
+        if not layout.is_categorical[f]:
+            goes_left[node, : k // 2 + 1] = 1
+            goes_left[node, n] = k % 2 == 0
+        elif k < n:
+            goes_left[node, k] = 1
+        else:
+            first = layout.bin_offsets[f]
+            goes_left[node, :n] = layout.subsets[k - n, first : first + n]
+    return feature, goes_left

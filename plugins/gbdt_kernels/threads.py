@@ -1,0 +1,60 @@
+"""Run a GIL-free kernel over blocks of work on a few threads.
+
+numba's own thread pool is not used: its layers abort the process when two
+Python threads enter at once or after a fork, and both happen in a grid search.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+SMALLEST_BLOCK = 200_000
+"""Elementary steps below which a second thread costs more than it saves."""
+
+
+@lru_cache(maxsize=4)
+def _pool(n_threads: int, _process_id: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="gbdt_kernels")
+
+
+def available_threads() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blocks(n_items: int, n_threads: int, cost_per_item: int = 1) -> list[tuple[int, int]]:
+    """Cut ``range(n_items)`` into at most `n_threads` contiguous blocks worth a thread each.
+
+    Parameters
+    ----------
+    n_items : int
+        Number of items (rows, nodes).
+    n_threads : int
+        Threads at most; 0 means all available processors.
+    cost_per_item : int
+        Elementary steps an item takes.
+
+    Returns
+    -------
+    list of (start, stop)
+        At least one block, also for no items.
+    """
+    n_threads = n_threads if n_threads > 0 else available_threads()
+    worth = max(1, (n_items * cost_per_item) // SMALLEST_BLOCK)
+    n_blocks = max(1, min(n_threads, worth, n_items))
+    bounds = [n_items * i // n_blocks for i in range(n_blocks + 1)]
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> None:
+    """Call ``work(index, start, stop)`` for every block, on as many threads as there are blocks."""
+    if len(parts) == 1:
+        work(0, *parts[0])
+        return
+    pool = _pool(len(parts), os.getpid())
+    futures = [pool.submit(work, i, start, stop) for i, (start, stop) in enumerate(parts)]
+    for future in futures:
+        future.result()

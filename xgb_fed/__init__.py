@@ -1,0 +1,1 @@
+"""XGBoost models trained across organisations under encryption (in preparation)."""
