@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from gbdt_kernels import segment_sums
+from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, segment_sums
 from numpy.typing import NDArray
 
 from lgb_dp.dataset import Dataset
-from lgb_dp.grower import Structure, grow_structure
+from lgb_dp.grower import grow_structure
 from lgb_dp.ledger import PrivacyReport, Release, share
 from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients, quantise_weights
 from lgb_dp.mechanisms import discrete_laplace, selection_scale
@@ -66,8 +66,6 @@ class TreePlan:
     ----------
     rows : ndarray of int32
         Rows the tree trains on.
-    epsilon : float
-        What it may spend.
     clip : float
         Bound of its leaf values, in g*.
     group, part : int
@@ -75,7 +73,6 @@ class TreePlan:
     """
 
     rows: NDArray[np.int32]
-    epsilon: float
     clip: float
     group: int
     part: int
@@ -119,11 +116,19 @@ class SquareLossTraining(Training):
         n_rows = train_set.num_data()
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
-        self.gradient = np.zeros(n_rows, dtype=np.int32)
         self.filtered_rows = 0
         self.offered_rows = 0
-        # Smallest share a selection gets: if it cannot pay for its rounding, say so before the first tree.
-        self._selection_scale(self._split_epsilon(self._plan_epsilon()))
+        assert train_set.bins is not None
+        self._numeric_layout = train_set.bins.layout()
+        if self._numeric_layout.n_candidates == 0:
+            raise ValueError("no feature has two bins: check bounds, max_bin and categories")
+        tree_epsilon = share(self._plan_epsilon(), params.n_outputs)
+        leaf_epsilon = tree_epsilon * leaf_share
+        # The nodes of a level are disjoint, so each may spend all of the level's share.
+        split_epsilon = share(float(np.nextafter(tree_epsilon - leaf_epsilon, 0.0)), params.depth)
+        self._split_and_leaf_epsilon = split_epsilon, leaf_epsilon
+        steps = GRADIENT_STEPS**2 * self.weight_steps
+        self._selection_scale = selection_scale(split_epsilon, GAIN_RANGE[variant]) / steps
 
     @abstractmethod
     def plan(self) -> TreePlan:
@@ -131,76 +136,63 @@ class SquareLossTraining(Training):
 
     @abstractmethod
     def _plan_epsilon(self) -> float:
-        """What a tree's plan may spend, all outputs together."""
+        """What the trees of one iteration may spend together."""
 
     @property
     def lambda_steps(self) -> float:
         """λ in integer weight steps."""
         return self.params.lambda_l2 * self.weight_steps / self.weight_bound
 
-    def _tree_epsilon(self, plan_epsilon: float) -> float:
-        return share(plan_epsilon, self.params.n_outputs)
-
-    def _leaf_epsilon(self, plan_epsilon: float) -> float:
-        return self._tree_epsilon(plan_epsilon) * self.leaf_share
-
-    def _split_epsilon(self, plan_epsilon: float) -> float:
-        """Share of one level: its nodes are disjoint, so each may spend all of it."""
-        tree = self._tree_epsilon(plan_epsilon)
-        rest = np.nextafter(tree - self._leaf_epsilon(plan_epsilon), 0.0)
-        return share(float(rest), self.params.depth)
-
-    def _selection_scale(self, epsilon: float) -> float:
-        """Factor from gain in integer steps to log-weight."""
-        return selection_scale(epsilon, GAIN_RANGE[self.variant]) / (GRADIENT_STEPS**2 * self.weight_steps)
-
     def grow_iteration(self) -> list[PrivateTree]:
         """One tree per output, all on the same rows and from the same predictions."""
         plan = self.plan()
-        outputs = range(self.params.n_outputs)
-        gradients = [self._gradients(plan.rows, k) for k in outputs]
-        return [self._grow_tree(plan, *gradients[k]) for k in outputs]
+        # A copy of the tree's rows stays in cache while its levels are grown.
+        codes = self.codes if len(plan.rows) == self.codes.n_rows else self.codes.take(plan.rows)
+        label, weight = self.data.label[plan.rows], self.weight[plan.rows]
+        predictions = self.predictions(plan.rows, codes)
+        trees = []
+        for k in range(self.params.n_outputs):
+            kept, gradient = self._gradients(predictions[:, k] - self.label_scale.targets(label, k))
+            trees.append(self._grow_tree(plan, codes, kept, quantise_gradients(gradient, weight), weight))
+        return trees
 
-    def _gradients(
-        self, rows: NDArray[np.int32], output: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Rows to train on and their gradients; the filtered ones stay spent for this tree."""
-        assert self.data.label is not None
-        g = self.prediction(rows, output) - self.label_scale.targets(self.data.label[rows], output)
+    def _gradients(self, g: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Rows to train on, and gradients within [-g*, g*]; filtered rows stay spent for this tree."""
         if not self.gdf:
-            return rows, np.clip(g, -G_STAR, G_STAR)
-        kept = np.abs(g) <= G_STAR
-        self.offered_rows += len(rows)
-        self.filtered_rows += len(rows) - int(kept.sum())
-        return rows[kept], g[kept]
+            return np.arange(len(g), dtype=np.int32), np.clip(g, -G_STAR, G_STAR)
+        kept = np.flatnonzero(np.abs(g) <= G_STAR).astype(np.int32)
+        self.offered_rows += len(g)
+        self.filtered_rows += len(g) - len(kept)
+        return kept, g
 
     def _grow_tree(
-        self, plan: TreePlan, rows: NDArray[np.int32], gradient: NDArray[np.float64]
+        self,
+        plan: TreePlan,
+        codes: DenseCodes | SparseCodes,
+        rows: NDArray[np.int32],
+        gradient: NDArray[np.int32],
+        weight: NDArray[np.int32],
     ) -> PrivateTree:
-        split_epsilon = self._split_epsilon(plan.epsilon)
-        leaf_epsilon = self._leaf_epsilon(plan.epsilon)
+        split_epsilon, leaf_epsilon = self._split_and_leaf_epsilon
         for level in range(self.params.depth):
             what = f"splits of level {level + 1}"
             self.ledger.charge(Release(what, "exponential", split_epsilon, plan.group, plan.part))
         self.ledger.charge(Release("leaf values", "discrete Laplace", leaf_epsilon, plan.group, plan.part))
 
-        self.gradient[rows] = quantise_gradients(gradient, self.weight[rows])
-        assert self.data.bins is not None
-        n_total_bins = int((self.data.bins.n_bins + 1).sum())
-        has_categories = bool(self.data.bins.is_categorical.any())
         structure = grow_structure(
-            self.codes,
+            codes,
             rows,
-            self.gradient,
-            self.weight,
-            self.data.bins.layout(self.random.coins(N_SUBSETS, n_total_bins) if has_categories else None),
+            gradient,
+            weight,
+            self._layout(),
             self.lambda_steps,
-            [self._selection_scale(split_epsilon)] * self.params.depth,
+            [self._selection_scale] * self.params.depth,
             self.random,
             self.params.n_threads,
         )
+        sums = segment_sums(structure.rows, structure.starts, gradient, weight)
         leaves = self._leaves_of_sums if self.variant == "tight" else self._leaves_of_values
-        value, count = leaves(structure, plan.clip, leaf_epsilon)
+        value, count = leaves(sums, plan.clip, leaf_epsilon)
         return PrivateTree(
             feature=structure.feature,
             goes_left=structure.goes_left,
@@ -209,11 +201,15 @@ class SquareLossTraining(Training):
             learning_rate=self.learning_rate,
         )
 
-    def _sums(self, structure: Structure) -> NDArray[np.int64]:
-        return segment_sums(structure.rows, structure.starts, self.gradient, self.weight)
+    def _layout(self) -> BinLayout:
+        """All public candidate splits, with fresh random subsets of categories."""
+        assert self.data.bins is not None
+        if not self.data.bins.is_categorical.any():
+            return self._numeric_layout
+        return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
 
     def _leaves_of_values(
-        self, structure: Structure, clip: float, epsilon: float
+        self, sums: NDArray[np.int64], clip: float, epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """The paper's leaves: V = -G/(N + λ), clipped, plus Laplace noise (Algorithm 1, lines 11-14).
 
@@ -221,7 +217,6 @@ class SquareLossTraining(Training):
         whole steps, so values within ΔV (and a rounding error of the ratio, far below one step) are at most
         `VALUE_STEPS` + 1 steps apart: discrete Laplace with that sensitivity is ε-DP.
         """
-        sums = self._sums(structure)
         denominator = sums[:, 1] + self.lambda_steps
         ratio = np.divide(
             -sums[:, 0] / GRADIENT_STEPS, denominator, out=np.zeros(len(sums)), where=denominator > 0
@@ -236,7 +231,7 @@ class SquareLossTraining(Training):
         return (steps + noise) * step, np.ones(len(steps), dtype=np.int64)
 
     def _leaves_of_sums(
-        self, structure: Structure, clip: float, epsilon: float
+        self, sums: NDArray[np.int64], clip: float, epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Leaves from two noisy sums, 2A = NQ + G and 2B = NQ - G with Q steps per gradient.
 
@@ -244,7 +239,6 @@ class SquareLossTraining(Training):
         of sensitivity 2Q (times the largest weight) on each is ε-DP.  G = A - B and N Q = A + B follow, and
         the clip comes after the noise: all post-processing.
         """
-        sums = self._sums(structure)
         pair = np.column_stack([sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]])
         sensitivity = 2 * GRADIENT_STEPS * self.weight_steps
         pair += discrete_laplace(pair.size, sensitivity, epsilon, self.random).reshape(pair.shape)

@@ -11,7 +11,7 @@ from typing import Any
 import gbdt_hosts
 import lightgbm
 import numpy as np
-from gbdt_kernels import DenseCodes, SparseCodes, add_tree, compiled_on_this_machine
+from gbdt_kernels import DenseCodes, SparseCodes, compiled_on_this_machine
 from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
@@ -23,6 +23,7 @@ from lgb_dp.ledger import Ledger, PrivacyReport, Release
 from lgb_dp.loss import LabelScale
 from lgb_dp.params import TrainingParameters, checked_learning_rate, training_parameters
 from lgb_dp.rng import SecureRandom
+from lgb_dp.scores import Scores
 from lgb_dp.tree import PrivateTree, to_lightgbm
 
 _BAR_DELAY = 2.0
@@ -82,7 +83,7 @@ class Training(ABC):
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
         self.continues = train_set._predictor is not None or train_set.start_scores is not None
-        self._scores: dict[int, tuple[lightgbm.Dataset, Any, NDArray[np.float64]]] = {}
+        self._scores: dict[int, tuple[lightgbm.Dataset, Scores]] = {}
         self._follow(train_set, self.codes, train_set.start_scores)
         self.header = gbdt_hosts.Header(
             objective=self.label_scale.model_objective,
@@ -113,8 +114,8 @@ class Training(ABC):
 
     # What the booster asks for (gbdt_hosts.TreeGrower).
 
-    def grow(self) -> list[gbdt_hosts.Tree]:
-        """Trees of the next iteration in LightGBM's terms."""
+    def grow(self) -> None:
+        """Grow the trees of the next iteration."""
         if self.iteration >= self.n_rounds:
             raise lightgbm.basic.LightGBMError(
                 f"The budget was planned for {self.n_rounds} iterations, and all are spent; "
@@ -123,19 +124,25 @@ class Training(ABC):
         self._announce()
         self.iteration += 1
         trees = self.grow_iteration()
-        if self.iteration == 1 and not self.continues:
+        if not self.trees and not self.continues:
             trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
         self.trees.append(trees)
-        self._add_to_scores(trees)
         self._bar.update()
         if self.iteration == self.n_rounds:
             self._bar.close()
+
+    def trees_from(self, iteration: int) -> list[gbdt_hosts.Tree]:
+        """Trees of the iterations from the given one on, in LightGBM's terms."""
         assert self.data.bins is not None
-        return [to_lightgbm(tree, self.data.bins) for tree in trees]
+        return [to_lightgbm(tree, self.data.bins) for trees in self.trees[iteration:] for tree in trees]
 
     def undo(self) -> None:
         """Take the last iteration's trees back; their cost stays."""
-        self._add_to_scores([replace(tree, leaf_value=-tree.leaf_value) for tree in self.trees.pop()])
+        if not self.trees:
+            return
+        last = self.trees.pop()
+        for _, scores in self._scores.values():
+            scores.forget(self.trees, last)
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later ensembles."""
@@ -164,9 +171,6 @@ class Training(ABC):
             if data._predictor is not None:
                 start = np.asarray(data._predictor.predict(data.data, raw_score=True))
         self._follow(data, codes, start)
-        _, codes, score = self._scores[id(data)]
-        for trees in self.trees:
-            self._add_to(codes, score, trees)
         if not is_public:
             self._note_private_evaluation()
 
@@ -180,7 +184,7 @@ class Training(ABC):
         """Current raw scores of a followed data set, shape (n_rows, n_outputs)."""
         if data is self.data and not self.data.public:
             self._note_private_evaluation()
-        return self._scores[id(data)][2]
+        return self._scores[id(data)][1].all(self.trees)
 
     def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
         """Labels and weights of a data set."""
@@ -208,32 +212,22 @@ class Training(ABC):
     # Scores.
 
     def _follow(self, data: Any, codes: Any, start: NDArray[np.float64] | None) -> None:
-        shape = (codes.n_rows, self.params.n_outputs)
-        if start is None:
-            score = np.zeros(shape, order="F")
-        else:
-            if start.size != codes.n_rows * self.params.n_outputs:
-                raise ValueError(
-                    f"the initial model or init_score has {start.size // codes.n_rows} outputs per row; "
-                    f"training has {self.params.n_outputs}"
-                )
-            score = np.array(start.reshape(shape), order="F")
-        self._scores[id(data)] = (data, codes, score)
+        n_outputs = self.params.n_outputs
+        if start is not None and start.size != codes.n_rows * n_outputs:
+            raise ValueError(
+                f"the initial model or init_score has {start.size // codes.n_rows} outputs per row; "
+                f"training has {n_outputs}"
+            )
+        self._scores[id(data)] = (data, Scores(codes, start, n_outputs, self.params.n_threads))
 
-    def prediction(self, rows: NDArray[np.int32], output: int) -> NDArray[np.float64]:
-        """ŷ of the given rows, on the scale of [-1, 1]."""
-        if self.iteration <= 1 and not self.continues:
-            return np.zeros(len(rows))
-        score = self._scores[id(self.data)][2][rows, output]
-        return (score - self.label_scale.centre) / self.label_scale.scale
-
-    def _add_to_scores(self, trees: Sequence[PrivateTree]) -> None:
-        for _, codes, score in self._scores.values():
-            self._add_to(codes, score, trees)
-
-    def _add_to(self, codes: Any, score: NDArray[np.float64], trees: Sequence[PrivateTree]) -> None:
-        for k, tree in enumerate(trees):
-            add_tree(codes, tree.feature, tree.goes_left, tree.leaf_value, score[:, k], self.params.n_threads)
+    def predictions(
+        self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes
+    ) -> NDArray[np.float64]:
+        """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
+        if not self.trees and not self.continues:
+            return np.zeros((len(rows), self.params.n_outputs))
+        scores = self._scores[id(self.data)][1].of(rows, codes, self.trees)
+        return (scores - self.label_scale.centre) / self.label_scale.scale
 
     def _announce(self) -> None:
         """Before the first tree: say so if kernels must be compiled, and start the progress bar."""

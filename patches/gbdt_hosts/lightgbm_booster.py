@@ -42,8 +42,11 @@ class TreeGrower(Protocol):
     def guarantee(self) -> Mapping[str, str]:
         """Lines of the privacy guarantee, values on one line each."""
 
-    def grow(self) -> Sequence[Tree]:
-        """Trees of the next iteration, one per class."""
+    def grow(self) -> None:
+        """Grow the trees of the next iteration, one per class."""
+
+    def trees_from(self, iteration: int) -> Sequence[Tree]:
+        """Trees of the iterations from the given one on."""
 
     def undo(self) -> None:
         """Forget the last iteration (what it cost stays spent)."""
@@ -68,6 +71,7 @@ class PrivateBooster(lightgbm.Booster):
     """A LightGBM booster whose trees are grown by a `TreeGrower`, then native like any other."""
 
     _grower: TreeGrower | None = None
+    _initial_blocks: list[str]
     _blocks: list[str]
     _is_stale: bool = False
 
@@ -90,10 +94,13 @@ class PrivateBooster(lightgbm.Booster):
         loaded._handle = old  # freed with `loaded`
 
     def _text(self, grower: TreeGrower) -> str:
-        digests = ",".join(tree_digest(block) for block in self._blocks)
+        n_done = len(self._blocks) // grower.header.n_trees_per_iteration
+        self._blocks += [tree_block(tree) for tree in grower.trees_from(n_done)]
+        blocks = self._initial_blocks + self._blocks
+        digests = ",".join(tree_digest(block) for block in blocks)
         guarantee = {**grower.guarantee(), "trees": digests}
         lines = {f"{GUARANTEE_PREFIX}{key}": value for key, value in guarantee.items()}
-        return model_text(grower.header, self._blocks, {**grower.parameters(), **lines})
+        return model_text(grower.header, blocks, {**grower.parameters(), **lines})
 
     def _growing(self) -> TreeGrower:
         if self._grower is None:
@@ -113,17 +120,15 @@ class PrivateBooster(lightgbm.Booster):
             raise LightGBMError("A custom objective has no known sensitivity; use a built-in one")
         if train_set is not None and train_set is not self.train_set:
             raise LightGBMError("The training data of a private booster cannot be replaced")
-        self._blocks += [tree_block(tree) for tree in grower.grow()]
+        grower.grow()
         self._is_stale = True
         return False
 
     def rollback_one_iter(self) -> PrivateBooster:
         """Remove the trees of the last iteration; what they cost stays spent."""
-        grower = self._growing()
-        if self._blocks:
-            del self._blocks[-grower.header.n_trees_per_iteration :]
-            grower.undo()
-            self._is_stale = True
+        self._growing().undo()
+        self._blocks.clear()
+        self._is_stale = True
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:
@@ -181,12 +186,12 @@ class PrivateBooster(lightgbm.Booster):
 
     def _end_training(self) -> None:
         self._is_stale = False
-        for key in ("_grower", "_blocks"):
+        for key in ("_grower", "_blocks", "_initial_blocks"):
             self.__dict__.pop(key, None)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        for key in ("_grower", "_blocks", "_is_stale"):
+        for key in ("_grower", "_blocks", "_initial_blocks", "_is_stale"):
             state.pop(key, None)
         return state
 
@@ -220,7 +225,8 @@ def take_over(
     booster.params = dict(params)
     booster.__class__ = booster_class
     booster._grower = grower
-    booster._blocks = tree_blocks(initial) if initial else []
+    booster._initial_blocks = tree_blocks(initial) if initial else []
+    booster._blocks = []
     booster._is_stale = True
 
 

@@ -9,7 +9,7 @@ from gbdt_kernels.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.compilation import compiled_on_this_machine
 from gbdt_kernels.histogram import level_histograms, segment_sums
 from gbdt_kernels.layout import BinLayout
-from gbdt_kernels.routing import add_tree, leaf_index, partition_level
+from gbdt_kernels.routing import add_trees, partition_level
 from gbdt_kernels.sampling import discrete_laplace_from_words
 from gbdt_kernels.selection import select_splits
 from gbdt_kernels.splitting import candidate_gains, goes_left_table
@@ -18,14 +18,13 @@ __all__ = [
     "BinLayout",
     "DenseCodes",
     "SparseCodes",
-    "add_tree",
+    "add_trees",
     "bin_csr",
     "bin_dense",
     "candidate_gains",
     "compiled_on_this_machine",
     "discrete_laplace_from_words",
     "goes_left_table",
-    "leaf_index",
     "level_histograms",
     "partition_level",
     "segment_sums",

@@ -1,4 +1,4 @@
-"""Send rows down a tree: to the children of one level, or to the leaves.
+"""Send rows down trees: to the children of one level, or to the leaves.
 
 Trees are complete.  Node ``i`` of a tree has children ``2i + 1`` (left) and
 ``2i + 2``; a table of one byte per bin code says which codes go left, so that
@@ -103,68 +103,39 @@ def partition_level(
 
 
 @njit(nogil=True, cache=True)
-def _leaf_dense(codes, feature, goes_left, depth, start, stop, leaf):
-    first_leaf = (1 << depth) - 1
-    for row in range(start, stop):
-        node = 0
-        for _ in range(depth):
-            node = 2 * node + 2 - goes_left[node, codes[row, feature[node]]]
-        leaf[row] = node - first_leaf
+def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
+    first_leaf = feature.shape[1]
+    for row in range(first, last):
+        total = score[row]
+        for tree in range(feature.shape[0]):
+            node = 0
+            while node < first_leaf:
+                node = 2 * node + 2 - goes_left[tree, node, codes[row, feature[tree, node]]]
+            total += leaf_value[tree, node - first_leaf]
+        score[row] = total
 
 
 @njit(nogil=True, cache=True)
-def _leaf_sparse(indptr, indices, codes, zero_codes, feature, goes_left, depth, start, stop, leaf):
-    first_leaf = (1 << depth) - 1
-    for row in range(start, stop):
-        node = 0
-        for _ in range(depth):
-            code = _entry_code(indptr, indices, codes, zero_codes, row, feature[node])
-            node = 2 * node + 2 - goes_left[node, code]
-        leaf[row] = node - first_leaf
+def _add_trees_sparse(
+    indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score
+):
+    first_leaf = feature.shape[1]
+    row_codes = zero_codes.copy()
+    for row in range(first, last):
+        for e in range(indptr[row], indptr[row + 1]):
+            row_codes[indices[e]] = codes[e]
+        total = score[row]
+        for tree in range(feature.shape[0]):
+            node = 0
+            while node < first_leaf:
+                node = 2 * node + 2 - goes_left[tree, node, row_codes[feature[tree, node]]]
+            total += leaf_value[tree, node - first_leaf]
+        score[row] = total
+        for e in range(indptr[row], indptr[row + 1]):
+            row_codes[indices[e]] = zero_codes[indices[e]]
 
 
-@njit(nogil=True, cache=True)
-def _add_values(leaf, leaf_value, start, stop, score):
-    for row in range(start, stop):
-        score[row] += leaf_value[leaf[row]]
-
-
-def leaf_index(
-    matrix: DenseCodes | SparseCodes,
-    feature: NDArray[np.int32],
-    goes_left: NDArray[np.uint8],
-    n_threads: int = 0,
-) -> NDArray[np.int32]:
-    """Leaf of every row.
-
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-    feature : ndarray of int32, shape (2**depth - 1,)
-        Split feature of each node, level by level.
-    goes_left : ndarray of uint8, shape (2**depth - 1, 256)
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows,)
-    """
-    leaf = np.empty(matrix.n_rows, dtype=np.int32)
-    depth = (len(feature) + 1).bit_length() - 1
-
-    def work(_: int, start: int, stop: int) -> None:
-        tree = (feature, goes_left, depth, start, stop, leaf)
-        if isinstance(matrix, DenseCodes):
-            _leaf_dense(matrix.codes, *tree)
-        else:
-            _leaf_sparse(matrix.indptr, matrix.indices, matrix.codes, matrix.zero_codes, *tree)
-
-    run(work, blocks(matrix.n_rows, n_threads, depth))
-    return leaf
-
-
-def add_tree(
+def add_trees(
     matrix: DenseCodes | SparseCodes,
     feature: NDArray[np.int32],
     goes_left: NDArray[np.uint8],
@@ -172,9 +143,27 @@ def add_tree(
     score: NDArray[np.float64],
     n_threads: int = 0,
 ) -> None:
-    """Add a tree's leaf values to the rows' scores, in place.
+    """Add the leaf values of complete trees, one after the other, to the rows' scores, in place.
 
-    Parameters are those of `leaf_index`, with `leaf_value` of shape (2**depth,) and `score` of shape (n_rows,).
+    Parameters
+    ----------
+    matrix : DenseCodes or SparseCodes
+    feature : ndarray of int32, shape (n_trees, 2**depth - 1)
+        Split feature of each node, level by level.
+    goes_left : ndarray of uint8, shape (n_trees, 2**depth - 1, 256)
+    leaf_value : ndarray of float64, shape (n_trees, 2**depth)
+    score : ndarray of float64, shape (n_rows,)
+    n_threads : int
+        Threads at most; 0 means all available processors.
     """
-    leaf = leaf_index(matrix, feature, goes_left, n_threads)
-    run(lambda _, start, stop: _add_values(leaf, leaf_value, start, stop, score), blocks(len(score), n_threads))
+
+    def work(_: int, first: int, last: int) -> None:
+        trees = (feature, goes_left, leaf_value, first, last, score)
+        if isinstance(matrix, DenseCodes):
+            _add_trees_dense(matrix.codes, *trees)
+        else:
+            _add_trees_sparse(matrix.indptr, matrix.indices, matrix.codes, matrix.zero_codes, *trees)
+
+    n_nodes = leaf_value.shape[1].bit_length() * len(feature)
+    entries = matrix.entries_per_row if isinstance(matrix, SparseCodes) else 0
+    run(work, blocks(matrix.n_rows, n_threads, n_nodes + entries))

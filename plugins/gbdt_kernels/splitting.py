@@ -106,6 +106,22 @@ def candidate_gains(
     return gains
 
 
+@njit(nogil=True, cache=True)
+def _fill_goes_left(candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out):
+    for node in range(len(candidates)):
+        f = feature[node]
+        n = n_bins[f]
+        k = candidates[node] - candidate_offsets[f]
+        if not is_categorical[f]:
+            out[node, : k // 2 + 1] = 1
+            out[node, n] = 1 - k % 2
+        elif k < n:
+            out[node, k] = 1
+        else:
+            for b in range(n):
+                out[node, b] = subsets[k - n, bin_offsets[f] + b]
+
+
 def goes_left_table(
     candidates: NDArray[np.int64], layout: BinLayout
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -125,15 +141,14 @@ def goes_left_table(
     """
     feature = (np.searchsorted(layout.candidate_offsets, candidates, side="right") - 1).astype(np.int32)
     goes_left = np.zeros((len(candidates), 256), dtype=np.uint8)
-    for node, (f, candidate) in enumerate(zip(feature, candidates, strict=True)):
-        n = layout.n_bins[f]
-        k = candidate - layout.candidate_offsets[f]
-        if not layout.is_categorical[f]:
-            goes_left[node, : k // 2 + 1] = 1
-            goes_left[node, n] = k % 2 == 0
-        elif k < n:
-            goes_left[node, k] = 1
-        else:
-            first = layout.bin_offsets[f]
-            goes_left[node, :n] = layout.subsets[k - n, first : first + n]
+    _fill_goes_left(
+        candidates,
+        feature,
+        layout.n_bins,
+        layout.is_categorical,
+        layout.bin_offsets,
+        layout.candidate_offsets,
+        layout.subsets,
+        goes_left,
+    )
     return feature, goes_left
