@@ -1,0 +1,190 @@
+"""Eight 64-bit integers in one AVX-512 register, as a value numba code can hold.
+
+LLVM vector types have no numba type of their own; `Lanes` is one, and every
+function below is one vector instruction (or a short fixed shuffle) on it.
+The limbs of a *packed* register lie one after another in its first 416 bits, as in a row of words.
+Only code behind `has_ifma` may call `madd_low` and `madd_high`: LLVM cannot
+compile them for a processor without AVX-512 IFMA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic, models, register_model
+
+LANES = 8
+"""Integers in a register."""
+
+LIMB_BITS = 52
+"""Bits of a limb: what the IFMA multiplier takes."""
+
+LIMB_MASK = (1 << LIMB_BITS) - 1
+
+_WORD = ir.IntType(64)
+_VECTOR = ir.VectorType(_WORD, LANES)
+_MASK = ir.VectorType(ir.IntType(1), LANES)
+_UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
+
+
+class Lanes(types.Type):
+    """The numba type of eight unsigned 64-bit integers."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Lanes) -> None:
+        super().__init__(dmm, fe_type, _VECTOR)
+
+
+_lanes = Lanes()
+
+
+def has_ifma() -> bool:
+    """Whether numba compiles for a processor with AVX-512 IFMA.
+
+    Asked of numba's own code generator, so that ``NUMBA_CPU_NAME`` and the like are obeyed.  The same
+    features are part of the key of numba's disk cache: another processor never gets this one's code.
+    """
+    features = str(cpu_target.target_context.codegen().magic_tuple()).split(",")
+    return any("+avx512ifma" in feature for feature in features)
+
+
+def _constant(*values: int) -> ir.Constant:
+    return ir.Constant(_VECTOR, list(values))
+
+
+def _every(value: int) -> ir.Constant:
+    return _constant(*[value] * LANES)
+
+
+def _shuffle_mask(places: list[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, byte: Any) -> Any:
+    """Pointer to a vector that starts at a byte of an array's data, aligned or not."""
+    data = cgutils.create_struct_proxy(array_type)(context, builder, array).data
+    start = builder.bitcast(data, ir.IntType(8).as_pointer())
+    return builder.bitcast(builder.gep(start, [byte]), _VECTOR.as_pointer())
+
+
+@intrinsic
+def load(typing_context, array, byte):
+    """The 64 bytes of an array from `byte` on."""
+
+    def generate(context, builder, signature, arguments):
+        loaded = builder.load(_address(context, builder, signature.args[0], *arguments))
+        loaded.align = 4
+        return loaded
+
+    return _lanes(array, types.int64), generate
+
+
+@intrinsic
+def store(typing_context, array, byte, value):
+    """Write 64 bytes of an array from `byte` on."""
+
+    def generate(context, builder, signature, arguments):
+        place = _address(context, builder, signature.args[0], *arguments[:2])
+        builder.store(arguments[2], place).align = 4
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, _lanes), generate
+
+
+@intrinsic
+def splat(typing_context, word):
+    """One word in every lane."""
+
+    def generate(context, builder, signature, arguments):
+        first = builder.insert_element(_UNDEFINED, arguments[0], ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, _UNDEFINED, _shuffle_mask([0] * LANES))
+
+    return _lanes(types.uint64), generate
+
+
+def _operation(n_operands: int, build: Callable[..., Any]) -> Any:
+    """A function of lanes; ``build(builder, *operands)`` emits its instructions."""
+
+    def typed(*operands: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return build(builder, *arguments)
+
+        return _lanes(*[_lanes] * len(operands)), generate
+
+    if n_operands == 1:
+        return intrinsic(lambda typing_context, a: typed(a))
+    if n_operands == 2:
+        return intrinsic(lambda typing_context, a, b: typed(a, b))
+    return intrinsic(lambda typing_context, a, b, c: typed(a, b, c))
+
+
+def _multiply_add(half: str) -> Any:
+    def build(builder: Any, *operands: Any) -> Any:
+        signature = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+        name = f"llvm.x86.avx512.vpmadd52{half}.uq.512"
+        return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), operands)
+
+    return _operation(3, build)
+
+
+def _shuffle(places: list[int]) -> Any:
+    """Lanes picked from two registers: 0 to 7 from the first, 8 to 15 from the second."""
+    return _operation(2, lambda builder, a, b: builder.shuffle_vector(a, b, _shuffle_mask(places)))
+
+
+def _picked(builder: Any, a: Any, places: list[int]) -> Any:
+    return builder.shuffle_vector(a, _constant(*[0] * LANES), _shuffle_mask(places))
+
+
+def _from_packed(builder: Any, a: Any) -> Any:
+    """Limb k is the 52 bits from bit 52k: 52k mod 64 bits into word 52k // 64, the rest from the next word."""
+    bits = [LIMB_BITS * k for k in range(LANES)]
+    low = builder.lshr(_picked(builder, a, [b // 64 for b in bits]), _constant(*[b % 64 for b in bits]))
+    next_words = [b // 64 + 1 if b % 64 else LANES for b in bits]
+    high = builder.shl(_picked(builder, a, next_words), _constant(*[-b % 64 for b in bits]))
+    return builder.and_(builder.or_(low, high), _every(LIMB_MASK))
+
+
+def _to_packed(builder: Any, a: Any) -> Any:
+    """Word k is what lies in bits 64k to 64k + 63: parts of two limbs, or of three."""
+    packed = None
+    for part in range(3):
+        limbs, left, right = [], [], []
+        for word in range(LANES):
+            limb = 64 * word // LIMB_BITS + part
+            up = LIMB_BITS * limb - 64 * word
+            inside = limb < LANES and up < 64
+            limbs.append(limb if inside else LANES)
+            left.append(max(up, 0) if inside else 0)
+            right.append(max(-up, 0))
+        words = builder.lshr(builder.shl(_picked(builder, a, limbs), _constant(*left)), _constant(*right))
+        packed = words if packed is None else builder.or_(packed, words)
+    return packed
+
+
+add = _operation(2, lambda builder, a, b: builder.add(a, b))
+subtract = _operation(2, lambda builder, a, b: builder.sub(a, b))
+low_limb = _operation(1, lambda builder, a: builder.and_(a, _every(LIMB_MASK)))
+above_limb = _operation(1, lambda builder, a: builder.lshr(a, _every(LIMB_BITS)))
+sign = _operation(1, lambda builder, a: builder.ashr(a, _every(63)))
+where = _operation(3, lambda builder, mask, a, b: builder.select(builder.trunc(mask, _MASK), a, b))
+madd_low = _multiply_add("l")
+madd_high = _multiply_add("h")
+from_packed = _operation(1, _from_packed)
+to_packed = _operation(1, _to_packed)
+even_words = _shuffle([0, 8, 2, 10, 4, 12, 6, 14])
+odd_words = _shuffle([1, 9, 3, 11, 5, 13, 7, 15])
+even_pairs = _shuffle([0, 1, 8, 9, 4, 5, 12, 13])
+odd_pairs = _shuffle([2, 3, 10, 11, 6, 7, 14, 15])
+low_halves = _shuffle([0, 1, 2, 3, 8, 9, 10, 11])
+high_halves = _shuffle([4, 5, 6, 7, 12, 13, 14, 15])
