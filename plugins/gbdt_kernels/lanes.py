@@ -28,6 +28,7 @@ LIMB_MASK = (1 << LIMB_BITS) - 1
 
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
+_BYTES = ir.VectorType(ir.IntType(8), 8 * LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
 _UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
 
@@ -112,6 +113,17 @@ def splat(typing_context, word):
     return _lanes(types.uint64), generate
 
 
+@intrinsic
+def all_set(typing_context, mask):
+    """Whether the lowest bit is set in every lane."""
+
+    def generate(context, builder, signature, arguments):
+        bits = builder.bitcast(builder.trunc(arguments[0], _MASK), ir.IntType(LANES))
+        return builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(LANES), (1 << LANES) - 1))
+
+    return types.boolean(_lanes), generate
+
+
 def _operation(n_operands: int, build: Callable[..., Any]) -> Any:
     """A function of lanes; ``build(builder, *operands)`` emits its instructions."""
 
@@ -142,38 +154,41 @@ def _shuffle(places: list[int]) -> Any:
     return _operation(2, lambda builder, a, b: builder.shuffle_vector(a, b, _shuffle_mask(places)))
 
 
-def _picked(builder: Any, a: Any, places: list[int]) -> Any:
-    return builder.shuffle_vector(a, _constant(*[0] * LANES), _shuffle_mask(places))
+def _pick_bytes(builder: Any, a: Any, places: list[int | None]) -> Any:
+    """Bytes of a register by number; zero for None."""
+    whole = builder.bitcast(a, _BYTES)
+    zeros = ir.Constant(_BYTES, [0] * 64)
+    mask = _shuffle_mask([64 if place is None else place for place in places])
+    return builder.bitcast(builder.shuffle_vector(whole, zeros, mask), _VECTOR)
+
+
+_NIBBLES = [4 * (k % 2) for k in range(LANES)]
+"""Bits by which a packed limb starts inside its first byte, number 52 k // 8."""
 
 
 def _from_packed(builder: Any, a: Any) -> Any:
-    """Limb k is the 52 bits from bit 52k: 52k mod 64 bits into word 52k // 64, the rest from the next word."""
-    bits = [LIMB_BITS * k for k in range(LANES)]
-    low = builder.lshr(_picked(builder, a, [b // 64 for b in bits]), _constant(*[b % 64 for b in bits]))
-    next_words = [b // 64 + 1 if b % 64 else LANES for b in bits]
-    high = builder.shl(_picked(builder, a, next_words), _constant(*[-b % 64 for b in bits]))
-    return builder.and_(builder.or_(low, high), _every(LIMB_MASK))
+    """Seven bytes from the one where limb k starts, moved down to its first bit, without what follows it."""
+    places = [LIMB_BITS * k // 8 + i if i < 7 else None for k in range(LANES) for i in range(8)]
+    limbs = builder.lshr(_pick_bytes(builder, a, places), _constant(*_NIBBLES))
+    return builder.and_(limbs, _every(LIMB_MASK))
 
 
 def _to_packed(builder: Any, a: Any) -> Any:
-    """Word k is what lies in bits 64k to 64k + 63: parts of two limbs, or of three."""
-    packed = None
-    for part in range(3):
-        limbs, left, right = [], [], []
-        for word in range(LANES):
-            limb = 64 * word // LIMB_BITS + part
-            up = LIMB_BITS * limb - 64 * word
-            inside = limb < LANES and up < 64
-            limbs.append(limb if inside else LANES)
-            left.append(max(up, 0) if inside else 0)
-            right.append(max(-up, 0))
-        words = builder.lshr(builder.shl(_picked(builder, a, limbs), _constant(*left)), _constant(*right))
-        packed = words if packed is None else builder.or_(packed, words)
-    return packed
+    """Limb k, seven bytes of it, goes to byte 52 k // 8; limbs of odd and even number share a byte."""
+    limbs = builder.shl(a, _constant(*_NIBBLES))
+    halves = []
+    for parity in (0, 1):
+        places: list[int | None] = [None] * 64
+        for k in range(parity, LANES, 2):
+            start = LIMB_BITS * k // 8
+            places[start : start + 7] = range(8 * k, 8 * k + 7)
+        halves.append(_pick_bytes(builder, limbs, places))
+    return builder.or_(*halves)
 
 
 add = _operation(2, lambda builder, a, b: builder.add(a, b))
 subtract = _operation(2, lambda builder, a, b: builder.sub(a, b))
+both = _operation(2, lambda builder, a, b: builder.and_(a, b))
 low_limb = _operation(1, lambda builder, a: builder.and_(a, _every(LIMB_MASK)))
 above_limb = _operation(1, lambda builder, a: builder.lshr(a, _every(LIMB_BITS)))
 sign = _operation(1, lambda builder, a: builder.ashr(a, _every(63)))

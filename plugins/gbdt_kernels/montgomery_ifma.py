@@ -24,6 +24,8 @@ from gbdt_kernels.lanes import (
     LIMB_MASK,
     above_limb,
     add,
+    all_set,
+    both,
     even_pairs,
     even_words,
     from_packed,
@@ -61,12 +63,8 @@ def _batch(n_limbs):
 
 
 @njit(nogil=True, cache=True)
-def _transpose(batch, at):
-    """Turn the 8 × 8 words from byte `at` on about their diagonal."""
-    a0, a1 = load(batch, at), load(batch, at + _GROUP)
-    a2, a3 = load(batch, at + 2 * _GROUP), load(batch, at + 3 * _GROUP)
-    a4, a5 = load(batch, at + 4 * _GROUP), load(batch, at + 5 * _GROUP)
-    a6, a7 = load(batch, at + 6 * _GROUP), load(batch, at + 7 * _GROUP)
+def _store_transposed(a0, a1, a2, a3, a4, a5, a6, a7, batch, at):
+    """Write 8 × 8 words, turned about their diagonal, from byte `at` on."""
     b0, b1 = even_words(a0, a1), odd_words(a0, a1)
     b2, b3 = even_words(a2, a3), odd_words(a2, a3)
     b4, b5 = even_words(a4, a5), odd_words(a4, a5)
@@ -86,42 +84,100 @@ def _transpose(batch, at):
 
 
 @njit(nogil=True, cache=True)
+def _transpose(batch, at):
+    """Turn the 8 × 8 words from byte `at` on about their diagonal."""
+    _store_transposed(
+        load(batch, at),
+        load(batch, at + _GROUP),
+        load(batch, at + 2 * _GROUP),
+        load(batch, at + 3 * _GROUP),
+        load(batch, at + 4 * _GROUP),
+        load(batch, at + 5 * _GROUP),
+        load(batch, at + 6 * _GROUP),
+        load(batch, at + 7 * _GROUP),
+        batch,
+        at,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _load_near_end(source, row, first, tail):
+    """As `load` of 64 bytes of a row, but nothing past the row is read; zeros stand for it."""
+    word = first // 8
+    tail[:] = np.uint64(0)
+    for k in range(min(_TAIL_WORDS, source.shape[1] - word)):
+        tail[k] = source[row, word + k]
+    return load(tail, first - 8 * word)
+
+
+@njit(nogil=True, cache=True)
+def _store_near_end(packed, out, row, first, tail):
+    """As `store` of 64 bytes of a row, but nothing past the row is written."""
+    word = first // 8
+    tail[0] = out[row, word]
+    store(tail, first - 8 * word, packed)
+    for k in range(out.shape[1] - word):
+        out[row, word + k] = tail[k]
+
+
+@njit(nogil=True, cache=True)
 def _load_rows(source, rows, n_limbs, tail, batch):
-    """Bring eight rows of words into a batch; `tail` keeps loads from reading past a row's end."""
-    n_words = source.shape[1]
-    for block in range((n_limbs + LANES - 1) // LANES):
+    """Bring eight rows of words into a batch.
+
+    A load may read the start of the next row (never past the array): the last limb is cut to the row's own bits.
+    """
+    size = 8 * source.shape[1]
+    end = size * source.shape[0]
+    highest = rows.max()
+    n_blocks = (n_limbs + LANES - 1) // LANES
+    for block in range(n_blocks):
         first = _PACKED * block
-        inside = first + _GROUP <= 8 * n_words
-        for lane in range(LANES):
-            if inside:
-                packed = load(source, 8 * n_words * rows[lane] + first)
-            else:
-                word = first // 8
-                for k in range(_TAIL_WORDS):
-                    tail[k] = source[rows[lane], word + k] if word + k < n_words else np.uint64(0)
-                packed = load(tail, first - 8 * word)
-            store(batch, _BLOCK * block + _GROUP * lane, from_packed(packed))
-        _transpose(batch, _BLOCK * block)
+        if size * highest + first + _GROUP <= end:
+            _store_transposed(
+                from_packed(load(source, size * rows[0] + first)),
+                from_packed(load(source, size * rows[1] + first)),
+                from_packed(load(source, size * rows[2] + first)),
+                from_packed(load(source, size * rows[3] + first)),
+                from_packed(load(source, size * rows[4] + first)),
+                from_packed(load(source, size * rows[5] + first)),
+                from_packed(load(source, size * rows[6] + first)),
+                from_packed(load(source, size * rows[7] + first)),
+                batch,
+                _BLOCK * block,
+            )
+        else:
+            for lane in range(LANES):
+                packed = _load_near_end(source, rows[lane], first, tail)
+                store(batch, _BLOCK * block + _GROUP * lane, from_packed(packed))
+            _transpose(batch, _BLOCK * block)
+    last = n_limbs - 1
+    own_bits = min(LIMB_BITS, 8 * size - LIMB_BITS * last)
+    mask = splat((np.uint64(1) << np.uint64(own_bits)) - np.uint64(1))
+    store(batch, _GROUP * last, both(load(batch, _GROUP * last), mask))
+    for j in range(n_limbs, LANES * n_blocks):
+        store(batch, _GROUP * j, splat(np.uint64(0)))
 
 
 @njit(nogil=True, cache=True)
 def _store_rows(batch, count, n_limbs, tail, out, row):
-    """Write the first `count` numbers of a batch to consecutive rows of words; the batch is used up."""
-    n_words = out.shape[1]
-    for block in range((n_limbs + LANES - 1) // LANES):
+    """Write the first `count` numbers of a batch to consecutive rows of words; the batch is used up.
+
+    A store may spill into the next rows of these, so they are written in order; nothing past them is touched.
+    """
+    size = 8 * out.shape[1]
+    end = size * (row + count)
+    n_blocks = (n_limbs + LANES - 1) // LANES
+    for block in range(n_blocks):
         _transpose(batch, _BLOCK * block)
-        first = _PACKED * block
-        inside = first + _GROUP <= 8 * n_words
-        for lane in range(count):
+    for lane in range(count):
+        for block in range(n_blocks):
+            first = _PACKED * block
             packed = to_packed(load(batch, _BLOCK * block + _GROUP * lane))
-            if inside:
-                store(out, 8 * n_words * (row + lane) + first, packed)
-            else:
-                word = first // 8
-                tail[0] = out[row + lane, word] if word < n_words else np.uint64(0)
-                store(tail, first - 8 * word, packed)
-                for k in range(min(_TAIL_WORDS - 1, n_words - word)):
-                    out[row + lane, word + k] = tail[k]
+            at = size * (row + lane) + first
+            if at + _GROUP <= end:
+                store(out, at, packed)
+            elif first < size:
+                _store_near_end(packed, out, row + lane, first, tail)
 
 
 @njit(nogil=True, cache=True)
@@ -153,20 +209,29 @@ def _store_lane(batch, lane, n_limbs, out, row):
 
 @njit(nogil=True, cache=True)
 def _reduce(sums, limbs, n_limbs, out):
-    """Carry, and subtract the modulus in the lanes that reach it."""
+    """Carry, and subtract the modulus in the lanes that reach it: hardly ever one if R is far above it."""
     carry = splat(np.uint64(0))
     borrow = splat(np.uint64(0))
     for j in range(n_limbs):
         total = add(load(sums, _GROUP * j), carry)
         carry = above_limb(total)
         limb = low_limb(total)
-        store(sums, _GROUP * j, limb)
+        store(out, _GROUP * j, limb)
+        borrow = sign(add(subtract(limb, splat(limbs[j])), borrow))
+    below = sign(add(carry, borrow))
+    if not all_set(below):
+        _subtract_modulus(below, limbs, n_limbs, out)
+
+
+@njit(nogil=True, cache=True)
+def _subtract_modulus(below, limbs, n_limbs, batch):
+    """Subtract the modulus in the lanes that are not below it."""
+    borrow = splat(np.uint64(0))
+    for j in range(n_limbs):
+        limb = load(batch, _GROUP * j)
         difference = add(subtract(limb, splat(limbs[j])), borrow)
         borrow = sign(difference)
-        store(out, _GROUP * j, low_limb(difference))
-    below = sign(add(carry, borrow))
-    for j in range(n_limbs):
-        store(out, _GROUP * j, where(below, load(sums, _GROUP * j), load(out, _GROUP * j)))
+        store(batch, _GROUP * j, where(below, limb, low_limb(difference)))
 
 
 @njit(nogil=True, cache=True)
