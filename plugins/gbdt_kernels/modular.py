@@ -95,7 +95,7 @@ class Modulus:
     @property
     def steps(self) -> int:
         """Elementary steps of a product, as `threads.blocks` counts them."""
-        return self.n_limbs * self.n_limbs // 8 + 1
+        return self.n_limbs * self.n_limbs // 2 + 1
 
     def row(self, value: int) -> Rows:
         """The Montgomery form of one integer, as an array of one row."""

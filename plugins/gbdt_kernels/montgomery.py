@@ -1,7 +1,7 @@
 """Montgomery arithmetic with 64-bit words and their 128-bit products: the portable path.
 
 ``R = 2^(52 n_limbs)`` as on the vectorised path, so reduction takes whole words
-first and the remaining bits last: ``R = 2^(64 w + s)`` with s < 64.
+first and the remaining bits last: ``R = 2^(64 w + s)`` with s < 64, where w is the number of words of n or one less.
 
 Bounds.  With a, b < n < R the sum ``(a b + m n) / R`` is below 2 n, so one
 conditional subtraction reduces it (also if one operand is only below R).  Row i
@@ -51,9 +51,36 @@ def _add_and_reduce(a, factor, words, inverse, sums):
     for j in range(1, n_words):
         low, up = _multiply_add(a[j], factor, sums[j], up)
         sums[j - 1], carry = _multiply_add(m, words[j], low, carry)
-    low, up = _multiply_add(_ZERO, _ZERO, sums[n_words], up)
-    sums[n_words - 1], carry = _multiply_add(_ONE, low, carry, _ZERO)
-    sums[n_words] = up + carry
+    sums[n_words - 1], sums[n_words] = _multiply_add(_ONE, up, carry, sums[n_words])
+
+
+@njit(nogil=True, cache=True)
+def _add_and_reduce_two(a, factor0, factor1, words, inverse, sums):
+    """``sums = (sums + a·(factor0 + 2⁶⁴ factor1)) / 2¹²⁸ mod n``: `_add_and_reduce` twice, in one pass."""
+    n_words = len(words)
+    a_before, n_before = a[0], words[0]
+    a_now, n_now = a[1], words[1]
+    low, up0 = _multiply_add(a_before, factor0, sums[0], _ZERO)
+    m0 = low * inverse
+    _, carry0 = _multiply_add(m0, n_before, low, _ZERO)
+    low, up0 = _multiply_add(a_now, factor0, sums[1], up0)
+    low, carry0 = _multiply_add(m0, n_now, low, carry0)
+    low, up1 = _multiply_add(a_before, factor1, low, _ZERO)
+    m1 = low * inverse
+    _, carry1 = _multiply_add(m1, n_before, low, _ZERO)
+    a_rest, words_rest, sums_rest = a[2:], words[2:], sums[2:n_words]
+    for j in range(len(sums_rest)):
+        a_next, n_next = a_rest[j], words_rest[j]
+        low, up0 = _multiply_add(a_next, factor0, sums_rest[j], up0)
+        low, carry0 = _multiply_add(m0, n_next, low, carry0)
+        low, up1 = _multiply_add(a_now, factor1, low, up1)
+        low, carry1 = _multiply_add(m1, n_now, low, carry1)
+        sums[j] = low
+        a_now, n_now = a_next, n_next
+    low, top = _multiply_add(_ONE, up0, carry0, sums[n_words])
+    low, up1 = _multiply_add(a_now, factor1, low, up1)
+    sums[n_words - 2], carry1 = _multiply_add(m1, n_now, low, carry1)
+    sums[n_words - 1], sums[n_words] = _multiply_add(_ONE, up1, carry1, top)
 
 
 @njit(nogil=True, cache=True)
@@ -97,12 +124,13 @@ def _subtract_modulus(words, sums, out):
 @njit(nogil=True, cache=True)
 def _multiply(a, b, words, n_limbs, inverse, sums, out):
     """Montgomery product of two rows; `out` may be one of them, `sums` is scratch."""
-    n_words = len(words)
     whole = LIMB_BITS * n_limbs // 64
     sums[:] = _ZERO
-    for i in range(min(whole, n_words)):
-        _add_and_reduce(a, b[i], words, inverse, sums)
-    for i in range(whole, n_words):
+    for i in range(0, whole - 1, 2):
+        _add_and_reduce_two(a, b[i], b[i + 1], words, inverse, sums)
+    if whole % 2:
+        _add_and_reduce(a, b[whole - 1], words, inverse, sums)
+    for i in range(whole, len(words)):
         _add(a, b[i], sums)
     _reduce_bits(words, inverse, LIMB_BITS * n_limbs % 64, sums)
     _subtract_modulus(words, sums, out)
