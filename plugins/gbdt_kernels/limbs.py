@@ -6,6 +6,7 @@ vectorised path also wants a modulus in 52-bit limbs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,7 +32,7 @@ def to_rows(values: Iterable[Any], width: int) -> NDArray[np.uint64]:
     OverflowError
         If a value is negative or does not fit.
     """
-    packed = b"".join(int(value).to_bytes(8 * width, "little") for value in values)
+    packed = bytearray().join(operator.index(value).to_bytes(8 * width, "little") for value in values)
     return np.frombuffer(packed, dtype="<u8").reshape(-1, width).astype(np.uint64)
 
 

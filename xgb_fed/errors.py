@@ -1,0 +1,35 @@
+"""What can be wrong with keys, plaintexts and ciphertexts."""
+
+from __future__ import annotations
+
+
+class CipherError(ValueError):
+    """Any refusal of the ciphers."""
+
+
+class WeakKeyError(CipherError):
+    """The key is shorter than today's minimum, and nobody said that this is all right."""
+
+
+class PlaintextRangeError(CipherError):
+    """A plaintext is negative or not below the cipher's limit."""
+
+
+class WrongKeyError(CipherError):
+    """The data belongs to another key or scheme."""
+
+
+class VersionError(CipherError):
+    """The data was written in a format version that this release does not read."""
+
+
+class CorruptDataError(CipherError):
+    """The data is truncated, altered, or not ours at all."""
+
+
+class InvalidCiphertextError(CipherError):
+    """A ciphertext is not a reduced, invertible residue of its modulus."""
+
+
+class PackingError(CipherError):
+    """The plaintext space is too small for the sums that training may need."""

@@ -1,0 +1,64 @@
+"""Encryptions of zero, each used once, some of them made ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ObfuscatorPool:
+    """A bounded store of prepared obfuscators in front of what makes them; safe to share by threads.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(count)`` gives so many fresh obfuscators, one a row.
+    capacity : int
+        Rows kept at most.
+    """
+
+    def __init__(self, make: Callable[[int], NDArray[np.uint64]], capacity: int) -> None:
+        self._make = make
+        self._capacity = capacity
+        self._ready: NDArray[np.uint64] | None = None
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        """Counts only."""
+        return f"ObfuscatorPool({len(self)} of {self._capacity} ready)"
+
+    def __len__(self) -> int:
+        """How many are ready."""
+        ready = self._ready
+        return 0 if ready is None else len(ready)
+
+    def prepare(self, count: int) -> int:
+        """Make up to `count` ahead, in idle time; the pool never holds more than its capacity.
+
+        Returns
+        -------
+        int
+            How many are ready now.
+        """
+        wanted = min(count, self._capacity - len(self))
+        if wanted > 0:
+            made = self._make(wanted)
+            with self._lock:
+                kept = made if self._ready is None else np.concatenate([self._ready, made])
+                self._ready = kept[: self._capacity]
+        return len(self)
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """So many obfuscators that nobody had before: ready ones first, fresh ones for the rest."""
+        with self._lock:
+            ready, used = self._ready, min(count, len(self))
+            if ready is not None:
+                self._ready = ready[used:].copy()
+        if ready is None or used == 0:
+            return self._make(count)
+        if used == count:
+            return ready[:count]
+        return np.concatenate([ready[:used], self._make(count - used)])

@@ -1,0 +1,72 @@
+"""Ciphertexts that are Python objects with ``+``, ``-`` and ``*``: for the schemes that are not meant to be fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Objects = NDArray[np.object_]
+
+
+def object_array(items: list[Any]) -> Objects:
+    """A one-dimensional array of the items themselves."""
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+class ObjectArithmetic:
+    """The arithmetic of `cipher.PublicPart` on object arrays; subclasses give `zero`."""
+
+    def zero(self) -> Any:
+        """A ciphertext of 0."""
+        raise NotImplementedError
+
+    def add(self, a: Objects, b: Objects) -> Objects:
+        """Sums, row by row."""
+        return np.asarray(a + b, dtype=object)
+
+    def subtract(self, a: Objects, b: Objects) -> Objects:
+        """Differences, row by row."""
+        return np.asarray(a - b, dtype=object)
+
+    def sum_by_index(
+        self, source: Objects, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]
+    ) -> Objects:
+        """Sums of rows ``order[starts[i]:starts[i + 1]]``."""
+        chosen = source[order]
+        bounds = zip(starts[:-1], starts[1:], strict=True)
+        return object_array([sum(chosen[first:last], self.zero()) for first, last in bounds])
+
+    def histogram(
+        self,
+        source: Objects,
+        codes: NDArray[np.uint8],
+        rows: NDArray[np.integer[Any]],
+        starts: NDArray[np.int64],
+        bin_offsets: NDArray[np.int64],
+    ) -> Objects:
+        """Sums in every bin of every feature of every node."""
+        n_nodes = len(starts) - 1
+        sums = object_array([self.zero() for _ in range(n_nodes * int(bin_offsets[-1]))])
+        out = sums.reshape(n_nodes, int(bin_offsets[-1]))
+        for node in range(n_nodes):
+            for row in rows[starts[node] : starts[node + 1]]:
+                for f, code in enumerate(codes[row]):
+                    out[node, bin_offsets[f] + code] += source[row]
+        return out
+
+    def scale(self, a: Objects, bits: int) -> Objects:
+        """Every item times ``2^bits``."""
+        return np.asarray(a * (1 << bits), dtype=object)
+
+    def compress(self, a: Objects, bits: int, per_ciphertext: int) -> Objects:
+        """Groups of consecutive plaintexts in one item each, the first of a group in its highest bits."""
+        fill = [self.zero() for _ in range(-len(a) % per_ciphertext)]
+        groups = np.concatenate([a, object_array(fill)]).reshape(-1, per_ciphertext)
+        packed: Objects = groups[:, 0]
+        for j in range(1, per_ciphertext):
+            packed = self.add(self.scale(packed, bits), groups[:, j])
+        return packed

@@ -1,0 +1,66 @@
+"""Uniform rows of words from a cryptographically secure stream."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+from gbdt_kernels.limbs import n_words, rows_below
+
+
+class SecretStream:
+    """ChaCha20 key stream under a key from the operating system; safe to share by threads.
+
+    A forked child takes a new key: two processes never use the same randomness.
+
+    Parameters
+    ----------
+    key : bytes, optional
+        32 bytes instead of the operating system's, for tests: whoever knows them can decrypt.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._lock = Lock()
+        self._start(key)
+
+    def __repr__(self) -> str:
+        """Nothing of the key."""
+        return "SecretStream()"
+
+    def __reduce__(self) -> tuple[type[SecretStream], tuple[()]]:
+        """A copy has a key of its own."""
+        return SecretStream, ()
+
+    def _start(self, key: bytes | None) -> None:
+        self._process = os.getpid()
+        algorithm = algorithms.ChaCha20(os.urandom(32) if key is None else key, bytes(16))
+        self._encryptor = Cipher(algorithm, mode=None).encryptor()
+
+    def words(self, n_rows: int, width: int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words."""
+        with self._lock:
+            if self._process != os.getpid():
+                self._start(None)
+            stream = self._encryptor.update(bytes(8 * n_rows * width))
+        return np.frombuffer(stream, dtype="<u8").reshape(n_rows, width).astype(np.uint64)
+
+    def below(self, bound: int, n_rows: int, *, nonzero: bool = False) -> NDArray[np.uint64]:
+        """Independent integers uniform in ``[0, bound)``, or in ``[1, bound)``, as rows: exact, by rejection."""
+        bits = bound.bit_length()
+        width = n_words(bits)
+        top = np.uint64((1 << (bits - 64 * (width - 1))) - 1)
+        out = np.empty((n_rows, width), dtype=np.uint64)
+        missing = np.arange(n_rows)
+        while len(missing):
+            drawn = self.words(len(missing), width)
+            drawn[:, -1] &= top
+            accepted = rows_below(drawn, bound)
+            if nonzero:
+                accepted &= drawn.any(axis=1)
+            out[missing[accepted]] = drawn[accepted]
+            missing = missing[~accepted]
+        return out
