@@ -58,7 +58,9 @@ SHORTEST_WEAK_KEY = 128
 def check_key_length(bits: int, allow_weak_key: bool) -> None:
     """Raise `WeakKeyError` for a short key, unless that is allowed."""
     if bits < SHORTEST_KEY and not allow_weak_key:
-        raise WeakKeyError(f"key_length={bits} is below {SHORTEST_KEY}; allow_weak_key=True permits it, for tests")
+        raise WeakKeyError(
+            f"key_length={bits} is below {SHORTEST_KEY}; allow_weak_key=True permits it, for tests"
+        )
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,7 @@ class PaillierKey(KeepsSecrets):
         )
         self._p_inverse = gmpy2.invert(p, q)
         self._randomness = [
-            TableRandomness(prime, square)
-            if isinstance(prime, FactoredPrime)
-            else PowerRandomness(square)
+            TableRandomness(prime, square) if isinstance(prime, FactoredPrime) else PowerRandomness(square)
             for prime, square in zip(self._primes, self._squares, strict=True)
         ]
         self._joining = (
@@ -180,8 +180,7 @@ class PaillierKey(KeepsSecrets):
         p, q = self._numbers
         logarithms = [square.logarithms(ciphertexts) for square in self._squares]
         return [
-            int(m_p + p * ((m_q - m_p) * self._p_inverse % q))
-            for m_p, m_q in zip(*logarithms, strict=True)
+            int(m_p + p * ((m_q - m_p) * self._p_inverse % q)) for m_p, m_q in zip(*logarithms, strict=True)
         ]
 
     def private_bytes(self) -> bytes:
@@ -194,9 +193,7 @@ class PaillierKey(KeepsSecrets):
         return wire.pack(wire.Kind.PRIVATE_KEY, "paillier", self.public.key_id, rows)
 
     @staticmethod
-    def from_private_bytes(
-        data: bytes, *, allow_weak_key: bool = False, n_threads: int = 0
-    ) -> PaillierKey:
+    def from_private_bytes(data: bytes, *, allow_weak_key: bool = False, n_threads: int = 0) -> PaillierKey:
         """The key that `private_bytes` wrote."""
         message, numbers = read_numbers(data, wire.Kind.PRIVATE_KEY)
         primes: list[FactoredPrime | int] = []

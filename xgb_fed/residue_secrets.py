@@ -113,9 +113,7 @@ def joining_row(part: int, other: int, part_radix: int, whole: Modulus) -> Resid
     return whole.row(idempotent * whole.radix * pow(part_radix, -1, whole.value))
 
 
-def join(
-    parts: list[tuple[Residues, Residues]], whole: Modulus, n_threads: int
-) -> NDArray[np.uint64]:
+def join(parts: list[tuple[Residues, Residues]], whole: Modulus, n_threads: int) -> NDArray[np.uint64]:
     """The residues modulo `whole` that are each part's rows modulo its modulus (Chinese remainders).
 
     Parameters

@@ -72,7 +72,9 @@ def histogram_products(
     """
     n_bins = np.diff(bin_offsets)
     if len(codes) != len(ciphertexts) or codes.shape[1:] != (len(n_bins),):
-        raise ValueError(f"codes have shape {codes.shape} for {len(ciphertexts)} rows, {len(n_bins)} features")
+        raise ValueError(
+            f"codes have shape {codes.shape} for {len(ciphertexts)} rows, {len(n_bins)} features"
+        )
     if len(codes) and (codes.max(axis=0) >= n_bins).any():
         raise ValueError("a code is not below its feature's number of bins")
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(codes):

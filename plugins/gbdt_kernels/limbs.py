@@ -95,9 +95,7 @@ def _add_rows(a, b, modulus, out):
                 borrow = np.uint64(word < modulus[j]) | np.uint64(difference < borrow)
 
 
-def add_rows(
-    a: NDArray[np.uint64], b: NDArray[np.uint64], modulus: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
+def add_rows(a: NDArray[np.uint64], b: NDArray[np.uint64], modulus: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Sums of reduced rows, reduced by the modulus given as one row."""
     out = np.empty_like(a)
     _add_rows(a, b, modulus, out)

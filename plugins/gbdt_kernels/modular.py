@@ -74,7 +74,9 @@ class Modulus:
         self.value = value
         self.n_limbs = -(-bits // LIMB_BITS)
         if self.n_limbs > montgomery_ifma.MOST_LIMBS:
-            raise ValueError(f"a modulus has at most {LIMB_BITS * montgomery_ifma.MOST_LIMBS} bits, not {bits}")
+            raise ValueError(
+                f"a modulus has at most {LIMB_BITS * montgomery_ifma.MOST_LIMBS} bits, not {bits}"
+            )
         self.width = n_words(bits)
         self.radix = 1 << (LIMB_BITS * self.n_limbs)
         self.words = to_rows([value], self.width)[0]
@@ -102,9 +104,7 @@ class Modulus:
         return to_rows([value * self.radix % self.value], self.width)
 
 
-def _over_rows(
-    n_rows: int, steps: int, n_threads: int, work: Callable[[int, int], None]
-) -> None:
+def _over_rows(n_rows: int, steps: int, n_threads: int, work: Callable[[int, int], None]) -> None:
     """Call ``work(start, stop)`` for blocks of whole batches of rows."""
     parts = blocks(-(-n_rows // LANES), n_threads, LANES * steps)
     run(lambda _, start, stop: work(LANES * start, min(LANES * stop, n_rows)), parts)
@@ -187,9 +187,7 @@ class Reduction:
             raise ValueError(f"{modulus!r} is too small to reduce to")
         self._wide = wide
         scale = factor * modulus.radix % modulus.value
-        self._constants = [
-            modulus.row(scale << (WORD_BITS * at)) for at in range(0, wide, self._piece)
-        ]
+        self._constants = [modulus.row(scale << (WORD_BITS * at)) for at in range(0, wide, self._piece)]
 
     def __call__(self, rows: Rows, n_threads: int = 0) -> Rows:
         """Reduce rows of the wide width."""
@@ -198,9 +196,7 @@ class Reduction:
         total = np.zeros((len(rows), self._modulus.width), dtype=np.uint64)
         for k, constant in enumerate(self._constants):
             piece = widened(rows[:, k * self._piece : (k + 1) * self._piece], self._modulus.width)
-            total = add_rows(
-                total, multiply(piece, constant, self._modulus, n_threads), self._modulus.words
-            )
+            total = add_rows(total, multiply(piece, constant, self._modulus, n_threads), self._modulus.words)
         return total
 
 
@@ -423,7 +419,9 @@ class FixedBase:
         step = encode(first, modulus, n_threads)
         for k in (1, 2, 4, 8, 16, 32, 64, 128):
             low = table[:k].reshape(-1, modulus.width)
-            table[k : 2 * k] = multiply(low, np.tile(step, (k, 1)), modulus, n_threads).reshape(table[:k].shape)
+            table[k : 2 * k] = multiply(low, np.tile(step, (k, 1)), modulus, n_threads).reshape(
+                table[:k].shape
+            )
             step = multiply(step, step, modulus, n_threads)
         self._rows = table.reshape(-1, modulus.width)
 

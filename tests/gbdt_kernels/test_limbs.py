@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from gbdt_kernels import limbs
+from hypothesis import given
+from hypothesis import strategies as st
+
+WORDS = 5
+VALUES = st.integers(0, (1 << (64 * WORDS)) - 1)
+
+
+@given(st.lists(VALUES, max_size=12))
+def test_rows_and_back(values):
+    rows = limbs.to_rows(values, WORDS)
+    assert rows.shape == (len(values), WORDS)
+    assert limbs.from_rows(rows) == values
+    assert limbs.from_rows(limbs.widened(rows, WORDS + 2)) == values
+
+
+@given(VALUES)
+def test_limbs_add_up(value):
+    parts = limbs.to_limbs(value, 7)
+    assert sum(int(part) << (52 * j) for j, part in enumerate(parts)) == value
+
+
+@given(st.lists(VALUES, min_size=1, max_size=12), VALUES)
+def test_comparison(values, bound):
+    assert limbs.rows_below(limbs.to_rows(values, WORDS), bound).tolist() == [v < bound for v in values]
+
+
+@given(st.integers(1, (1 << (64 * WORDS)) - 1), st.data())
+def test_modular_sums(n, data):
+    pairs = data.draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), min_size=1))
+    a, b = (limbs.to_rows([pair[k] for pair in pairs], WORDS) for k in (0, 1))
+    sums = limbs.add_rows(a, b, limbs.to_rows([n], WORDS)[0])
+    assert limbs.from_rows(sums) == [(x + y) % n for x, y in pairs]
+
+
+def test_what_does_not_fit_or_is_no_integer():
+    with pytest.raises(OverflowError):
+        limbs.to_rows([1 << 64], 1)
+    with pytest.raises(OverflowError):
+        limbs.to_rows([-1], 1)
+    with pytest.raises(TypeError):
+        limbs.to_rows([1.5], 1)
+    assert limbs.from_rows(limbs.to_rows([np.int32(7)], 1)) == [7]

@@ -1,0 +1,231 @@
+"""Every operation against Python's integers, on every path the processor has."""
+
+import secrets
+import threading
+
+import numpy as np
+import pytest
+from gbdt_kernels import modular
+from gbdt_kernels.lanes import has_ifma
+from gbdt_kernels.limbs import from_rows, to_rows
+from gbdt_kernels.modular import FixedBase, Modulus, Reduction
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PATHS = ["portable", pytest.param("ifma", marks=pytest.mark.skipif(not has_ifma(), reason="no AVX-512 IFMA"))]
+BITS = [2, 17, 51, 52, 53, 63, 64, 65, 104, 127, 128, 129, 416, 832, 1366, 2048, 4096]
+
+
+def choose_path(monkeypatch, path):
+    monkeypatch.setenv(modular.PORTABLE_VARIABLE, "1" if path == "portable" else "0")
+    modular.arithmetic_path.cache_clear()
+    assert modular.arithmetic_path() == path
+
+
+@pytest.fixture(params=PATHS)
+def path(request, monkeypatch):
+    choose_path(monkeypatch, request.param)
+    yield request.param
+    modular.arithmetic_path.cache_clear()
+
+
+def edge_values(n, count):
+    """0, 1, n − 1 and their like, then random ones."""
+    edges = [0, 1, n - 1, n // 2, max(0, n - 2), 1 << (n.bit_length() - 1)]
+    values = [x % n for x in edges] + [secrets.randbelow(n) for _ in range(count)]
+    return values[:count]
+
+
+def moduli(bits):
+    """The least and the largest odd modulus of a size, and a random one."""
+    return {(1 << (bits - 1)) | 1, (1 << bits) - 1, secrets.randbits(bits) | 1 | 1 << (bits - 1)}
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_products_and_powers(path, bits):
+    for n in moduli(bits):
+        modulus = Modulus(n)
+        a, b = edge_values(n, 19), edge_values(n, 19)[::-1]
+        x, y = modular.encode(a, modulus), modular.encode(b, modulus)
+        assert from_rows(x) == [value * modulus.radix % n for value in a]
+        assert modular.decode(modular.multiply(x, y, modulus), modulus) == [
+            u * v % n for u, v in zip(a, b, strict=True)
+        ]
+        assert modular.decode(modular.multiply(x[2:3], y, modulus), modulus) == [a[2] * v % n for v in b]
+        for exponent in (0, 1, 2, 3, 64, 1_000_003, secrets.randbits(90)):
+            assert modular.decode(modular.power(x, exponent, modulus), modulus) == [
+                pow(u, exponent, n) for u in a
+            ]
+        assert modular.decode(modular.shift(x, 11, modulus), modulus) == [pow(u, 2048, n) for u in a]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17])
+def test_any_number_of_rows(path, count):
+    modulus = Modulus((1 << 190) + 27)
+    values = edge_values(modulus.value, count)
+    rows = modular.encode(values, modulus)
+    assert rows.shape == (count, modulus.width)
+    squares = modular.multiply(rows, rows, modulus)
+    assert modular.decode(squares, modulus) == [value * value % modulus.value for value in values]
+    assert modular.decode(modular.power(rows, 5, modulus), modulus) == [pow(v, 5, modulus.value) for v in values]
+
+
+def test_one_operand_may_be_anything_below_radix(path):
+    for bits in (53, 64, 100, 2040, 2048):
+        modulus = Modulus((1 << (bits - 1)) | 1)
+        largest = min(modulus.radix, 1 << (64 * modulus.width)) - 1
+        values = [largest, largest - 1, modulus.value, modulus.value + 1]
+        assert modular.decode(modular.encode(values, modulus), modulus) == [v % modulus.value for v in values]
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_both_paths_give_the_same_bytes(data):
+    """The central promise; the bytes are also those of Python's integers where only one path exists."""
+    bits = data.draw(st.integers(2, 700))
+    n = data.draw(st.integers(1 << (bits - 1), (1 << bits) - 1)) | 1
+    if n < 3:
+        n = 3
+    modulus = Modulus(n)
+    values = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20))
+    order = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=40)), dtype=np.int64)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(order)), max_size=5)))
+    starts = np.array([0, *cuts, len(order)])
+    exponent = data.draw(st.integers(0, 1 << 40))
+    results = []
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for path in ["portable", "ifma"] if has_ifma() else ["portable"]:
+            choose_path(monkeypatch, path)
+            rows = modular.encode(values, modulus)
+            results.append(
+                b"".join(
+                    part.tobytes()
+                    for part in (
+                        rows,
+                        modular.multiply(rows, rows[::-1], modulus),
+                        modular.power(rows, exponent, modulus),
+                        modular.chain_products(rows, order, starts, modulus),
+                    )
+                )
+            )
+            chains = modular.decode(modular.chain_products(rows, order, starts, modulus), modulus)
+    modular.arithmetic_path.cache_clear()
+    assert len(set(results)) == 1
+    for got, first, last in zip(chains, starts[:-1], starts[1:], strict=True):
+        expected = 1
+        for row in order[first:last]:
+            expected = expected * values[row] % n
+        assert got == expected
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_chains_of_uneven_lengths(path, n_threads):
+    """One chain longer than all spans, short ones, empty ones; targets in another order."""
+    modulus = Modulus((1 << 512) + 75)
+    values = edge_values(modulus.value, 50)[3:]
+    rows = modular.encode(values, modulus)
+    lengths = [0, 4000, 1, 0, 2, 700, 0]
+    order = np.random.default_rng(1).integers(0, len(values), sum(lengths))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    targets = np.array([6, 0, 2, 1, 5, 3, 4])
+    out = np.zeros((7, modulus.width), dtype=np.uint64)
+    modular.chain_products(rows, order, starts, modulus, out, targets, n_threads)
+    got = modular.decode(out, modulus)
+    for c, target in enumerate(targets):
+        expected = 1
+        for row in order[starts[c] : starts[c + 1]]:
+            expected = expected * values[row] % modulus.value
+        assert got[target] == expected
+
+
+def test_inverses(path):
+    modulus = Modulus((1 << 521) - 1)
+    for count in (0, 1, 2, 3, 8, 31):
+        values = [1 + secrets.randbelow(modulus.value - 1) for _ in range(count)]
+        inverses = modular.invert(modular.encode(values, modulus), modulus)
+        assert modular.decode(inverses, modulus) == [pow(v, -1, modulus.value) for v in values]
+
+
+def test_inverting_no_unit_names_the_row(path):
+    modulus = Modulus(3 * ((1 << 127) - 1))
+    rows = modular.encode([1, 2, 6, 5, 0], modulus)
+    with pytest.raises(ZeroDivisionError, match="row 2"):
+        modular.invert(rows, modulus)
+
+
+def test_fixed_base_powers(path):
+    modulus = Modulus((1 << 683) + 3)
+    table = FixedBase(987654321, 130, modulus)
+    exponents = [0, 1, 255, 256, (1 << 130) - 1, *(secrets.randbits(130) for _ in range(20))]
+    powers = table.powers(to_rows(exponents, 3))
+    assert modular.decode(powers, modulus) == [pow(987654321, e, modulus.value) for e in exponents]
+    with pytest.raises(ValueError, match="at most"):
+        table.powers(to_rows([1 << 140], 3))
+    assert "987654321" not in repr(table)
+
+
+@pytest.mark.parametrize("bits", [53, 64, 65, 100, 1366])
+def test_reduction_of_wide_rows(path, bits):
+    modulus = Modulus((1 << (bits - 1)) | 7)
+    if modulus.width * 64 > modulus.n_limbs * 52 and modulus.n_limbs * 52 < 64:
+        pytest.skip("too small to cut whole words")
+    values = [0, (1 << 1600) - 1, *(secrets.randbits(1600) for _ in range(9))]
+    got = modular.decode(Reduction(25, modulus, 12345)(to_rows(values, 25)), modulus)
+    assert got == [value * 12345 % modulus.value for value in values]
+
+
+def test_operands_are_left_alone_and_threads_do_not_share_scratch(path):
+    modulus = Modulus(secrets.randbits(1024) | 1 | 1 << 1023)
+    values = [secrets.randbelow(modulus.value) for _ in range(64)]
+    rows = modular.encode(values, modulus)
+    before = rows.copy()
+    expected = [pow(v, 65537, modulus.value) for v in values]
+    results = []
+
+    def work():
+        results.append(modular.decode(modular.power(rows, 65537, modulus, n_threads=2), modulus))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 6
+    assert (rows == before).all()
+
+
+def test_blocks_of_threads_meet_without_overlap(path):
+    """Rows are written past their end by the vectorised path, but never past a thread's own rows."""
+    modulus = Modulus(secrets.randbits(2048) | 1 | 1 << 2047)
+    values = [secrets.randbelow(modulus.value) for _ in range(1003)]
+    rows = modular.encode(values, modulus)
+    for n_threads in (1, 2, 3):
+        products = modular.multiply(rows, rows, modulus, n_threads)
+        assert modular.decode(products, modulus) == [v * v % modulus.value for v in values]
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="odd"):
+        Modulus(10)
+    with pytest.raises(ValueError, match="at most"):
+        Modulus((1 << 60_000) | 1)
+    modulus = Modulus((1 << 100) | 1)
+    with pytest.raises(ValueError, match="shape"):
+        modular.multiply(np.zeros((2, 3), dtype=np.uint64), modulus.one, modulus)
+    with pytest.raises(ValueError, match="cannot multiply"):
+        modular.multiply(np.zeros((2, 2), dtype=np.uint64), np.zeros((3, 2), dtype=np.uint64), modulus)
+    with pytest.raises(ValueError, match="negative"):
+        modular.power(modulus.one, -1, modulus)
+    with pytest.raises(IndexError):
+        modular.chain_products(modulus.one, np.array([1]), np.array([0, 1]), modulus)
+    assert str(modulus.value) not in repr(modulus)
+
+
+def test_portable_code_has_no_vector_multiplications():
+    """numba keys its disk cache by processor; the portable kernels also never name the intrinsics."""
+    from gbdt_kernels import montgomery
+
+    modulus = Modulus((1 << 100) | 1)
+    montgomery.products(modulus.one, 0, modulus.one, 0, *modulus.constants, np.empty_like(modulus.one), 0, 1)
+    code = "".join(montgomery.products.inspect_llvm().values())
+    assert "vpmadd52" not in code

@@ -1,0 +1,60 @@
+"""Exchange with phe, and stored test vectors.
+
+data/vectors.json holds a 768-bit phe key with ciphertexts that phe made, and keys and ciphertexts in this package's
+own format; data/generate_vectors.py wrote it.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from xgb_fed.errors import WeakKeyError
+from xgb_fed.okamoto_uchiyama import OkamotoUchiyamaKey
+from xgb_fed.paillier import Paillier, PaillierKey
+from xgb_fed.residues import ResidueKey
+
+VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
+PLAINTEXTS = VECTORS["plaintexts"]
+
+
+def test_stored_phe_ciphertexts():
+    """Needs no phe: numbers it made decrypt here, also after arithmetic here."""
+    stored = VECTORS["phe"]
+    key = PaillierKey(stored["p"], stored["q"], allow_weak_key=True)
+    rows = key.public.from_integers(stored["ciphertexts"])
+    assert key.public.to_integers(rows) == stored["ciphertexts"]
+    assert key.decrypt(rows) == PLAINTEXTS
+    assert key.decrypt(key.public.add(rows, key.encrypt(PLAINTEXTS))) == [2 * m for m in PLAINTEXTS]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "key_type"), [("paillier", PaillierKey), ("okamoto-uchiyama", OkamotoUchiyamaKey)]
+)
+def test_stored_bytes_of_this_format(scheme, key_type):
+    stored = {name: bytes.fromhex(text) for name, text in VECTORS[scheme].items()}
+    key = key_type.from_private_bytes(stored["private"], allow_weak_key=True)
+    assert key.public.public_bytes() == stored["public"]
+    public = ResidueKey.from_public_bytes(stored["public"])
+    rows = public.from_bytes(stored["ciphertexts"])
+    assert key.decrypt(rows) == PLAINTEXTS
+    assert public.to_bytes(rows) == stored["ciphertexts"]
+    assert key.private_bytes() == stored["private"]
+
+
+def test_keys_and_ciphertexts_both_ways():
+    phe = pytest.importorskip("phe")
+    key = Paillier(512, allow_weak_key=True).generate()
+    theirs = key.to_phe()
+    rows = key.encrypt(PLAINTEXTS)
+    assert [theirs.raw_decrypt(c) for c in key.public.to_integers(rows)] == PLAINTEXTS
+    made = [theirs.public_key.raw_encrypt(m) for m in PLAINTEXTS]
+    assert key.decrypt(key.public.from_integers(made)) == PLAINTEXTS
+    _, generated = phe.generate_paillier_keypair(n_length=512)
+    with pytest.raises(WeakKeyError):
+        PaillierKey.from_phe(generated)
+    imported = PaillierKey.from_phe(generated, allow_weak_key=True)
+    rows = imported.public.rerandomise(imported.encrypt(PLAINTEXTS))
+    assert [generated.raw_decrypt(c) for c in imported.public.to_integers(rows)] == PLAINTEXTS
+    again = PaillierKey.from_private_bytes(imported.private_bytes(), allow_weak_key=True)
+    assert again.decrypt(rows) == PLAINTEXTS
+    assert again.to_phe() == generated

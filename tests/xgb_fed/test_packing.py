@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+from gbdt_kernels.limbs import from_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xgb_fed.errors import PackingError, PlaintextRangeError
+from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
+from xgb_fed.packing import GHPacking, MultiClassPacking, unpack, unpack_all
+from xgb_fed.paillier import Paillier
+from xgb_fed.plain import Plain
+
+
+def test_budget_of_the_design():
+    """The figures of the design: logistic loss, 150,000 and ten million rows."""
+    small, large = GHPacking(150_000, h_max=0.25), GHPacking(10_000_000, h_max=0.25)
+    assert (small.bits, large.bits) == (141, 153)
+    limits = [1 << 2047, 1 << 682, 1 << 1023]
+    assert [small.per_ciphertext(limit) for limit in limits] == [14, 4, 7]
+    assert [large.per_ciphertext(limit) for limit in limits] == [13, 4, 6]
+
+
+bounded = st.floats(-1, 1, width=32)
+
+
+@given(st.lists(st.tuples(bounded, st.floats(0, 0.25, width=32)), min_size=1, max_size=60), st.integers(0, 53))
+@settings(deadline=None)
+def test_sums_come_back_exactly(pairs, precision):
+    packing = GHPacking(len(pairs), h_max=0.25, precision=precision)
+    g, h = (np.array(column) for column in zip(*pairs, strict=True))
+    plaintexts = from_rows(packing.encode(g, h))
+    unit = 2.0**precision
+    total_g, total_h = packing.decode([sum(plaintexts), plaintexts[0]], [len(pairs), 1])
+    assert total_g[0] == sum(int(np.rint(x * unit)) for x in g) / unit
+    assert total_h[0] == sum(int(np.rint(x * unit)) for x in h) / unit
+    assert total_g[1] == np.rint(g[0] * unit) / unit
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=40)
+def test_fields_never_meet(data):
+    """All rows at their bounds, both ends: the widest sums the budget allows."""
+    g_min = data.draw(st.floats(-1000, 1000))
+    g_max = data.draw(st.floats(g_min, 1000))
+    h_max = data.draw(st.floats(1e-3, 10))
+    n_rows = data.draw(st.integers(1, 10**7))
+    packing = GHPacking(n_rows, g_min, g_max, h_max, precision=40)
+    rows = from_rows(packing.encode(np.array([g_min, g_max]), np.array([0.0, h_max])))
+    top = rows[1] * n_rows
+    assert top.bit_length() <= packing.bits
+    assert (top & ((1 << packing.h_bits) - 1)) == n_rows * round(h_max * 2**40)
+    g, _ = packing.decode([rows[0] * n_rows], [n_rows])
+    assert g[0] == pytest.approx(n_rows * g_min, abs=n_rows * 2.0**-40)
+
+
+def test_empty_sum():
+    g, h = GHPacking(10).decode([0], [0])
+    assert (g[0], h[0]) == (0.0, 0.0)
+
+
+def test_bounds_are_enforced():
+    packing = GHPacking(10, h_max=0.25)
+    for g, h in [([1.5], [0.1]), ([-1.01], [0.1]), ([0.0], [0.26]), ([0.0], [-0.1]), ([np.nan], [0.1])]:
+        with pytest.raises(PlaintextRangeError):
+            packing.encode(np.array(g), np.array(h))
+    with pytest.raises(ValueError, match="shapes"):
+        packing.encode(np.zeros(3), np.zeros(2))
+    with pytest.raises(PlaintextRangeError):
+        packing.decode([1 << packing.bits], [3])
+    amplified = GHPacking(10, h_max=0.25, amplification=8.0, precision=50)
+    assert len(amplified.encode(np.array([-8.0, 8.0]), np.array([2.0, 0.0]))) == 2
+
+
+def test_errors_before_training():
+    with pytest.raises(PackingError, match="plaintexts have 100"):
+        GHPacking(1000).per_ciphertext(1 << 100)
+    with pytest.raises(PackingError, match="a precision of"):
+        GHPacking(1000, g_min=-1e6, g_max=1e6)
+    with pytest.raises(PackingError):
+        MultiClassPacking(GHPacking(1000), 3, 1 << 100)
+    for bad in ({"n_rows": 0}, {"g_min": 2.0}, {"h_max": 0.0}, {"h_max": np.inf}, {"amplification": 0.5}):
+        with pytest.raises(ValueError, match="must"):
+            GHPacking(**{"n_rows": 5, **bad})
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 4, 5, 7])
+def test_multi_class(n_classes):
+    """Algorithms 1 and 2, the last group not full."""
+    rng = np.random.default_rng(n_classes)
+    packing = MultiClassPacking(GHPacking(50, h_max=0.5), n_classes, 1 << 600)
+    g, h = rng.uniform(-1, 1, (50, n_classes)), rng.uniform(0, 0.5, (50, n_classes))
+    plaintexts = packing.encode(g, h)
+    assert len(plaintexts) == -(-n_classes // packing.classes_per_ciphertext)
+    parts = [slice(0, 20), slice(20, 50)]
+    sums = [[sum(from_rows(group[part])) for part in parts] for group in plaintexts]
+    total_g, total_h = packing.decode(sums, [20, 30])
+    np.testing.assert_allclose(total_g, [g[part].sum(axis=0) for part in parts], rtol=1e-12)
+    np.testing.assert_allclose(total_h, [h[part].sum(axis=0) for part in parts], rtol=1e-12)
+
+
+def test_first_class_lies_highest():
+    """As the paper's Figure 6 has it: e = (e << b_gh) + gh, class by class."""
+    gh = GHPacking(3)
+    packing = MultiClassPacking(gh, 2, 1 << 600)
+    g, h = np.array([[0.5, -0.25]]), np.array([[0.125, 1.0]])
+    first, second = (from_rows(gh.encode(g[:, k], h[:, k]))[0] for k in (0, 1))
+    assert from_rows(packing.encode(g, h)[0])[0] == (first << gh.bits) + second
+
+
+def test_unpacking_refuses_what_does_not_belong():
+    assert unpack(0x123, 4, 3) == [1, 2, 3]
+    with pytest.raises(PlaintextRangeError):
+        unpack(0x1123, 4, 3)
+    assert unpack_all([0x12, 0x30], 4, 2, 3) == [1, 2, 3]
+    with pytest.raises(PlaintextRangeError):
+        unpack_all([0x12, 0x34], 4, 2, 3)
+
+
+@pytest.mark.parametrize("scheme", [Plain(700), Paillier(512, True), OkamotoUchiyama(512, True)], ids=repr)
+def test_from_gradients_to_split_statistics(scheme):
+    """The whole life: pack, encrypt, histogram, compress, re-randomise, decrypt, unpack."""
+    key = scheme.generate()
+    rng = np.random.default_rng(0)
+    n, n_bins = 200, 6
+    g, h = rng.uniform(-1, 1, n), rng.uniform(0, 0.25, n)
+    codes = rng.integers(0, n_bins, (n, 2)).astype(np.uint8)
+    packing = GHPacking(n, h_max=0.25)
+    offsets = np.array([0, n_bins, 2 * n_bins])
+    public = key.public
+    encrypted = key.encrypt(packing.encode(g, h))
+    histogram = public.histogram(encrypted, codes, np.arange(n), np.array([0, n]), offsets)[0]
+    per = packing.per_ciphertext(public.plaintext_limit)
+    message = public.to_bytes(public.rerandomise(public.compress(histogram, packing.bits, per)))
+    values = key.decrypt(public.from_bytes(message))
+    sums = unpack_all(values, packing.bits, per, 2 * n_bins)
+    counts = np.concatenate([np.bincount(codes[:, f], minlength=n_bins) for f in range(2)])
+    got_g, got_h = packing.decode(sums, counts)
+    for f in range(2):
+        part = slice(f * n_bins, (f + 1) * n_bins)
+        np.testing.assert_allclose(got_g[part], np.bincount(codes[:, f], g), atol=1e-12)
+        np.testing.assert_allclose(got_h[part], np.bincount(codes[:, f], h), atol=1e-12)
