@@ -10,6 +10,7 @@ compile them for a processor without AVX-512 IFMA.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from llvmlite import ir
@@ -29,6 +30,7 @@ LIMB_MASK = (1 << LIMB_BITS) - 1
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
 _BYTES = ir.VectorType(ir.IntType(8), 8 * LANES)
+_HALVES = ir.VectorType(ir.IntType(32), 2 * LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
 _UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
 
@@ -49,6 +51,7 @@ class _LanesModel(models.PrimitiveModel):
 _lanes = Lanes()
 
 
+@lru_cache(maxsize=1)
 def has_ifma() -> bool:
     """Whether numba compiles for a processor with AVX-512 IFMA.
 
@@ -100,6 +103,51 @@ def store(typing_context, array, byte, value):
         return context.get_dummy_value()
 
     return types.void(array, types.int64, _lanes), generate
+
+
+def _first_halves(builder: Any, count: Any) -> Any:
+    """Mask of the first so many 32-bit halves of a register."""
+    ones = builder.shl(ir.Constant(ir.IntType(32), 1), builder.trunc(count, ir.IntType(32)))
+    bits = builder.trunc(builder.sub(ones, ir.Constant(ir.IntType(32), 1)), ir.IntType(2 * LANES))
+    return builder.bitcast(bits, ir.VectorType(ir.IntType(1), 2 * LANES))
+
+
+@intrinsic
+def load_first(typing_context, array, byte, count):
+    """The first `count` 32-bit halves from `byte` on, zeros after them; nothing more is read."""
+
+    def generate(context, builder, signature, arguments):
+        place = _address(context, builder, signature.args[0], *arguments[:2])
+        place = builder.bitcast(place, _HALVES.as_pointer())
+        mask = _first_halves(builder, arguments[2])
+        operands = [_HALVES.as_pointer(), ir.IntType(32), mask.type, _HALVES]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_HALVES, operands), "llvm.masked.load.v16i32.p0v16i32"
+        )
+        zeros = ir.Constant(_HALVES, [0] * 2 * LANES)
+        loaded = builder.call(function, [place, ir.Constant(ir.IntType(32), 4), mask, zeros])
+        return builder.bitcast(loaded, _VECTOR)
+
+    return _lanes(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def store_first(typing_context, array, byte, value, count):
+    """Write the first `count` 32-bit halves from `byte` on, and nothing else."""
+
+    def generate(context, builder, signature, arguments):
+        place = _address(context, builder, signature.args[0], *arguments[:2])
+        place = builder.bitcast(place, _HALVES.as_pointer())
+        mask = _first_halves(builder, arguments[3])
+        operands = [_HALVES, _HALVES.as_pointer(), ir.IntType(32), mask.type]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), operands), "llvm.masked.store.v16i32.p0v16i32"
+        )
+        halves = builder.bitcast(arguments[2], _HALVES)
+        builder.call(function, [halves, place, ir.Constant(ir.IntType(32), 4), mask])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, _lanes, types.int64), generate
 
 
 @intrinsic

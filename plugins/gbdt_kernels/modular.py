@@ -110,7 +110,7 @@ def _over_rows(n_rows: int, steps: int, n_threads: int, work: Callable[[int, int
     run(lambda _, start, stop: work(LANES * start, min(LANES * stop, n_rows)), parts)
 
 
-def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
+def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0, out: Rows | None = None) -> Rows:
     """Products of rows; an operand of one row multiplies every row of the other.
 
     ``multiply(a, b)`` is ``a·b/R mod n``, the product in Montgomery form.  It is right also if one operand is not
@@ -122,6 +122,8 @@ def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
     modulus : Modulus
     n_threads : int
         Threads at most; 0 means all available processors.
+    out : ndarray of uint64, shape (n_rows, width), optional
+        Where to write instead of to a new array; it may be `a` or `b`, unless that is one row for many.
 
     Returns
     -------
@@ -131,7 +133,10 @@ def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
     if len(a) != len(b) and 1 not in (len(a), len(b)):
         raise ValueError(f"cannot multiply {len(a)} rows by {len(b)}")
     n_rows = 0 if 0 in (len(a), len(b)) else max(len(a), len(b))
-    out = np.empty((n_rows, modulus.width), dtype=np.uint64)
+    if out is None:
+        out = np.empty((n_rows, modulus.width), dtype=np.uint64)
+    elif out.shape != (n_rows, modulus.width) or out.dtype != np.uint64 or not out.flags.c_contiguous:
+        raise ValueError(f"out must be C-ordered words of shape {(n_rows, modulus.width)}")
     a_step, b_step = int(len(a) > 1), int(len(b) > 1)
     products = _kernels().products
 

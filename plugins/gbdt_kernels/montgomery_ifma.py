@@ -31,6 +31,7 @@ from gbdt_kernels.lanes import (
     from_packed,
     high_halves,
     load,
+    load_first,
     low_halves,
     low_limb,
     madd_high,
@@ -40,6 +41,7 @@ from gbdt_kernels.lanes import (
     sign,
     splat,
     store,
+    store_first,
     subtract,
     to_packed,
     where,
@@ -50,7 +52,6 @@ MOST_LIMBS = 1000
 _GROUP = 8 * LANES
 _BLOCK = _GROUP * LANES
 _PACKED = LIMB_BITS * LANES // 8
-_TAIL_WORDS = 10
 
 
 @njit(nogil=True, cache=True)
@@ -63,8 +64,8 @@ def _batch(n_limbs):
 
 
 @njit(nogil=True, cache=True)
-def _store_transposed(a0, a1, a2, a3, a4, a5, a6, a7, batch, at):
-    """Write 8 × 8 words, turned about their diagonal, from byte `at` on."""
+def _transposed(a0, a1, a2, a3, a4, a5, a6, a7):
+    """8 × 8 words turned about their diagonal."""
     b0, b1 = even_words(a0, a1), odd_words(a0, a1)
     b2, b3 = even_words(a2, a3), odd_words(a2, a3)
     b4, b5 = even_words(a4, a5), odd_words(a4, a5)
@@ -73,111 +74,62 @@ def _store_transposed(a0, a1, a2, a3, a4, a5, a6, a7, batch, at):
     c1, c3 = even_pairs(b1, b3), odd_pairs(b1, b3)
     c4, c6 = even_pairs(b4, b6), odd_pairs(b4, b6)
     c5, c7 = even_pairs(b5, b7), odd_pairs(b5, b7)
-    store(batch, at, low_halves(c0, c4))
-    store(batch, at + _GROUP, low_halves(c1, c5))
-    store(batch, at + 2 * _GROUP, low_halves(c2, c6))
-    store(batch, at + 3 * _GROUP, low_halves(c3, c7))
-    store(batch, at + 4 * _GROUP, high_halves(c0, c4))
-    store(batch, at + 5 * _GROUP, high_halves(c1, c5))
-    store(batch, at + 6 * _GROUP, high_halves(c2, c6))
-    store(batch, at + 7 * _GROUP, high_halves(c3, c7))
+    low = low_halves(c0, c4), low_halves(c1, c5), low_halves(c2, c6), low_halves(c3, c7)
+    high = high_halves(c0, c4), high_halves(c1, c5), high_halves(c2, c6), high_halves(c3, c7)
+    return low + high
 
 
 @njit(nogil=True, cache=True)
-def _transpose(batch, at):
-    """Turn the 8 × 8 words from byte `at` on about their diagonal."""
-    _store_transposed(
-        load(batch, at),
-        load(batch, at + _GROUP),
-        load(batch, at + 2 * _GROUP),
-        load(batch, at + 3 * _GROUP),
-        load(batch, at + 4 * _GROUP),
-        load(batch, at + 5 * _GROUP),
-        load(batch, at + 6 * _GROUP),
-        load(batch, at + 7 * _GROUP),
-        batch,
-        at,
-    )
-
-
-@njit(nogil=True, cache=True)
-def _load_near_end(source, row, first, tail):
-    """As `load` of 64 bytes of a row, but nothing past the row is read; zeros stand for it."""
-    word = first // 8
-    tail[:] = np.uint64(0)
-    for k in range(min(_TAIL_WORDS, source.shape[1] - word)):
-        tail[k] = source[row, word + k]
-    return load(tail, first - 8 * word)
-
-
-@njit(nogil=True, cache=True)
-def _store_near_end(packed, out, row, first, tail):
-    """As `store` of 64 bytes of a row, but nothing past the row is written."""
-    word = first // 8
-    tail[0] = out[row, word]
-    store(tail, first - 8 * word, packed)
-    for k in range(out.shape[1] - word):
-        out[row, word + k] = tail[k]
-
-
-@njit(nogil=True, cache=True)
-def _load_rows(source, rows, n_limbs, tail, batch):
-    """Bring eight rows of words into a batch.
-
-    A load may read the start of the next row (never past the array): the last limb is cut to the row's own bits.
-    """
+def _load_rows(source, rows, n_limbs, batch):
+    """Bring eight rows of words into a batch."""
     size = 8 * source.shape[1]
-    end = size * source.shape[0]
-    highest = rows.max()
-    n_blocks = (n_limbs + LANES - 1) // LANES
-    for block in range(n_blocks):
+    for block in range((n_limbs + LANES - 1) // LANES):
         first = _PACKED * block
-        if size * highest + first + _GROUP <= end:
-            _store_transposed(
-                from_packed(load(source, size * rows[0] + first)),
-                from_packed(load(source, size * rows[1] + first)),
-                from_packed(load(source, size * rows[2] + first)),
-                from_packed(load(source, size * rows[3] + first)),
-                from_packed(load(source, size * rows[4] + first)),
-                from_packed(load(source, size * rows[5] + first)),
-                from_packed(load(source, size * rows[6] + first)),
-                from_packed(load(source, size * rows[7] + first)),
-                batch,
-                _BLOCK * block,
-            )
-        else:
-            for lane in range(LANES):
-                packed = _load_near_end(source, rows[lane], first, tail)
-                store(batch, _BLOCK * block + _GROUP * lane, from_packed(packed))
-            _transpose(batch, _BLOCK * block)
-    last = n_limbs - 1
-    own_bits = min(LIMB_BITS, 8 * size - LIMB_BITS * last)
-    mask = splat((np.uint64(1) << np.uint64(own_bits)) - np.uint64(1))
-    store(batch, _GROUP * last, both(load(batch, _GROUP * last), mask))
-    for j in range(n_limbs, LANES * n_blocks):
-        store(batch, _GROUP * j, splat(np.uint64(0)))
+        halves = max(0, min(_GROUP, size - first)) // 4
+        turned = _transposed(
+            from_packed(load_first(source, size * rows[0] + first, halves)),
+            from_packed(load_first(source, size * rows[1] + first, halves)),
+            from_packed(load_first(source, size * rows[2] + first, halves)),
+            from_packed(load_first(source, size * rows[3] + first, halves)),
+            from_packed(load_first(source, size * rows[4] + first, halves)),
+            from_packed(load_first(source, size * rows[5] + first, halves)),
+            from_packed(load_first(source, size * rows[6] + first, halves)),
+            from_packed(load_first(source, size * rows[7] + first, halves)),
+        )
+        at = _BLOCK * block
+        store(batch, at, turned[0])
+        store(batch, at + _GROUP, turned[1])
+        store(batch, at + 2 * _GROUP, turned[2])
+        store(batch, at + 3 * _GROUP, turned[3])
+        store(batch, at + 4 * _GROUP, turned[4])
+        store(batch, at + 5 * _GROUP, turned[5])
+        store(batch, at + 6 * _GROUP, turned[6])
+        store(batch, at + 7 * _GROUP, turned[7])
 
 
 @njit(nogil=True, cache=True)
-def _store_rows(batch, count, n_limbs, tail, out, row):
-    """Write the first `count` numbers of a batch to consecutive rows of words; the batch is used up.
+def _store_rows(batch, count, n_limbs, out, row):
+    """Write the first `count` numbers of a batch to consecutive rows of words.
 
-    A store may spill into the next rows of these, so they are written in order; nothing past them is touched.
+    A block is 52 bytes; the zeros after them, within the row, give way to the next block.
     """
     size = 8 * out.shape[1]
-    end = size * (row + count)
-    n_blocks = (n_limbs + LANES - 1) // LANES
-    for block in range(n_blocks):
-        _transpose(batch, _BLOCK * block)
-    for lane in range(count):
-        for block in range(n_blocks):
-            first = _PACKED * block
-            packed = to_packed(load(batch, _BLOCK * block + _GROUP * lane))
-            at = size * (row + lane) + first
-            if at + _GROUP <= end:
-                store(out, at, packed)
-            elif first < size:
-                _store_near_end(packed, out, row + lane, first, tail)
+    for block in range((n_limbs + LANES - 1) // LANES):
+        at = _BLOCK * block
+        turned = _transposed(
+            load(batch, at),
+            load(batch, at + _GROUP),
+            load(batch, at + 2 * _GROUP),
+            load(batch, at + 3 * _GROUP),
+            load(batch, at + 4 * _GROUP),
+            load(batch, at + 5 * _GROUP),
+            load(batch, at + 6 * _GROUP),
+            load(batch, at + 7 * _GROUP),
+        )
+        first = size * row + _PACKED * block
+        halves = max(0, min(_GROUP, size - _PACKED * block)) // 4
+        for lane in range(count):
+            store_first(out, first + size * lane, to_packed(turned[lane]), halves)
 
 
 @njit(nogil=True, cache=True)
@@ -304,24 +256,22 @@ def _multiply(a, b, limbs, n_limbs, inverse, sums, out):
 @njit(nogil=True, cache=True)
 def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
-    tail = np.zeros(_TAIL_WORDS, dtype=np.uint64)
     rows = np.empty(LANES, dtype=np.int64)
     for first in range(start, stop, LANES):
         for lane in range(LANES):
             rows[lane] = min(first + lane, stop - 1) * a_step
-        _load_rows(a, rows, n_limbs, tail, x)
+        _load_rows(a, rows, n_limbs, x)
         for lane in range(LANES):
             rows[lane] = min(first + lane, stop - 1) * b_step
-        _load_rows(b, rows, n_limbs, tail, y)
+        _load_rows(b, rows, n_limbs, y)
         _multiply(x, y, limbs, n_limbs, inverse, sums, x)
-        _store_rows(x, min(LANES, stop - first), n_limbs, tail, out, first)
+        _store_rows(x, min(LANES, stop - first), n_limbs, out, first)
 
 
 @njit(nogil=True, cache=True)
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
     """Lane k works through the chains ``spans[k]`` to ``spans[k + 1]``, one product a step."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
-    tail = np.zeros(_TAIL_WORDS, dtype=np.uint64)
     rows = np.zeros(LANES, dtype=np.int64)
     chain = spans[:LANES].copy()
     place = bounds[chain]
@@ -348,7 +298,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
                 busy = True
         if not busy:
             return
-        _load_rows(source, rows, n_limbs, tail, y)
+        _load_rows(source, rows, n_limbs, y)
         _multiply(x, y, limbs, n_limbs, inverse, sums, x)
 
 
@@ -356,12 +306,11 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     odd = np.zeros((n_odd, len(x)), dtype=np.uint64)
-    tail = np.zeros(_TAIL_WORDS, dtype=np.uint64)
     rows = np.empty(LANES, dtype=np.int64)
     for first in range(start, stop, LANES):
         for lane in range(LANES):
             rows[lane] = min(first + lane, stop - 1)
-        _load_rows(bases, rows, n_limbs, tail, x)
+        _load_rows(bases, rows, n_limbs, x)
         odd[0] = x
         _multiply(x, x, limbs, n_limbs, inverse, sums, y)
         for k in range(1, n_odd):
@@ -372,4 +321,4 @@ def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out,
                 _multiply(x, x, limbs, n_limbs, inverse, sums, x)
             if digits[step] >= 0:
                 _multiply(x, odd[digits[step]], limbs, n_limbs, inverse, sums, x)
-        _store_rows(x, min(LANES, stop - first), n_limbs, tail, out, first)
+        _store_rows(x, min(LANES, stop - first), n_limbs, out, first)
