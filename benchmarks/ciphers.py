@@ -3,9 +3,9 @@
     python benchmarks/ciphers.py            # everything, some minutes
     python benchmarks/ciphers.py --quick    # 2048-bit keys, fewer rounds, a tenth of the gradients
 
-All variants of an operation run in turn within each round, so that a busy machine slows all of them; figures are
-medians over the rounds, in microseconds an item, and ratios are medians of each round's ratios.  A table is
-printed; the same numbers go to out/ciphers.json.
+All variants of an operation run in turn within each round, so that a busy machine slows all of them;
+figures are medians over the rounds, in microseconds an item, and ratios are medians of each round's
+ratios.  A table is printed; the same numbers go to out/ciphers.json.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gbdt_kernels import modular
 from gbdt_kernels.bin_products import histogram_products
 from gbdt_kernels.lanes import has_ifma
 from gbdt_kernels.modular import Modulus
+
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.packing import GHPacking, unpack_all
 from xgb_fed.paillier import Paillier

@@ -61,7 +61,7 @@ class PublicPart(Protocol):
         """Ciphertexts of the plaintexts times ``2^bits``."""
 
     def compress(self, a: Ciphertexts, bits: int, per_ciphertext: int) -> Ciphertexts:
-        """Groups of consecutive plaintexts in one ciphertext each, the first of a group in its highest bits."""
+        """Groups of consecutive plaintexts in one ciphertext each, a group's first in its highest bits."""
 
     def rerandomise(self, a: Ciphertexts) -> Ciphertexts:
         """The same plaintexts under fresh randomness."""
@@ -73,7 +73,7 @@ class PublicPart(Protocol):
         """Ciphertexts from the wire, checked; raises a `CipherError` otherwise."""
 
     def public_bytes(self) -> bytes:
-        """This part for the wire."""
+        """The public part for the wire."""
 
 
 class PrivatePart(Protocol):

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-
 from gbdt_kernels.limbs import from_rows
+
 from xgb_fed import wire
 from xgb_fed.cipher import KeepsSecrets, Plaintexts
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
@@ -109,7 +109,7 @@ class NaivePublic(ObjectArithmetic):
         return object_array([phe.EncryptedNumber(self.phe_key, number) for number in numbers])
 
     def public_bytes(self) -> bytes:
-        """This part for the wire."""
+        """The public part for the wire."""
         rows = number_rows([int(self.phe_key.n)])
         return wire.pack(wire.Kind.PUBLIC_KEY, self.scheme, self.key_id, rows)
 

@@ -1,7 +1,8 @@
-"""Ciphertexts that are Python objects with ``+``, ``-`` and ``*``: for the schemes that are not meant to be fast."""
+"""Ciphertexts that are Python objects with ``+``, ``-`` and ``*``, for schemes not meant to be fast."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ class ObjectArithmetic:
     ) -> Objects:
         """Sums of rows ``order[starts[i]:starts[i + 1]]``."""
         chosen = source[order]
-        bounds = zip(starts[:-1], starts[1:], strict=True)
-        return object_array([sum(chosen[first:last], self.zero()) for first, last in bounds])
+        return object_array([sum(chosen[first:last], self.zero()) for first, last in pairwise(starts)])
 
     def histogram(
         self,

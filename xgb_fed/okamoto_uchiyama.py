@@ -144,8 +144,8 @@ class OkamotoUchiyamaKey(KeepsSecrets):
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
         """Fresh ciphertexts of integers below ``public.plaintext_limit``, given as integers or rows of words.
 
-        The carrier is ``1 + m p`` modulo n: right modulo p², and modulo q a unit (but for a chance of 1/q) that the
-        obfuscator's uniform unit swallows.
+        The carrier is ``1 + m p`` modulo n: right modulo p², and modulo q a unit (but for a chance of 1/q)
+        that the obfuscator's uniform unit swallows.
 
         Raises
         ------

@@ -18,9 +18,9 @@ from math import isfinite, ldexp
 from typing import Any
 
 import numpy as np
+from gbdt_kernels.limbs import n_words
 from numpy.typing import NDArray
 
-from gbdt_kernels.limbs import n_words
 from xgb_fed.errors import PackingError, PlaintextRangeError
 
 MOST_FIELD_BITS = 63
@@ -181,9 +181,9 @@ class GHPacking:
 class MultiClassPacking:
     """Gradients and hessians of all classes of a row, in as few plaintexts as hold them.
 
-    Algorithm 1 of the paper, with h scaled from h (the print says from g): classes in order, every one moves
-    those before it up by b_gh bits.  Algorithm 2 reads them back, the last class from the lowest bits (the print
-    keeps the order of popping, and takes g from the low end; it is ``g = gh >> b_h``).
+    Algorithm 1 of the paper, with h scaled from h (the print says from g): classes in order, every one
+    moves those before it up by b_gh bits.  Algorithm 2 reads them back, the last class from the lowest bits
+    (the print keeps the order of popping, and takes g from the low end; it is ``g = gh >> b_h``).
 
     Parameters
     ----------

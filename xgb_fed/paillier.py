@@ -49,7 +49,7 @@ from xgb_fed.residues import (
 )
 
 SHORTEST_KEY = 2048
-"""Bits below which a key is refused without `allow_weak_key`: 112-bit security, NIST SP 800-57 part 1, table 2."""
+"""Shortest n without `allow_weak_key`: 112-bit security, NIST SP 800-57 part 1, table 2."""
 
 SHORTEST_WEAK_KEY = 128
 """Bits that key generation needs at least, to find primes at all."""
@@ -218,7 +218,7 @@ class PaillierKey(KeepsSecrets):
         )
 
     def to_phe(self) -> Any:
-        """This key as a ``phe.PaillierPrivateKey``; needs the extra ``naive``."""
+        """Convert to a ``phe.PaillierPrivateKey``; needs the extra ``naive``."""
         from xgb_fed.naive_paillier import require_phe
 
         phe = require_phe()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-
 from gbdt_kernels.limbs import from_rows
+
 from xgb_fed import wire
 from xgb_fed.cipher import Plaintexts
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError

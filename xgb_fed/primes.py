@@ -65,9 +65,9 @@ class FactoredPrime:
 def random_factored_prime(low: int, high: int) -> FactoredPrime:
     """A prime p in ``[low, high)`` with ``p − 1 = 2·a·b`` for random primes a (long) and b.
 
-    Constructing p − 1 from its factors is the only practical way to know them.  The long factor a, all but 128 bits
-    of p (half of a short p), keeps p − 1 away from factoring methods for smooth numbers; a alone has more entropy
-    than factoring n has cost.
+    Constructing p − 1 from its factors is the only practical way to know them.  The long factor a, all but
+    128 bits of p (half of a short p), keeps p − 1 away from factoring methods for smooth numbers; a alone
+    has more entropy than factoring n has cost.
     """
     short = min(_SHORT_FACTOR_BITS, (high.bit_length() - 1) // 2)
     long_bits = high.bit_length() - 1 - short

@@ -7,9 +7,8 @@ from threading import Lock
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from numpy.typing import NDArray
-
 from gbdt_kernels.limbs import n_words, rows_below
+from numpy.typing import NDArray
 
 
 class SecretStream:
@@ -49,7 +48,7 @@ class SecretStream:
         return np.frombuffer(stream, dtype="<u8").reshape(n_rows, width).astype(np.uint64)
 
     def below(self, bound: int, n_rows: int, *, nonzero: bool = False) -> NDArray[np.uint64]:
-        """Independent integers uniform in ``[0, bound)``, or in ``[1, bound)``, as rows: exact, by rejection."""
+        """Rows of independent integers, exactly uniform in ``[0, bound)`` or ``[1, bound)``: by rejection."""
         bits = bound.bit_length()
         width = n_words(bits)
         top = np.uint64((1 << (bits - 64 * (width - 1))) - 1)

@@ -1,4 +1,4 @@
-"""What the secret parts of Paillier and Okamoto–Uchiyama share: arithmetic modulo p² behind residues modulo more.
+"""What the secret parts of Paillier and Okamoto–Uchiyama share: arithmetic modulo p².
 
 Both know a prime p with ``p² | N``, N the ciphertexts' modulus.  The units modulo
 p² are a product of a group of order p (the numbers ``1 + m p``, where plaintexts
@@ -12,10 +12,10 @@ from typing import Any
 
 import gmpy2
 import numpy as np
-from numpy.typing import NDArray
-
 from gbdt_kernels.limbs import add_rows, from_rows, to_rows, widened
 from gbdt_kernels.modular import FixedBase, Modulus, Reduction, multiply, power
+from numpy.typing import NDArray
+
 from xgb_fed.cipher import KeepsSecrets
 from xgb_fed.primes import FactoredPrime
 from xgb_fed.randomness import SecretStream
@@ -53,8 +53,8 @@ class PrimeSquare(KeepsSecrets):
     def logarithms(self, ciphertexts: Residues) -> list[Any]:
         """``L(c^(p−1) mod p²)·scale mod p`` with ``L(y) = (y − 1) / p``, as gmpy2 integers.
 
-        With ``y = 1 + p t``, the product ``(y − 1)·scale mod p²`` is ``p·(t·scale mod p)``: what is left is an exact
-        division.
+        With ``y = 1 + p t``, the product ``(y − 1)·scale mod p²`` is ``p·(t·scale mod p)``: what is left is
+        an exact division.
         """
         y = power(self._reduction(ciphertexts, self.n_threads), self.p - 1, self.modulus, self.n_threads)
         multiples = multiply(
@@ -70,8 +70,8 @@ class TableRandomness(KeepsSecrets):
     """Uniform elements of the group of order p − 1 modulo p²: powers of a generator by a table.
 
     For a generator x modulo p, ``γ = x^p mod p²`` has order exactly p − 1: it divides p − 1 because
-    ``x^(p(p−1)) = 1``, and modulo p γ is x again, whose order is p − 1.  So γ^a of a uniform in [0, p − 1) is uniform
-    in the group; this needs the factors of p − 1, to know that x generates.
+    ``x^(p(p−1)) = 1``, and modulo p γ is x again, whose order is p − 1.  So γ^a of a uniform in [0, p − 1)
+    is uniform in the group; this needs the factors of p − 1, to know that x generates.
     """
 
     def __init__(self, prime: FactoredPrime, square: PrimeSquare) -> None:
@@ -88,8 +88,8 @@ class TableRandomness(KeepsSecrets):
 class PowerRandomness(KeepsSecrets):
     """The same for a p of which only primality is known: r^p of r uniform in [1, p).
 
-    ``r^p mod p²`` depends on r mod p alone and is r again modulo p, so the map from [1, p) to the group of order
-    p − 1 is one to one: exactly uniform, for a whole power instead of table look-ups.
+    ``r^p mod p²`` depends on r mod p alone and is r again modulo p, so the map from [1, p) to the group of
+    order p − 1 is one to one: exactly uniform, for a whole power instead of table look-ups.
     """
 
     def __init__(self, square: PrimeSquare) -> None:
@@ -104,7 +104,7 @@ class PowerRandomness(KeepsSecrets):
 
 
 def joining_row(part: int, other: int, part_radix: int, whole: Modulus) -> Residues:
-    """What takes x·part_radix mod `part` to x modulo `part` and 0 modulo `other`, in Montgomery form modulo `whole`.
+    """Factor that takes rows modulo `part` to rows modulo `whole` which are 0 modulo `other`.
 
     That is ``whole = part·other`` and the row of ``e·R / part_radix`` where e is 1 modulo `part` and 0 modulo
     `other`: multiplied by it and divided by R, ``x·part_radix`` becomes ``x·e·R``.

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from gbdt_kernels.bin_products import histogram_products
 from gbdt_kernels.limbs import from_rows, rows_below, to_rows
 from gbdt_kernels.modular import (
@@ -25,6 +23,8 @@ from gbdt_kernels.modular import (
     power,
     shift,
 )
+from numpy.typing import NDArray
+
 from xgb_fed import wire
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
 from xgb_fed.obfuscators import ObfuscatorPool
@@ -87,10 +87,11 @@ class ResidueKey:
     def _encryptions_of_zero(self, count: int) -> Residues:
         """r^n of uniform units r.
 
-        For Paillier this is the scheme's own randomness.  For Okamoto–Uchiyama, modulo p² the power n kills the
-        part of order p and permutes the one of order p − 1 (as gcd(q, p − 1) = 1), and modulo q it permutes the
-        units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform number below n is a
-        unit but for a chance of about 2/p, and whoever met one of the others had factored n.
+        For Paillier this is the scheme's own randomness.  For Okamoto–Uchiyama, modulo p² the power n kills
+        the part of order p and permutes the one of order p − 1 (as gcd(q, p − 1) = 1), and modulo q it
+        permutes the units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform
+        number below n is a unit but for a chance of about 2/p, and whoever met one of the others had
+        factored n.
         """
         r = self._random.below(self.n, count, nonzero=True)
         bases = np.zeros((count, self.modulus.width), dtype=np.uint64)
@@ -201,7 +202,7 @@ class ResidueKey:
             raise InvalidCiphertextError("a ciphertext is not invertible")
 
     def public_bytes(self) -> bytes:
-        """This part for the wire."""
+        """The public part for the wire."""
         return wire.pack(wire.Kind.PUBLIC_KEY, self.scheme, self.key_id, number_rows([self.n]))
 
     @staticmethod

@@ -2,7 +2,8 @@
 
 ::
 
-    magic "VBCT" | version u16 | kind u8 | scheme u8 | key id 16 bytes | rows u64 | words u64 | payload | SHA-256
+    magic "VBCT" | version u16 | kind u8 | scheme u8 | key id, 16 bytes | rows u64 | words u64
+    payload | SHA-256
 
 The digest finds damage, not forgery: who may send what is the transport's business.
 """

@@ -1,4 +1,4 @@
-"""A ciphertext histogram holds, for every bin of every feature of every node, the product of its rows' ciphertexts.
+"""A ciphertext histogram holds, for every bin of every feature of a node, the product of its rows.
 
 Rows are sorted by bin first (a counting sort, far cheaper than one product a
 row); every bin is then a chain of rows, so that the multiplier always has eight

@@ -113,8 +113,8 @@ def _over_rows(n_rows: int, steps: int, n_threads: int, work: Callable[[int, int
 def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0, out: Rows | None = None) -> Rows:
     """Products of rows; an operand of one row multiplies every row of the other.
 
-    ``multiply(a, b)`` is ``a·b/R mod n``, the product in Montgomery form.  It is right also if one operand is not
-    reduced but below R.
+    ``multiply(a, b)`` is ``a·b/R mod n``, the product in Montgomery form.  It is right also if one operand
+    is not reduced but below R.
 
     Parameters
     ----------
@@ -173,8 +173,8 @@ def leave_montgomery(rows: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
 class Reduction:
     """Residues of wide integers, ``x·factor mod n`` in Montgomery form.
 
-    x is cut in pieces of w words with ``2^(64 w) <= R``; piece k is multiplied by ``2^(64 w k)·R·factor``, which
-    leaves it reduced and in Montgomery form.
+    x is cut in pieces of w words with ``2^(64 w) <= R``; piece k is multiplied by ``2^(64 w k)·R·factor``,
+    which leaves it reduced and in Montgomery form.
 
     Parameters
     ----------
@@ -216,9 +216,9 @@ def chain_products(
 ) -> Rows:
     """Product of each chain of rows: chain c is ``source[order[starts[c]:starts[c + 1]]]``.
 
-    A chain of k rows takes k − 1 products; an empty one gives 1.  The places of `order` are cut into equal spans,
-    eight a thread (one for each lane), whatever the chains' lengths; a chain cut by that is multiplied together at
-    the end.
+    A chain of k rows takes k − 1 products; an empty one gives 1.  The places of `order` are cut into equal
+    spans, eight a thread (one for each lane), whatever the chains' lengths; a chain cut by that is
+    multiplied together at the end.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ class FixedBase:
         out = np.empty((len(digits), self._modulus.width), dtype=np.uint64)
         for first in range(0, len(digits), _POWERS_AT_ONCE):
             part = digits[first : first + _POWERS_AT_ONCE]
-            order = part.astype(np.int32) * self._places + np.arange(self._places, dtype=np.int32)
+            order: NDArray[np.int64] = part.astype(np.int64) * self._places + np.arange(self._places)
             starts = np.arange(len(part) + 1) * self._places
             chain_products(
                 self._rows,

@@ -1,7 +1,7 @@
 """Montgomery arithmetic with 64-bit words and their 128-bit products: the portable path.
 
-``R = 2^(52 n_limbs)`` as on the vectorised path, so reduction takes whole words
-first and the remaining bits last: ``R = 2^(64 w + s)`` with s < 64, where w is the number of words of n or one less.
+``R = 2^(52 n_limbs)`` as on the vectorised path, so reduction takes whole words first and the remaining
+bits last: ``R = 2^(64 w + s)`` with s < 64, where w is the number of words of n or one less.
 
 Bounds.  With a, b < n < R the sum ``(a b + m n) / R`` is below 2 n, so one
 conditional subtraction reduces it (also if one operand is only below R).  Row i
@@ -161,7 +161,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
 
 @njit(nogil=True, cache=True)
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
-    """Powers of rows: per step, ``squarings`` squarings, then the odd power number ``digit`` (none if negative)."""
+    """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
     sums = np.empty(len(words) + 2, dtype=np.uint64)
     square = np.empty(len(words), dtype=np.uint64)
     odd = np.empty((n_odd, len(words)), dtype=np.uint64)

@@ -1,9 +1,9 @@
 """Montgomery arithmetic on eight numbers at once, with AVX-512 IFMA.
 
-Lane k of every register belongs to number k.  A *batch* is a scratch array of
-64-byte groups; group j holds limb j (52 bits) of all eight numbers; groups past the last limb are 0.  `_multiply`
-does operand scanning with Montgomery reduction, two limbs of one operand a
-pass, and leaves carries in the upper 12 bits until the end.
+Lane k of every register belongs to number k.  A *batch* is a scratch array of 64-byte groups; group j holds
+limb j (52 bits) of all eight numbers; groups past the last limb are 0.  `_multiply` does operand scanning
+with Montgomery reduction, two limbs of one operand a pass, and leaves carries in the upper 12 bits until
+the end.
 
 Bounds.  A limb gathers at most ``4 n_limbs`` halves of products, each below
 2⁵², and carries below 2¹²: it fits 64 bits up to `MOST_LIMBS`.  With a, b < n < R
@@ -25,7 +25,6 @@ from gbdt_kernels.lanes import (
     above_limb,
     add,
     all_set,
-    both,
     even_pairs,
     even_words,
     from_packed,
@@ -255,6 +254,7 @@ def _multiply(a, b, limbs, n_limbs, inverse, sums, out):
 
 @njit(nogil=True, cache=True)
 def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
+    """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     rows = np.empty(LANES, dtype=np.int64)
     for first in range(start, stop, LANES):
@@ -270,7 +270,10 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
 
 @njit(nogil=True, cache=True)
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
-    """Lane k works through the chains ``spans[k]`` to ``spans[k + 1]``, one product a step."""
+    """Products of chains of rows, as `montgomery.chains`.
+
+    Lane k works through the chains ``spans[k]`` to ``spans[k + 1]``, one product a step.
+    """
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     rows = np.zeros(LANES, dtype=np.int64)
     chain = spans[:LANES].copy()
@@ -304,6 +307,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
 
 @njit(nogil=True, cache=True)
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
+    """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     odd = np.zeros((n_odd, len(x)), dtype=np.uint64)
     rows = np.empty(LANES, dtype=np.int64)

@@ -1,13 +1,14 @@
 """Exchange with phe, and stored test vectors.
 
-data/vectors.json holds a 768-bit phe key with ciphertexts that phe made, and keys and ciphertexts in this package's
-own format; data/generate_vectors.py wrote it.
+data/vectors.json holds a 768-bit phe key with ciphertexts that phe made, and keys and ciphertexts in this
+package's own format; data/generate_vectors.py wrote it.
 """
 
 import json
 from pathlib import Path
 
 import pytest
+
 from xgb_fed.errors import WeakKeyError
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.paillier import Paillier, PaillierKey

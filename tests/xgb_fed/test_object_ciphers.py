@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from xgb_fed import naive_paillier
 from xgb_fed.errors import CipherError, PlaintextRangeError, WrongKeyError
 from xgb_fed.naive_paillier import NaivePaillier
@@ -59,6 +60,8 @@ def test_phe_is_optional(monkeypatch):
 def test_core_does_not_import_phe():
     import subprocess
 
-    code = "import sys, xgb_fed.paillier, xgb_fed.okamoto_uchiyama, xgb_fed.packing; print('phe' in sys.modules)"
+    code = (
+        "import sys, xgb_fed.paillier, xgb_fed.okamoto_uchiyama, xgb_fed.packing; print('phe' in sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

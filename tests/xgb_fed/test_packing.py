@@ -3,6 +3,7 @@ import pytest
 from gbdt_kernels.limbs import from_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from xgb_fed.errors import PackingError, PlaintextRangeError
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.packing import GHPacking, MultiClassPacking, unpack, unpack_all
@@ -22,7 +23,9 @@ def test_budget_of_the_design():
 bounded = st.floats(-1, 1, width=32)
 
 
-@given(st.lists(st.tuples(bounded, st.floats(0, 0.25, width=32)), min_size=1, max_size=60), st.integers(0, 53))
+@given(
+    st.lists(st.tuples(bounded, st.floats(0, 0.25, width=32)), min_size=1, max_size=60), st.integers(0, 53)
+)
 @settings(deadline=None)
 def test_sums_come_back_exactly(pairs, precision):
     packing = GHPacking(len(pairs), h_max=0.25, precision=precision)

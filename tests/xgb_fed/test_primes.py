@@ -1,5 +1,6 @@
 import gmpy2
 import pytest
+
 from xgb_fed import primes
 from xgb_fed.errors import CipherError
 

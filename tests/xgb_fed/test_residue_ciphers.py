@@ -10,6 +10,7 @@ import pytest
 from gbdt_kernels.limbs import to_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from xgb_fed.errors import (
     CipherError,
     CorruptDataError,
@@ -144,7 +145,9 @@ def test_serialised_ciphertexts(key):
     assert public.from_bytes(public.to_bytes(rows[:0])).shape == (0, rows.shape[1])
     assert len(data) == 40 + rows.nbytes + 32
     with pytest.raises(WrongKeyError):
-        type(key).generate if False else scheme_of(key)(512, allow_weak_key=True).generate().public.from_bytes(data)
+        type(key).generate if False else scheme_of(key)(
+            512, allow_weak_key=True
+        ).generate().public.from_bytes(data)
     with pytest.raises(CorruptDataError):
         public.from_bytes(public.public_bytes())
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gbdt_kernels.modular import decode
 from scipy.stats import chi2
+
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.paillier import PaillierKey
 from xgb_fed.primes import FactoredPrime
@@ -45,7 +46,7 @@ def test_paillier_residues(primes):
 
 @pytest.mark.parametrize("plaintext", [0, 3])
 def test_okamoto_uchiyama_residues(plaintext):
-    """Ciphertexts of one plaintext are uniform among all of them: the carrier's part modulo q is swallowed."""
+    """Ciphertexts of one plaintext are uniform among all of its; nothing is left of 1 + m p modulo q."""
     key = OkamotoUchiyamaKey(P, 29, allow_weak_key=True, random=stream(2))
     n = 23 * 23 * 29
     zeros = {pow(r, n, n) for r in range(1, n) if r % 23 and r % 29}
@@ -56,7 +57,7 @@ def test_okamoto_uchiyama_residues(plaintext):
 
 
 def test_rerandomisers_are_uniform_too():
-    """r^n for uniform r, as the other parties draw it (no unit is drawn but for multiples of the toy primes)."""
+    """r^n for uniform r, as the other parties draw it; multiples of the toy primes are left out."""
     key = OkamotoUchiyamaKey(P, 29, allow_weak_key=True)
     public = key.public
     public._random = stream(3)

@@ -1,4 +1,4 @@
-"""Write vectors.json: numbers made by phe, and bytes made by this release, for a key too short to protect anything.
+"""Write vectors.json: numbers made by phe and bytes made by this release, under keys too short for use.
 
 Run it only to change the format on purpose: the tests prove that stored bytes can still be read.
 """
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import phe
+
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.paillier import Paillier
 
