@@ -56,7 +56,7 @@ class ObfuscatorPool:
         with self._lock:
             ready, used = self._ready, min(count, len(self))
             if ready is not None:
-                self._ready = ready[used:].copy()
+                self._ready = ready[used:]
         if ready is None or used == 0:
             return self._make(count)
         if used == count:

@@ -40,6 +40,7 @@ from xgb_fed.residue_secrets import (
     one_plus_multiples,
 )
 from xgb_fed.residues import (
+    LONGEST_KEY,
     POOL_CAPACITY,
     ResidueKey,
     Residues,
@@ -56,7 +57,9 @@ SHORTEST_WEAK_KEY = 128
 
 
 def check_key_length(bits: int, allow_weak_key: bool) -> None:
-    """Raise `WeakKeyError` for a short key, unless that is allowed."""
+    """Raise `WeakKeyError` for a short key, unless that is allowed; `CipherError` for an absurd one."""
+    if bits > LONGEST_KEY:
+        raise CipherError(f"key_length={bits} is beyond {LONGEST_KEY}")
     if bits < SHORTEST_KEY and not allow_weak_key:
         raise WeakKeyError(
             f"key_length={bits} is below {SHORTEST_KEY}; allow_weak_key=True permits it, for tests"

@@ -36,6 +36,10 @@ POOL_CAPACITY = 65_536
 """Obfuscators kept ahead at most: 32 MB of Paillier-2048 ones."""
 
 
+LONGEST_KEY = 16_384
+"""Bits of n at most."""
+
+
 class ResidueKey:
     """The public part of a scheme whose ciphertexts are residues; holds no secret.
 
@@ -210,12 +214,17 @@ class ResidueKey:
         """The key that `public_bytes` wrote."""
         message, numbers = read_numbers(data, wire.Kind.PUBLIC_KEY)
         n = numbers[0] if len(numbers) == 1 else 0
-        if message.scheme not in ("paillier", "okamoto-uchiyama") or n % 2 == 0 or n < 3:
+        if message.scheme not in ("paillier", "okamoto-uchiyama") or not _is_plausible(n):
             raise CorruptDataError("not the public part of such a key")
         key = ResidueKey(message.scheme, n, n_threads)
         if key.key_id != message.key_id:
             raise CorruptDataError("the key id does not belong to the public number")
         return key
+
+
+def _is_plausible(n: int) -> bool:
+    """Whether n is odd and of a size that keys have."""
+    return n % 2 == 1 and 3 <= n < 1 << LONGEST_KEY
 
 
 def number_rows(numbers: list[int]) -> Residues:

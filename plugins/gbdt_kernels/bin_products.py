@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from gbdt_kernels.modular import Modulus, chain_products
+from gbdt_kernels.modular import Modulus, chain_products, check_rows, check_starts
 
 
 @njit(nogil=True, cache=True)
@@ -71,14 +71,16 @@ def histogram_products(
     ndarray of uint64, shape (n_nodes, bin_offsets[-1], width)
     """
     n_bins = np.diff(bin_offsets)
+    if codes.dtype != np.uint8:
+        raise ValueError(f"codes are bytes, not {codes.dtype}")
     if len(codes) != len(ciphertexts) or codes.shape[1:] != (len(n_bins),):
         raise ValueError(
             f"codes have shape {codes.shape} for {len(ciphertexts)} rows, {len(n_bins)} features"
         )
     if len(codes) and (codes.max(axis=0) >= n_bins).any():
         raise ValueError("a code is not below its feature's number of bins")
-    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(codes):
-        raise IndexError(f"rows name numbers outside 0 to {len(codes) - 1}")
+    check_rows("rows", rows, len(codes))
+    check_starts(starts, len(rows))
     n_nodes = len(starts) - 1
     out = np.empty((n_nodes, int(bin_offsets[-1]), modulus.width), dtype=np.uint64)
     at_once = max(1, modulus.width // 2)

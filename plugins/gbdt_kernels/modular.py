@@ -239,19 +239,31 @@ def chain_products(
     ndarray of uint64, shape (n_chains, width), or `out`
     """
     source = _as_rows(source, modulus)
+    check_rows("order", order, len(source))
+    check_starts(starts, len(order))
     n_chains = len(starts) - 1
     if out is None:
         out = np.empty((n_chains, modulus.width), dtype=np.uint64)
     if targets is None:
         targets = np.arange(n_chains)
-    if len(order) and not 0 <= int(order.min()) <= int(order.max()) < len(source):
-        raise IndexError(f"order names rows outside 0 to {len(source) - 1}")
     order = np.ascontiguousarray(order, dtype=np.int32)
     used = np.flatnonzero(np.diff(starts))
     out[np.delete(targets, used)] = modulus.one
     if len(used):
         _multiply_chains(source, order, starts, used, modulus, out, targets, n_threads)
     return out
+
+
+def check_rows(name: str, rows: NDArray[np.integer[Any]], n_rows: int) -> None:
+    """Raise IndexError unless all row numbers are of rows that exist: the kernels read memory unchecked."""
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < n_rows:
+        raise IndexError(f"{name} names rows outside 0 to {n_rows - 1}")
+
+
+def check_starts(starts: NDArray[np.int64], length: int) -> None:
+    """Raise ValueError unless `starts` ascends within an array of so many places."""
+    if len(starts) == 0 or starts[0] < 0 or (np.diff(starts) < 0).any() or starts[-1] > length:
+        raise ValueError(f"starts must ascend from 0 at least to {length} at most")
 
 
 def _multiply_chains(
@@ -302,13 +314,14 @@ def invert(rows: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
     rows = _as_rows(rows, modulus)
     if len(rows) == 0:
         return rows
-    if not are_units(rows, modulus, n_threads):
+    try:
+        return _invert_tree(rows, modulus, n_threads)
+    except ZeroDivisionError:
         first = next(i for i, row in enumerate(from_rows(rows)) if gmpy2.gcd(row, modulus.value) != 1)
-        raise ZeroDivisionError(f"row {first} is not invertible")
-    return _invert_units(rows, modulus, n_threads)
+        raise ZeroDivisionError(f"row {first} is not invertible") from None
 
 
-def _invert_units(rows: Rows, modulus: Modulus, n_threads: int) -> Rows:
+def _invert_tree(rows: Rows, modulus: Modulus, n_threads: int) -> Rows:
     if len(rows) == 1:
         # The row is x·R, its inverse in Montgomery form R / x = R² / (x·R).
         inverse = int(gmpy2.invert(from_rows(rows)[0], modulus.value))
@@ -317,7 +330,7 @@ def _invert_units(rows: Rows, modulus: Modulus, n_threads: int) -> Rows:
     paired = len(rows) // 2 * 2
     left, right = rows[0:paired:2], rows[1:paired:2]
     pairs = multiply(left, right, modulus, n_threads)
-    inverses = _invert_units(np.concatenate([pairs, rows[paired:]]), modulus, n_threads)
+    inverses = _invert_tree(np.concatenate([pairs, rows[paired:]]), modulus, n_threads)
     out[0:paired:2] = multiply(inverses[: len(pairs)], right, modulus, n_threads)
     out[1:paired:2] = multiply(inverses[: len(pairs)], left, modulus, n_threads)
     out[paired:] = inverses[len(pairs) :]
@@ -436,7 +449,8 @@ class FixedBase:
 
     def powers(self, exponents: Rows, n_threads: int = 0) -> Rows:
         """One power for each exponent, given as a row of words."""
-        digits = np.ascontiguousarray(exponents, dtype="<u8").view(np.uint8)
+        width = max(exponents.shape[1], n_words(8 * self._places))
+        digits = widened(exponents, width).astype("<u8", copy=False).view(np.uint8)
         if digits[:, self._places :].any():
             raise ValueError(f"exponents have at most {8 * self._places} bits")
         digits = digits[:, : self._places]

@@ -42,5 +42,9 @@ def test_nothing_out_of_range_reaches_the_kernel():
     for bad_codes in (codes[:3], codes[:, :1], codes + np.uint8(1)):
         with pytest.raises(ValueError, match="code"):
             histogram_products(one, bad_codes, rows, starts, offsets, MODULUS)
+    with pytest.raises(ValueError, match="bytes"):
+        histogram_products(one, codes.astype(np.int8), rows, starts, offsets, MODULUS)
+    with pytest.raises(ValueError, match="starts"):
+        histogram_products(one, codes, rows, starts + 1, offsets, MODULUS)
     with pytest.raises(IndexError):
         histogram_products(one, codes, rows + 1, starts, offsets, MODULUS)

@@ -165,6 +165,7 @@ def test_fixed_base_powers(path):
     exponents = [0, 1, 255, 256, (1 << 130) - 1, *(secrets.randbits(130) for _ in range(20))]
     powers = table.powers(to_rows(exponents, 3))
     assert modular.decode(powers, modulus) == [pow(987654321, e, modulus.value) for e in exponents]
+    assert modular.decode(table.powers(to_rows([9], 1)), modulus) == [987654321**9 % modulus.value]
     with pytest.raises(ValueError, match="at most"):
         table.powers(to_rows([1 << 140], 3))
     assert "987654321" not in repr(table)
@@ -226,6 +227,9 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="at most"):
         Modulus((1 << 60_000) | 1)
     modulus = Modulus((1 << 100) | 1)
+    for starts in ([], [0, 2], [-1, 1], [1, 0]):
+        with pytest.raises(ValueError, match="starts"):
+            modular.chain_products(modulus.one, np.array([0]), np.array(starts, dtype=np.int64), modulus)
     with pytest.raises(ValueError, match="shape"):
         modular.multiply(np.zeros((2, 3), dtype=np.uint64), modulus.one, modulus)
     with pytest.raises(ValueError, match="cannot multiply"):
