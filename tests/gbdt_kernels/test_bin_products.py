@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from gbdt_kernels import modular
@@ -33,6 +35,21 @@ def test_histogram(starts, n_threads):
     assert out.shape == (len(starts) - 1, bin_offsets[-1], MODULUS.width)
     got = modular.decode(out.reshape(-1, MODULUS.width), MODULUS)
     assert got == expected_histogram(values, codes, rows, starts, bin_offsets)
+
+
+def test_memory_is_the_histogram_and_a_quarter_of_the_inputs():
+    modulus = Modulus((1 << 2048) - 1)
+    n_rows, n_features, n_bins = 4000, 40, 8
+    ciphertexts = np.repeat(modulus.one, n_rows, axis=0)
+    codes = np.random.default_rng(0).integers(0, n_bins, (n_rows, n_features)).astype(np.uint8)
+    rows, starts = np.arange(n_rows), np.array([0, n_rows])
+    offsets = n_bins * np.arange(n_features + 1)
+    histogram_products(ciphertexts, codes, rows, starts, offsets, modulus)
+    tracemalloc.start()
+    out = histogram_products(ciphertexts, codes, rows, starts, offsets, modulus)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < out.nbytes + 0.3 * ciphertexts.nbytes
 
 
 def test_nothing_out_of_range_reaches_the_kernel():
