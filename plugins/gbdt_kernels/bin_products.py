@@ -81,16 +81,31 @@ def histogram_products(
         raise ValueError("a code is not below its feature's number of bins")
     check_rows("rows", rows, len(codes))
     check_starts(starts, len(rows))
-    n_nodes = len(starts) - 1
-    out = np.empty((n_nodes, int(bin_offsets[-1]), modulus.width), dtype=np.uint64)
+    out = np.empty((len(starts) - 1, int(bin_offsets[-1]), modulus.width), dtype=np.uint64)
     at_once = max(1, modulus.width // 2)
     for first in range(0, len(n_bins), at_once):
         features = np.arange(first, min(first + at_once, len(n_bins)))
-        places = np.arange(bin_offsets[features[0]], bin_offsets[features[-1] + 1])
-        order = np.empty(len(rows) * len(features), dtype=np.int32)
-        chain_starts = np.zeros(n_nodes * len(places) + 1, dtype=np.int64)
-        _sort_by_bin(codes, rows, starts, features, bin_offsets, order, chain_starts)
-        targets = (np.arange(n_nodes)[:, None] * out.shape[1] + places).reshape(-1)
-        flat = out.reshape(-1, modulus.width)
-        chain_products(ciphertexts, order, chain_starts, modulus, flat, targets, n_threads)
+        _fill(ciphertexts, codes, rows, starts, bin_offsets, features, modulus, out, n_threads)
     return out
+
+
+def _fill(
+    ciphertexts: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
+    rows: NDArray[np.integer[Any]],
+    starts: NDArray[np.int64],
+    bin_offsets: NDArray[np.int64],
+    features: NDArray[np.int64],
+    modulus: Modulus,
+    out: NDArray[np.uint64],
+    n_threads: int,
+) -> None:
+    """The histograms of consecutive features, at their places in `out`."""
+    n_nodes = len(starts) - 1
+    places = np.arange(bin_offsets[features[0]], bin_offsets[features[-1] + 1])
+    order = np.empty(len(rows) * len(features), dtype=np.int32)
+    chain_starts = np.zeros(n_nodes * len(places) + 1, dtype=np.int64)
+    _sort_by_bin(codes, rows, starts, features, bin_offsets, order, chain_starts)
+    targets = (np.arange(n_nodes)[:, None] * out.shape[1] + places).reshape(-1)
+    flat = out.reshape(-1, modulus.width)
+    chain_products(ciphertexts, order, chain_starts, modulus, flat, targets, n_threads)
