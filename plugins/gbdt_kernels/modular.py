@@ -162,12 +162,7 @@ def encode(values: Iterable[Any], modulus: Modulus, n_threads: int = 0) -> Rows:
 
 def decode(rows: Rows, modulus: Modulus, n_threads: int = 0) -> list[int]:
     """Residues in Montgomery form as integers in ``[0, n)``."""
-    return from_rows(leave_montgomery(rows, modulus, n_threads))
-
-
-def leave_montgomery(rows: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
-    """The residues themselves, as rows."""
-    return multiply(rows, to_rows([1], modulus.width), modulus, n_threads)
+    return from_rows(multiply(rows, to_rows([1], modulus.width), modulus, n_threads))
 
 
 class Reduction:
