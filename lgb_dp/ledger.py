@@ -49,11 +49,15 @@ def upper_float(exact: Fraction) -> float:
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
 
 
-def share(epsilon: float, parts: int) -> float:
-    """The largest float of which `parts` do not exceed `epsilon`."""
-    exact = Fraction(epsilon) / parts
+def lower_float(exact: Fraction) -> float:
+    """The largest float that is not above `exact`."""
     nearest = float(exact)
     return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
+
+
+def share(epsilon: float, parts: int) -> float:
+    """The largest float of which `parts` do not exceed `epsilon`."""
+    return lower_float(Fraction(epsilon) / parts)
 
 
 @dataclass

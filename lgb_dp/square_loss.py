@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.dataset import Dataset
 from lgb_dp.grower import grow_structure
-from lgb_dp.ledger import PrivacyReport, Release, share
+from lgb_dp.ledger import PrivacyReport, Release, lower_float, share
 from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients, quantise_weights
 from lgb_dp.mechanisms import discrete_laplace, selection_scale
 from lgb_dp.params import TrainingParameters
@@ -123,9 +124,9 @@ class SquareLossTraining(Training):
         if self._numeric_layout.n_candidates == 0:
             raise ValueError("no feature has two bins: check bounds, max_bin and categories")
         tree_epsilon = share(self._plan_epsilon(), params.n_outputs)
-        leaf_epsilon = tree_epsilon * leaf_share
         # The nodes of a level are disjoint, so each may spend all of the level's share.
-        split_epsilon = share(float(np.nextafter(tree_epsilon - leaf_epsilon, 0.0)), params.depth)
+        split_epsilon = share(tree_epsilon * (1 - leaf_share), params.depth)
+        leaf_epsilon = lower_float(Fraction(tree_epsilon) - params.depth * Fraction(split_epsilon))
         self._split_and_leaf_epsilon = split_epsilon, leaf_epsilon
         steps = GRADIENT_STEPS**2 * self.weight_steps
         self._selection_scale = selection_scale(split_epsilon, GAIN_RANGE[variant]) / steps

@@ -101,7 +101,7 @@ def tree_block(tree: Tree) -> str:
         decision_type[node] = CATEGORICAL | MISSING_IS_NAN
         threshold[node] = len(boundaries) - 1
         words = np.zeros(int(categories.max(initial=0)) // 32 + 1, dtype=np.uint32)
-        np.bitwise_or.at(words, categories // 32, np.left_shift(np.uint32(1), categories % 32, dtype=np.uint32))
+        np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
         bitsets += words.tolist()
         boundaries.append(len(bitsets))
     lines = {
