@@ -26,7 +26,7 @@ class _SequentialTraining(SquareLossTraining):
 
     def plan(self) -> TreePlan:
         rows = np.arange(self.data.num_data(), dtype=np.int32)
-        return TreePlan(rows, _NO_CLIP, group=self.iteration - 1, part=0)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=self.iteration - 1, part=0)
 
 
 class _ParallelTraining(SquareLossTraining):
@@ -39,7 +39,7 @@ class _ParallelTraining(SquareLossTraining):
             self._unused = np.arange(self.data.num_data(), dtype=np.int32)
         taken = self.random.coins(len(self._unused))
         rows, self._unused = self._unused[taken], self._unused[~taken]
-        return TreePlan(rows, _NO_CLIP, group=0, part=t)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=0, part=t)
 
 
 class SequentialBoost(PrivateTrainer):

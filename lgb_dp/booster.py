@@ -17,7 +17,9 @@ class DPBooster(PrivateBooster):
 
     @property
     def privacy(self) -> PrivacyReport:
-        """The guarantee of the model as it is now; while in training, of the trees grown so far."""
+        """The guarantee of the model; while in training, of everything released so far."""
+        if self._grower is not None:
+            return PrivacyReport.from_lines(self._grower.guarantee())
         return privacy_of(self)
 
 

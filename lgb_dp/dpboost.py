@@ -74,7 +74,7 @@ class _DPBoostTraining(SquareLossTraining):
         clip = (1.0 - self._rate) ** position if self.glc else 1.0
         rows = self._rows_of_tree[position]
         group, part = (ensemble, position) if self.eoe else (t, 0)
-        return TreePlan(rows, max(clip, np.finfo(float).tiny), group, part)
+        return TreePlan(rows, max(clip, np.finfo(float).tiny), self._rate, group, part)
 
     def _start_ensemble(self, n_trees: int) -> None:
         n_rows = self.data.num_data()

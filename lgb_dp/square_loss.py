@@ -69,12 +69,14 @@ class TreePlan:
         Rows the tree trains on.
     clip : float
         Bound of its leaf values, in g*.
+    learning_rate : float
     group, part : int
         As in `Release`.
     """
 
     rows: NDArray[np.int32]
     clip: float
+    learning_rate: float
     group: int
     part: int
 
@@ -197,9 +199,9 @@ class SquareLossTraining(Training):
         return PrivateTree(
             feature=structure.feature,
             goes_left=structure.goes_left,
-            leaf_value=value * (G_STAR * self.learning_rate * self.label_scale.scale),
+            leaf_value=value * (G_STAR * plan.learning_rate * self.label_scale.scale),
             leaf_count=count,
-            learning_rate=self.learning_rate,
+            learning_rate=plan.learning_rate,
         )
 
     def _layout(self) -> BinLayout:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from lgb_dp.bins import PublicBins
 
+SMALLEST_GAIN = 1e-12
+
 
 @dataclass(frozen=True)
 class PrivateTree:
@@ -42,14 +44,15 @@ def _up_the_tree(
     """Value, count and gain of every internal node from the released leaves: post-processing, free.
 
     A node's value is the mean of its leaves', its count their sum, and its gain the variance that its split
-    explains, ``c_L v_L² + c_R v_R² - c v²``, which for square loss is LightGBM's gain.
+    explains, ``c_L v_L² + c_R v_R² - c v²``, which for square loss is LightGBM's gain.  It is kept above 0, since
+    LightGBM's feature importances skip splits without gain.
     """
     values, counts, gains = [leaf_value], [leaf_count], []
     while len(counts[0]) > 1:
         total = (counts[0] * values[0]).reshape(-1, 2).sum(axis=1)
         count = counts[0].reshape(-1, 2).sum(axis=1)
         squares = (counts[0] * values[0] ** 2).reshape(-1, 2).sum(axis=1)
-        gains.insert(0, np.maximum(squares - total**2 / count, 0.0))
+        gains.insert(0, np.maximum(squares - total**2 / count, SMALLEST_GAIN))
         values.insert(0, total / count)
         counts.insert(0, count)
     return np.concatenate(values[:-1]), np.concatenate(counts[:-1]), np.concatenate(gains)

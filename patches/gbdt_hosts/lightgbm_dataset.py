@@ -16,8 +16,14 @@ import numpy as np
 from lightgbm.basic import LightGBMError
 
 _STAND_IN_PARAMS = {"verbosity": -1, "feature_pre_filter": False}
-_BOOSTER_PARAMS = {"objective": "none", "metric": "None", "verbosity": -1}
-"""What the booster made from a stand-in is told; the user's own values are put back at take-over."""
+_BOOSTER_PARAMS = {
+    "objective": "none",
+    "metric": "None",
+    "verbosity": -1,
+    "boosting": "gbdt",
+    "device_type": "cpu",
+}
+"""What the booster made from a stand-in is told; the user's own values are put back, and judged, at take-over."""
 
 
 class StandInDataset(lightgbm.Dataset):

@@ -1,15 +1,9 @@
-"""Small data sets, and a training that fails on any unexpected leak."""
+"""Small data sets and trainings that the tests of lgb_dp share."""
 
 import lightgbm as lgb
 import numpy as np
-import pytest
 
 import lgb_dp
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
 
 
 def binary_data(n=400, n_features=4, seed=0):
