@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import lightgbm
-from gbdt_hosts import PrivateBooster
-from gbdt_hosts.lightgbm_booster import guarantee_of
+from gbdt_hosts import PrivateBooster, guarantee_lines, tree_blocks, tree_digest
 
 from lgb_dp.errors import AlteredModelError, NoGuaranteeError
 from lgb_dp.ledger import PrivacyReport
@@ -39,11 +38,20 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         If its trees are not those the guarantee speaks of.  The digests tell an accident, not a forgery:
         whoever can edit the trees can edit the digests.
     """
-    lines, digests = guarantee_of(model)
-    if "epsilon" not in lines:
-        raise NoGuaranteeError("model carries no privacy guarantee")
-    known = set(lines["trees"].split(","))
-    altered = [i for i, digest in enumerate(digests) if digest not in known]
+    if isinstance(model, lightgbm.Booster):
+        return guarantee_in(model.model_to_string(num_iteration=-1))
+    return guarantee_in(Path(model).read_text(encoding="utf-8"))
+
+
+def guarantee_in(text: str) -> PrivacyReport:
+    """The guarantee inside a model's text; raises as `privacy_of` does."""
+    lines = guarantee_lines(text)
+    try:
+        report = PrivacyReport.from_lines(lines)
+        known = set(lines["trees"].split(","))
+    except (KeyError, ValueError):
+        raise NoGuaranteeError("model carries no privacy guarantee") from None
+    altered = [i for i, block in enumerate(tree_blocks(text)) if tree_digest(block) not in known]
     if altered:
         raise AlteredModelError(f"trees {altered} of the model are not those its guarantee speaks of")
-    return PrivacyReport.from_lines(lines)
+    return report

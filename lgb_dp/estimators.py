@@ -249,9 +249,8 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):
     def _encode(self, y: Any) -> NDArray[np.float64]:
         y = np.asarray(y).reshape(-1)
         code = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
-        unknown = self.classes_[code] != y
-        if unknown.any():
-            raise ValueError(f"y holds {y[unknown][0]!r}, which is not among the classes {self.classes_.tolist()}")
+        if (self.classes_[code] != y).any():
+            raise ValueError(f"y holds a label that is not among the classes {self.classes_.tolist()}")
         return code.astype(np.float64)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -34,6 +34,8 @@ class Release:
         Releases of different groups may read the same rows.
     part : int
         Within a group, releases of different parts read disjoint rows.
+    delta : float
+        Cost in probability; pure mechanisms have none.
     """
 
     what: str
@@ -41,6 +43,7 @@ class Release:
     epsilon: float
     group: int
     part: int
+    delta: float = 0.0
 
 
 def upper_float(exact: Fraction) -> float:
@@ -79,10 +82,18 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """Total cost: sum over groups of the largest sum over a part, exact and rounded up."""
+        """Total ε: sum over groups of the largest sum over a part, exact and rounded up."""
+        return self._total(lambda release: release.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """Total δ, composed like ε."""
+        return self._total(lambda release: release.delta)
+
+    def _total(self, cost: Callable[[Release], float]) -> float:
         parts: dict[int, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         for release in self.releases:
-            parts[release.group][release.part] += Fraction(release.epsilon)
+            parts[release.group][release.part] += Fraction(cost(release))
         return upper_float(self.copies * sum((max(group.values()) for group in parts.values()), Fraction()))
 
     def table(self) -> list[dict[str, Any]]:

@@ -107,7 +107,8 @@ def quantise_weights(
     """
     if weight is None or bound is None:
         return np.ones(n_rows, dtype=np.int32), 1
-    return np.floor(weight * (WEIGHT_STEPS / bound)).clip(0, WEIGHT_STEPS).astype(np.int32), WEIGHT_STEPS
+    steps = np.nan_to_num(np.floor(weight * (WEIGHT_STEPS / bound)), nan=0.0)
+    return steps.clip(0, WEIGHT_STEPS).astype(np.int32), WEIGHT_STEPS
 
 
 def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -116,7 +117,7 @@ def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32])
     Parameters
     ----------
     gradient : ndarray of float64
-        In [-G_STAR, G_STAR].
+        In [-G_STAR, G_STAR]; what lies outside is clipped, NaN counts as 0.
     weight : ndarray of int32
         Quantised weights.
 
@@ -126,4 +127,5 @@ def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32])
         Never larger than ``GRADIENT_STEPS * weight`` in absolute value.
     """
     limit = GRADIENT_STEPS * weight.astype(np.float64)
-    return np.trunc(np.clip(gradient / G_STAR * limit, -limit, limit)).astype(np.int32)
+    steps = np.nan_to_num(np.clip(gradient / G_STAR * limit, -limit, limit), nan=0.0)
+    return np.trunc(steps).astype(np.int32)

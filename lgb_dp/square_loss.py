@@ -17,7 +17,7 @@ import numpy as np
 from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, segment_sums
 from numpy.typing import NDArray
 
-from lgb_dp.dataset import Dataset
+from lgb_dp.dataset import Dataset, check_weight_bound
 from lgb_dp.grower import grow_structure
 from lgb_dp.ledger import PrivacyReport, Release, lower_float, share
 from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients, quantise_weights
@@ -55,7 +55,7 @@ def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float
     """
     if lambda_l2 == 0:
         return 2.0
-    x = (lambda_l2 + np.sqrt(lambda_l2**2 + 2 * lambda_l2 * weight_bound)) / 2
+    x = lambda_l2 * (1 + np.sqrt(1 + 2 * weight_bound / lambda_l2)) / 2
     return float(weight_bound * (2 * x - lambda_l2) / (x * (x + weight_bound)))
 
 
@@ -116,6 +116,8 @@ class SquareLossTraining(Training):
         self.variant = variant
         self.leaf_share = leaf_share
         self.gdf = gdf
+        if train_set.weight is not None:
+            check_weight_bound(train_set.weight, train_set.weight_bound)
         n_rows = train_set.num_data()
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
@@ -217,8 +219,9 @@ class SquareLossTraining(Training):
         """The paper's leaves: V = -G/(N + λ), clipped, plus Laplace noise (Algorithm 1, lines 11-14).
 
         V is rounded to a grid of step s = ΔV / `VALUE_STEPS` first.  Rounding is monotone and commutes with
-        whole steps, so values within ΔV (and a rounding error of the ratio, far below one step) are at most
-        `VALUE_STEPS` + 1 steps apart: discrete Laplace with that sensitivity is ε-DP.
+        whole steps, so values within ΔV are at most `VALUE_STEPS` steps apart, and 2 more for the float64
+        rounding of the two ratios (below 2⁻³⁰ g*, a step being at least 2⁻²¹ of the clip): discrete Laplace with
+        that sensitivity is ε-DP.
         """
         denominator = sums[:, 1] + self.lambda_steps
         ratio = np.divide(
@@ -230,7 +233,7 @@ class SquareLossTraining(Training):
             bound = leaf_value_sensitivity(self.params.lambda_l2, self.weight_bound)
         step = min(bound, 2 * clip) / VALUE_STEPS
         steps = np.rint(np.clip(ratio, -clip, clip) / step).astype(np.int64)
-        noise = discrete_laplace(len(steps), VALUE_STEPS + 1, epsilon, self.random)
+        noise = discrete_laplace(len(steps), VALUE_STEPS + 2, epsilon, self.random)
         return (steps + noise) * step, np.ones(len(steps), dtype=np.int64)
 
     def _leaves_of_sums(
@@ -249,8 +252,9 @@ class SquareLossTraining(Training):
         noisy_weight = (pair[:, 0] + pair[:, 1]) / (2.0 * GRADIENT_STEPS)
         denominator = np.maximum(noisy_weight, 0.0) + self.lambda_steps
         value = np.divide(-noisy_gradient, denominator, out=np.zeros(len(pair)), where=denominator > 0)
-        count = np.rint(noisy_weight * (self.weight_bound / self.weight_steps))
-        return np.clip(value, -clip, clip), np.maximum(count, 1).astype(np.int64)
+        # In rows of the largest weight; LightGBM adds counts up in 32 bits.
+        count = np.rint(noisy_weight / self.weight_steps).clip(1, (2**31 - 1) // len(pair))
+        return np.clip(value, -clip, clip), count.astype(np.int64)
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""

@@ -16,9 +16,15 @@ from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lgb_dp.booster import DPBooster
+from lgb_dp.booster import DPBooster, guarantee_in
 from lgb_dp.dataset import Dataset
-from lgb_dp.errors import NotPrivateWarning, PrivacyLeakWarning, UnsupportedParameterError
+from lgb_dp.errors import (
+    AlteredModelError,
+    NoGuaranteeError,
+    NotPrivateWarning,
+    PrivacyLeakWarning,
+    UnsupportedParameterError,
+)
 from lgb_dp.ledger import Ledger, PrivacyReport, Release
 from lgb_dp.loss import LabelScale
 from lgb_dp.params import TrainingParameters, checked_learning_rate, training_parameters
@@ -64,7 +70,8 @@ class Training(ABC):
         self.n_rounds = n_rounds
         self.random = SecureRandom(random_state)
         self.reasons = [*train_set.leaks, *reasons]
-        self.notes: list[str] = []
+        self.notes = list(train_set.notes)
+        self.evaluated_private_rows = False
         if random_state is not None:
             self.reasons.append("random_state was fixed: whoever knows it can subtract the noise")
             warnings.warn(
@@ -76,10 +83,11 @@ class Training(ABC):
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
         if initial is not None:
-            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0))
+            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0, initial.delta))
             self.reasons += initial.reasons
-            self.notes += initial.notes
+            self.notes += [f"of the initial model: {note}" for note in initial.notes]
         self.learning_rate = params.learning_rate
+        self.trainer: PrivateTrainer | None = None
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
         self.continues = train_set._predictor is not None or train_set.start_scores is not None
@@ -98,7 +106,7 @@ class Training(ABC):
         """The public scale of the label; read from the data, with a warning, where regression was given none."""
         objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
         if bounds is None and objective == "regression":
-            bounds = (float(label.min()), float(max(label.max(), np.nextafter(label.min(), np.inf))))
+            bounds = (float(label.min()), float(label.max() if label.max() > label.min() else label.min() + 1))
             self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
@@ -167,14 +175,20 @@ class Training(ABC):
                     "or pass lgb_dp.Dataset(..., public=True)"
                 )
             codes = self.data.bins.transform(data.data)
-            is_public, start = False, None
-            if data._predictor is not None:
-                start = np.asarray(data._predictor.predict(data.data, raw_score=True))
+            is_public, start = False, data.get_init_score()
+            if start is not None:
+                start = np.asarray(start).reshape(codes.n_rows, -1, order="F")
         self._follow(data, codes, start)
         if not is_public:
             self._note_private_evaluation()
 
+    def stopped_early(self) -> None:
+        """The number of trees was chosen by evaluation: a leak if its rows were private."""
+        if self.evaluated_private_rows:
+            self.reasons.append("the number of trees was chosen on rows not marked public")
+
     def _note_private_evaluation(self) -> None:
+        self.evaluated_private_rows = True
         note = "metrics and early stopping on rows not marked public are not covered by epsilon"
         if note not in self.notes:
             self.notes.append(note)
@@ -188,7 +202,10 @@ class Training(ABC):
 
     def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
         """Labels and weights of a data set."""
-        return data.get_label(), data.get_weight()
+        label = data.get_label()
+        if self.label_scale.objective == "binary":
+            label = (np.asarray(label) == self.label_scale.high).astype(np.float64)
+        return label, data.get_weight()
 
     def metric_params(self) -> Mapping[str, Any]:
         """Objective and metrics, for LightGBM's evaluation."""
@@ -198,7 +215,7 @@ class Training(ABC):
         """The guarantee of everything released so far."""
         return PrivacyReport(
             epsilon=self.ledger.epsilon,
-            delta=0.0,
+            delta=self.ledger.delta,
             private=not self.reasons,
             reasons=tuple(dict.fromkeys(self.reasons)),
             notes=tuple(dict.fromkeys(self.notes)),
@@ -287,6 +304,8 @@ class PrivateTrainer(ABC):
         for booster in boosters:
             if not isinstance(booster, DPBooster):
                 self._take_over(booster, env)
+            elif booster._grower is None or booster._grower.trainer is not self:
+                raise ValueError("callbacks hold two private trainers; a booster takes one")
 
     def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
         name = type(self).__name__
@@ -296,9 +315,10 @@ class PrivateTrainer(ABC):
                 f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
-        params = training_parameters(env.params, train_set.max_bin)
+        params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
         initial, reasons = self._initial_guarantee(booster)
         training = self.begin(train_set, params, env.end_iteration - env.begin_iteration, initial, reasons)
+        training.trainer = self
         for valid in booster.valid_sets:
             training.add_valid(valid)
         gbdt_hosts.take_over(booster, training, env.params, DPBooster)
@@ -309,12 +329,14 @@ class PrivateTrainer(ABC):
         text = gbdt_hosts.lightgbm_booster.initial_model_text(booster)
         if text is None:
             return None, []
-        lines = gbdt_hosts.guarantee_lines(text)
-        if lines:
-            return PrivacyReport.from_lines(lines), []
-        if self.public_init_model:
-            return None, []
-        return None, ["init_model carries no guarantee; pass public_init_model=True if its data was public"]
+        try:
+            return guarantee_in(text), []
+        except AlteredModelError:
+            return None, ["init_model's trees are not those its guarantee speaks of"]
+        except NoGuaranteeError:
+            if self.public_init_model:
+                return None, []
+            return None, ["init_model carries no guarantee; pass public_init_model=True if its data was public"]
 
 
 def checked_epsilon(epsilon: Any) -> float:

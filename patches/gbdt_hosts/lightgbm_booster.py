@@ -10,7 +10,6 @@ trees grown so far into a native model first.  No module of LightGBM is patched.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import lightgbm
@@ -23,7 +22,6 @@ from gbdt_hosts.lightgbm_text import (
     GUARANTEE_PREFIX,
     Header,
     Tree,
-    guarantee_lines,
     model_text,
     tree_block,
     tree_blocks,
@@ -50,6 +48,9 @@ class TreeGrower(Protocol):
 
     def undo(self) -> None:
         """Forget the last iteration (what it cost stays spent)."""
+
+    def stopped_early(self) -> None:
+        """Note that the number of trees was chosen by evaluation."""
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change a parameter between iterations, or raise."""
@@ -84,6 +85,18 @@ class PrivateBooster(lightgbm.Booster):
     @_handle.setter
     def _handle(self, handle: Any) -> None:
         self.__dict__["_handle"] = handle
+
+    @property
+    def best_iteration(self) -> int:
+        """Number of trees that early stopping chose, not positive if it did not."""
+        return int(self.__dict__["best_iteration"])
+
+    @best_iteration.setter
+    def best_iteration(self, iteration: int) -> None:
+        self.__dict__["best_iteration"] = iteration
+        if iteration > 0 and self._grower is not None:
+            self._grower.stopped_early()
+            self._is_stale = True
 
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
@@ -243,12 +256,3 @@ def initial_model_text(booster: lightgbm.Booster) -> str | None:
         return str(shell.model_to_string(num_iteration=-1))
     finally:
         shell._handle = None
-
-
-def guarantee_of(model: str | Path | lightgbm.Booster) -> tuple[dict[str, str], list[str]]:
-    """Guarantee lines of a model (a file or a booster), and the digests of the trees it holds now."""
-    if isinstance(model, lightgbm.Booster):
-        text = model.model_to_string(num_iteration=-1)
-    else:
-        text = Path(model).read_text(encoding="utf-8")
-    return guarantee_lines(text), [tree_digest(block) for block in tree_blocks(text)]

@@ -65,7 +65,7 @@ class StandInDataset(lightgbm.Dataset):
         names = self._feature_names()
         self._native = lightgbm.Dataset(
             np.zeros((2, len(names))),
-            label=[0, 1],
+            label=np.array([0, 1]),
             reference=reference,
             feature_name=names,
             params=dict(_STAND_IN_PARAMS),
@@ -101,8 +101,12 @@ class StandInDataset(lightgbm.Dataset):
         return self
 
     def set_field(self, field_name: str, data: Any) -> StandInDataset:
-        """Accept labels, weights and initial scores before construction only."""
-        raise LightGBMError(f"{field_name!r} cannot be changed once the rows are binned; make a new Dataset")
+        """Refused: the native side holds none of the rows."""
+        raise LightGBMError(f"{field_name!r} cannot be set in a private Dataset's native side")
+
+    def _refuse_once_constructed(self, field_name: str) -> None:
+        if self._handle is not None:
+            raise LightGBMError(f"{field_name} cannot change once the rows are binned; make a new Dataset")
 
     def get_field(self, field_name: str) -> Any:
         """Label, weight or initial score, None where there is none."""

@@ -185,9 +185,18 @@ def guarantee_lines(text: str) -> dict[str, str]:
     return {k[len(GUARANTEE_PREFIX) :]: v for k, v in lines.items() if k.startswith(GUARANTEE_PREFIX)}
 
 
-_FLOATS = ("threshold", "leaf_value")
-_INTEGERS = ("split_feature", "decision_type", "left_child", "right_child", "cat_boundaries", "cat_threshold")
-_COUNTS = ("leaf_count",)
+_FLOATS = ("threshold", "leaf_value", "leaf_weight")
+_INTEGERS = (
+    "split_feature",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "cat_boundaries",
+    "cat_threshold",
+    "leaf_count",
+    "internal_count",
+    "is_linear",
+)
 
 
 def tree_digest(block: str) -> str:
@@ -201,6 +210,6 @@ def tree_digest(block: str) -> str:
     for name in _FLOATS:
         values = [float(v) for v in fields.get(name, "").split()]
         hasher.update(name.encode() + struct.pack(f"<{len(values)}d", *values))
-    for name in _INTEGERS + _COUNTS:
+    for name in _INTEGERS:
         hasher.update(f"{name}={fields.get(name, '').strip()}".encode())
     return hasher.hexdigest()[:32]

@@ -20,6 +20,8 @@ from gbdt_kernels.layout import offsets
 from gbdt_kernels.threads import blocks, run
 
 ROWS_PER_BLOCK = 4096
+ZERO_THRESHOLD = float(np.float32(1e-35))
+"""LightGBM predicts values this close to zero as zero, and reads a category as the integer toward zero."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ def _code(value, values, start, stop, is_categorical):
     missing = stop - start if is_categorical else stop - start + 1
     if np.isnan(value):
         return missing
+    if is_categorical:
+        value = np.trunc(value)
+    elif abs(value) <= ZERO_THRESHOLD:
+        value = 0.0
     low, high = start, stop
     while low < high:
         middle = (low + high) >> 1

@@ -163,7 +163,7 @@ def level_histograms(
     layout : BinLayout
         Where each feature's bins lie.
     parents : ndarray of int64, shape (n_nodes / 2, n_total_bins, 2), optional
-        Histograms of the level above.
+        Histograms of the level above; overwritten.
     n_threads : int
         Threads at most; 0 means all available processors.
 

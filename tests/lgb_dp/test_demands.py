@@ -355,6 +355,28 @@ def test_10_other_folds_are_reported_as_not_private():
     assert not any(booster.privacy.private for booster in cv(data, nfold=4))
 
 
+def test_10_folds_with_repeated_rows_or_taken_twice_are_not_private():
+    data = dataset(X, Y)
+    folds = lgb_dp.folds(4, data)
+    repeated = [(np.r_[a, np.repeat(a[:3], 5)], b) for a, b in folds.split()]
+    assert not any(booster.privacy.private for booster in cv(data, folds=repeated))
+    twice = [next(iter(folds.split()))] * 2
+    assert sorted(booster.privacy.private for booster in cv(data, folds=twice)) == [False, True]
+
+
+def test_10_empty_folds_still_count():
+    data = dataset(X[:3], Y[:3])
+    folds = lgb_dp.folds(40, data)
+    assert {data.subset(rows).folds_of_a_row for rows, _ in folds.split()} == {39}
+
+
+def test_10_row_numbers_must_be_row_numbers():
+    data = dataset(X, Y)
+    for rows in ([-1, 0], [len(X)], np.ones(len(X), bool), [0.5]):
+        with pytest.raises(ValueError, match="used_indices"):
+            data.subset(rows)
+
+
 def test_10_a_rows_fold_does_not_depend_on_other_rows():
     from lgb_dp.folds import PrivateFolds
 
@@ -367,3 +389,131 @@ def test_10_a_rows_fold_does_not_depend_on_other_rows():
 def test_label_scale_needs_no_labels():
     assert LabelScale("regression", 1, 0.0, 10.0).centre == 5.0
     assert LabelScale("binary", 1, 0.0, 1.0).centre == 0.0
+
+
+# What attacks on the guarantee found.
+
+
+def test_leaks_are_inherited_from_the_reference():
+    with pytest.warns(lgb_dp.PrivacyLeakWarning):
+        leaky = lgb_dp.Dataset(X, Y).construct()
+    for other in (lgb_dp.Dataset(X, Y, reference=leaky), leaky.create_valid(X, Y)):
+        assert not train(other, lgb_dp.DPBoost(1.0)).privacy.private
+    with pytest.raises(ValueError, match="differ from those of the reference"):
+        lgb_dp.Dataset(X, Y, bounds=(0, 1), reference=leaky).construct()
+
+
+def test_weights_of_an_evaluation_set_need_no_bound_until_it_is_trained_on():
+    data = dataset(X, Y)
+    valid = data.create_valid(X, Y, weight=np.arange(len(X)), public=True)
+    train(data, lgb_dp.DPBoost(1.0), valid_sets=[valid])
+    with pytest.raises(ValueError, match="weight_bound"):
+        train(valid, lgb_dp.DPBoost(1.0))
+
+
+def test_an_altered_initial_model_voids_the_guarantee():
+    first = train(dataset(X, Y), lgb_dp.DPBoost(1.0))
+    altered = lgb.Booster(model_str=first.model_to_string()).set_leaf_output(0, 0, 123.0)
+    params = {"objective": "binary", "verbosity": -1}
+    second = lgb.train(params, dataset(X, Y), 2, init_model=altered, callbacks=[lgb_dp.DPBoost(1.0)])
+    assert not second.privacy.private
+    assert "init_model" in second.privacy.reasons[0]
+
+
+def test_early_stopping_on_private_rows_voids_the_guarantee():
+    for public in (True, False):
+        data = dataset(X, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lgb_dp.NotPrivateWarning)
+            booster = train(
+                data,
+                lgb_dp.DPBoost(1.0),
+                n_rounds=10,
+                valid_sets=[data.create_valid(X, Y, public=public)],
+                callbacks=[lgb.early_stopping(2, verbose=False)],
+            )
+        assert booster.privacy.private == public
+
+
+def test_categories_of_a_dtype_are_noted_unless_declared():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200)})
+    noted = train(lgb_dp.Dataset(frame, Y), lgb_dp.DPBoost(1.0)).privacy
+    declared = train(lgb_dp.Dataset(frame, Y, categories={"a": ["x", "y"]}), lgb_dp.DPBoost(1.0)).privacy
+    assert "dtype" in noted.notes[0]
+    assert declared.notes == ()
+
+
+def test_not_a_number_never_counts_for_more_than_a_row():
+    q = quantise_gradients(np.array([np.nan, np.inf, -np.inf, np.nan]), np.array([1, 1, 1, 0], np.int32))
+    assert q.tolist() == [0, GRADIENT_STEPS, -GRADIENT_STEPS, 0]
+
+
+def test_scores_that_an_initial_model_gives_need_not_be_finite():
+    data = dataset(X, Y).construct()
+    data.start_scores = np.full((len(X), 1), np.nan)
+    values = leaf_values(train(data, lgb_dp.DPBoost(1.0, gdf=False), n_rounds=1, learning_rate=0.1))
+    assert np.abs(values).max() <= 0.1
+
+
+@pytest.mark.parametrize("bounds", [(-1.7e308, 1.7e308), (0, 5e-324)])
+def test_label_bounds_that_overflow_or_vanish_raise(bounds):
+    with pytest.raises(ValueError, match="label_bounds"):
+        dataset(X, Y, label_bounds=bounds)
+
+
+def test_a_weight_bound_that_vanishes_raises():
+    with pytest.raises(ValueError, match="weight_bound"):
+        dataset(X, Y, weight=np.zeros(len(X)), weight_bound=1e-310).construct()
+
+
+def test_huge_weights_leave_counts_that_lightgbm_can_add_up():
+    data = dataset(X, Y, weight=np.full(len(X), 1e9), weight_bound=1e9)
+    booster = train(data, lgb_dp.DPBoost(1e-4), n_rounds=1, max_depth=6)
+    assert booster.privacy.private
+    assert field(booster, "internal_count").min() > 0
+    assert np.isfinite(booster.predict(X, pred_contrib=True)).all()
+
+
+def test_labels_other_than_zero_and_one_are_evaluated_right():
+    from sklearn.metrics import roc_auc_score
+
+    history, data = {}, dataset(X, Y - 2, label_bounds=(-2, -1))
+    booster = train(
+        data,
+        lgb_dp.DPBoost(1.0),
+        valid_sets=[data.create_valid(X, Y - 2, public=True)],
+        callbacks=[lgb.record_evaluation(history)],
+        metric="auc",
+    )
+    assert history["valid_0"]["auc"][-1] == pytest.approx(roc_auc_score(Y, booster.predict(X)))
+
+
+def test_parameters_of_the_dataset_are_judged_too():
+    for params in ({"max_bin": 4}, {"linear_tree": True}, {"ignore_column": "0"}):
+        with pytest.raises(lgb_dp.UnsupportedParameterError, match=next(iter(params))):
+            train(dataset(X, Y, params=params), lgb_dp.DPBoost(1.0))
+    with pytest.raises(ValueError, match="categories"):
+        dataset(X, Y).set_categorical_feature([0])
+
+
+def test_two_private_trainers_are_refused():
+    with pytest.raises(ValueError, match="two private trainers"):
+        train(dataset(X, Y), lgb_dp.DPBoost(5.0), callbacks=[lgb_dp.DPBoost(0.1)])
+
+
+def test_a_refused_setter_changes_nothing():
+    data = dataset(X, Y).construct()
+    for call in (lambda: data.set_weight(np.full(len(X), np.nan)), lambda: data.set_label(Y + 1)):
+        with pytest.raises(lgb.basic.LightGBMError, match="cannot change"):
+            call()
+    assert data.get_weight() is None
+    np.testing.assert_array_equal(data.get_label(), Y)
+
+
+def test_the_random_stream_is_not_shared_with_a_forked_process(monkeypatch):
+    stream = SecureRandom()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked"):
+        stream.words(1)

@@ -44,8 +44,8 @@ def layout():
 def gains(codes, gradient, weight, n_rows, lambda_steps, steps):
     rows = np.arange(n_rows, dtype=np.int32)
     starts = np.array([0, n_rows])
-    histogram = level_histograms(DenseCodes(codes), rows, starts, gradient, weight, layout())[0]
-    return candidate_gains(histogram, layout(), lambda_steps) / (Q**2 * steps)
+    histogram = level_histograms(DenseCodes(codes), rows, starts, gradient, weight, layout())
+    return candidate_gains(histogram, layout(), lambda_steps)[0] / (Q**2 * steps)
 
 
 @settings(max_examples=150, deadline=None)

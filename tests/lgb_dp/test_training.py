@@ -346,3 +346,14 @@ def test_weights_move_the_fit():
     data = dataset(X[:, 2:], Y, weight=heavy, weight_bound=1.0)
     booster = train(data, lgb_dp.DPBoost(200.0), n_rounds=10)
     assert booster.predict(X[:, 2:]).mean() > 0.6
+
+
+def test_values_that_lightgbm_reads_differently_train_as_they_predict():
+    values = np.array([1e-40, -1e-40, 1e-35, 2e-35, 0.0, -0.0, np.inf, -np.inf, np.nan, 1.0])
+    X = np.column_stack([values, np.array([2.7, 2.0, -0.5, 0.0, 3.2, np.nan, 1.0, 1.9, -3.0, 9.0])])
+    data = lgb_dp.Dataset(X, np.arange(10) % 2, bin_edges={0: [-1.0, 0.0, 0.5]}, categories={1: [0, 1, 2, 3]})
+    for _ in range(10):
+        booster = lgb.train({**QUIET, "max_depth": 4}, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
+        with pytest.warns(lgb_dp.NotPrivateWarning):
+            kept = booster._grower.raw_score(data)[:, 0]
+        np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
