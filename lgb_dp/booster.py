@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import lightgbm
-from gbdt_hosts import PrivateBooster, guarantee_lines, tree_blocks, tree_digest
+from gbdt_hosts import PrivateBooster, guarantee_in, tree_blocks, tree_digest
 
 from lgb_dp.errors import AlteredModelError, NoGuaranteeError
 from lgb_dp.ledger import PrivacyReport
@@ -18,7 +18,7 @@ class DPBooster(PrivateBooster):
     def privacy(self) -> PrivacyReport:
         """The guarantee of the model; while in training, of everything released so far."""
         if self._grower is not None:
-            return PrivacyReport.from_lines(self._grower.guarantee())
+            return PrivacyReport.from_dict(self._grower.guarantee())
         return privacy_of(self)
 
 
@@ -39,17 +39,17 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         whoever can edit the trees can edit the digests.
     """
     if isinstance(model, lightgbm.Booster):
-        return guarantee_in(model.model_to_string(num_iteration=-1))
-    return guarantee_in(Path(model).read_text(encoding="utf-8"))
+        return report_in(model.model_to_string(num_iteration=-1))
+    return report_in(Path(model).read_text(encoding="utf-8"))
 
 
-def guarantee_in(text: str) -> PrivacyReport:
+def report_in(text: str) -> PrivacyReport:
     """The guarantee inside a model's text; raises as `privacy_of` does."""
-    lines = guarantee_lines(text)
     try:
-        report = PrivacyReport.from_lines(lines)
-        known = set(lines["trees"].split(","))
-    except (KeyError, ValueError):
+        guarantee = guarantee_in(text) or {}
+        report = PrivacyReport.from_dict(guarantee)
+        known = set(guarantee["trees"])
+    except (KeyError, TypeError, ValueError):
         raise NoGuaranteeError("model carries no privacy guarantee") from None
     altered = [i for i, block in enumerate(tree_blocks(text)) if tree_digest(block) not in known]
     if altered:

@@ -114,7 +114,7 @@ class Dataset(StandInDataset):
         data = _checked_data(self.data)
         n_rows = data.shape[0]
         self.bins = self._public_bins(data)
-        self.pandas_categorical = list(self.bins.pandas_categories.values())
+        self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
         self.codes = self.bins.transform(data)
         self.label = _checked_label(self.label, n_rows)
         self.weight = _checked_weight(self.weight, n_rows)

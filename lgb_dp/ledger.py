@@ -7,7 +7,6 @@ rows cost the largest of them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -161,15 +160,11 @@ class PrivacyReport:
             "ledger": [dict(row) for row in self.ledger],
         }
 
-    def to_lines(self) -> dict[str, str]:
-        """The guarantee as lines of a model file."""
-        return {key: json.dumps(value) for key, value in self.to_dict().items() if key != "replace_one"}
-
     @classmethod
-    def from_lines(cls, lines: Mapping[str, str]) -> PrivacyReport:
-        """Read back what `to_lines` wrote."""
-        values = {key: json.loads(lines[key]) for key in cls.__dataclass_fields__}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
+        """Read back what `to_dict` gave; raises a KeyError if something is missing."""
+        own = {key: values[key] for key in cls.__dataclass_fields__}
+        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in own.items()})
 
     def __str__(self) -> str:
         verdict = "private" if self.private else "NOT PRIVATE"

@@ -265,8 +265,4 @@ class SquareLossTraining(Training):
             "learning_rate": repr(self.params.learning_rate),
             "max_depth": str(self.params.depth),
             "lambda_l2": repr(self.params.lambda_l2),
-            **self._own_parameters(),
         }
-
-    def _own_parameters(self) -> dict[str, Any]:
-        return {"dp_variant": self.variant}

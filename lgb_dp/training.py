@@ -16,7 +16,7 @@ from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lgb_dp.booster import DPBooster, guarantee_in
+from lgb_dp.booster import DPBooster, report_in
 from lgb_dp.dataset import Dataset
 from lgb_dp.errors import (
     AlteredModelError,
@@ -222,9 +222,9 @@ class Training(ABC):
             ledger=tuple(self.ledger.table()),
         )
 
-    def guarantee(self) -> Mapping[str, str]:
-        """The report, as lines of the model file."""
-        return self.report().to_lines()
+    def guarantee(self) -> Mapping[str, Any]:
+        """The report, for the model file."""
+        return self.report().to_dict()
 
     # Scores.
 
@@ -330,7 +330,7 @@ class PrivateTrainer(ABC):
         if text is None:
             return None, []
         try:
-            return guarantee_in(text), []
+            return report_in(text), []
         except AlteredModelError:
             return None, ["init_model's trees are not those its guarantee speaks of"]
         except NoGuaranteeError:

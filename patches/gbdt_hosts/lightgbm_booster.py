@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm_metrics import evaluate
 from gbdt_hosts.lightgbm_text import (
-    GUARANTEE_PREFIX,
     Header,
     Tree,
+    guarantee_line,
     model_text,
     tree_block,
     tree_blocks,
@@ -37,8 +37,8 @@ class TreeGrower(Protocol):
     def parameters(self) -> Mapping[str, str]:
         """Public settings for the model file."""
 
-    def guarantee(self) -> Mapping[str, str]:
-        """Lines of the privacy guarantee, values on one line each."""
+    def guarantee(self) -> Mapping[str, Any]:
+        """The privacy guarantee, in types that JSON has."""
 
     def grow(self) -> None:
         """Grow the trees of the next iteration, one per class."""
@@ -110,10 +110,8 @@ class PrivateBooster(lightgbm.Booster):
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
         self._blocks += [tree_block(tree) for tree in grower.trees_from(n_done)]
         blocks = self._initial_blocks + self._blocks
-        digests = ",".join(tree_digest(block) for block in blocks)
-        guarantee = {**grower.guarantee(), "trees": digests}
-        lines = {f"{GUARANTEE_PREFIX}{key}": value for key, value in guarantee.items()}
-        return model_text(grower.header, blocks, {**grower.parameters(), **lines})
+        guarantee = {**grower.guarantee(), "trees": [tree_digest(block) for block in blocks]}
+        return model_text(grower.header, blocks, {**grower.parameters(), **guarantee_line(guarantee)})
 
     def _growing(self) -> TreeGrower:
         if self._grower is None:

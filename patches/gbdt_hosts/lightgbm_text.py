@@ -22,8 +22,8 @@ DEFAULT_LEFT = 2
 MISSING_IS_NAN = 8
 """Bits of a node's decision type.  Missing type "none" would send NaN the way of zero, so it is never used."""
 
-GUARANTEE_PREFIX = "dp_"
-"""Parameters that carry the privacy guarantee; LightGBM keeps lines it does not know when it loads and saves."""
+GUARANTEE = "dp_guarantee"
+"""Parameter that carries the privacy guarantee as JSON; LightGBM keeps lines it does not know (one warning)."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,21 @@ def parameter_lines(text: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def guarantee_lines(text: str) -> dict[str, str]:
-    """The lines of the parameter block that carry the privacy guarantee, without their prefix."""
-    lines = parameter_lines(text)
-    return {k[len(GUARANTEE_PREFIX) :]: v for k, v in lines.items() if k.startswith(GUARANTEE_PREFIX)}
+def guarantee_line(guarantee: Mapping[str, Any]) -> dict[str, str]:
+    """The guarantee as a line of the parameter block."""
+    return {GUARANTEE: json.dumps(guarantee)}
+
+
+def guarantee_in(text: str) -> dict[str, Any] | None:
+    """The guarantee in a model text, None if there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON.
+    """
+    line = parameter_lines(text).get(GUARANTEE)
+    return None if line is None else dict(json.loads(line))
 
 
 _FLOATS = ("threshold", "leaf_value", "leaf_weight")

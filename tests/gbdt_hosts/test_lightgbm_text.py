@@ -8,10 +8,11 @@ import lightgbm
 import numpy as np
 import pytest
 from gbdt_hosts.lightgbm_text import (
-    GUARANTEE_PREFIX,
+    GUARANTEE,
     Header,
     Tree,
-    guarantee_lines,
+    guarantee_in,
+    guarantee_line,
     model_text,
     parameter_lines,
     tree_block,
@@ -350,37 +351,40 @@ VALUES = st.text(
 
 @settings(max_examples=30, deadline=None)
 @given(values=st.lists(VALUES.filter(bool), min_size=1, max_size=4))
-def test_guarantee_lines_survive_loading_saving_and_pickling(values):
+def test_the_guarantee_survives_loading_saving_and_pickling(values):
     guarantee = {f"key{i}": value for i, value in enumerate(values)}
-    parameters = {"objective": "regression", "learning_rate": "0.1"}
-    parameters |= {GUARANTEE_PREFIX + key: value for key, value in guarantee.items()}
+    parameters = {"objective": "regression", "learning_rate": "0.1", **guarantee_line(guarantee)}
     text = text_of(random_trees(0, 1), parameters=parameters)
-    assert guarantee_lines(text) == guarantee
+    assert guarantee_in(text) == guarantee
     assert parameter_lines(text) == parameters
     booster = lightgbm.Booster(model_str=text)
     again = lightgbm.Booster(model_str=booster.model_to_string())
     for survivor in (booster, again, pickle.loads(pickle.dumps(again)), copy.deepcopy(again)):
-        assert guarantee_lines(survivor.model_to_string()) == guarantee
+        assert guarantee_in(survivor.model_to_string()) == guarantee
 
 
-LEDGER = '[{"released": "split", "tree": 0, "epsilon": 0.5}, {"at": [1, 2], "parallel": true}]'
+LEDGER = [{"released": "split", "tree": 0, "epsilon": 0.5}, {"at": [1, 2], "parallel": True}]
 
 
-def test_guarantee_lines_survive_files_truncation_and_edits(tmp_path):
-    guarantee = {"epsilon": "1.0", "ledger": LEDGER, "trees": "0123abcd,4567ef", "note": "ε = 1: a [b] = c"}
-    parameters = {GUARANTEE_PREFIX + key: value for key, value in guarantee.items()}
-    booster = lightgbm.Booster(model_str=text_of(random_trees(0, 3), parameters=parameters))
+def test_the_guarantee_survives_files_truncation_and_edits(tmp_path):
+    guarantee = {"epsilon": 1.0, "ledger": LEDGER, "trees": ["0123abcd"], "note": "ε = 1: a [b] = c\u2028\n"}
+    booster = lightgbm.Booster(model_str=text_of(random_trees(0, 3), parameters=guarantee_line(guarantee)))
     booster.save_model(tmp_path / "model.txt", num_iteration=2)
     booster = lightgbm.Booster(model_file=tmp_path / "model.txt")
     booster.set_leaf_output(0, 0, 1.0)
     booster.save_model(tmp_path / "model.txt")
-    assert guarantee_lines((tmp_path / "model.txt").read_text(encoding="utf-8")) == guarantee
+    assert guarantee_in((tmp_path / "model.txt").read_text(encoding="utf-8")) == guarantee
+
+
+def test_a_guarantee_that_is_not_json_raises():
+    with pytest.raises(ValueError, match="Expecting"):
+        guarantee_in(text_of(random_trees(0, 1), parameters={GUARANTEE: "{"}))
 
 
 def test_a_native_model_has_parameters_and_no_guarantee():
     data = lightgbm.Dataset(np.zeros((2, 1)), label=np.array([0, 1]), params={"verbosity": -1})
     text = lightgbm.Booster({"verbosity": -1, "lambda_l2": 2.5}, data).model_to_string()
-    assert guarantee_lines(text) == {}
+    assert guarantee_in(text) is None
     assert parameter_lines(text)["lambda_l2"] == "2.5"
     assert parameter_lines("tree\nversion=v4\n") == {}
 

@@ -157,8 +157,6 @@ def test_values_of_parameters(params, named):
 def test_a_plain_dataset_is_refused_with_a_private_callback():
     with pytest.raises(TypeError, match=r"lgb_dp\.Dataset"):
         lgb.train({"objective": "binary", "verbosity": -1}, lgb.Dataset(X, Y), callbacks=[lgb_dp.DPBoost(1.0)])
-    with pytest.raises(TypeError, match=r"lgb_dp\.Dataset"):
-        lgb.LGBMClassifier(verbose=-1).fit(X, Y, callbacks=[lgb_dp.DPBoost(1.0)])
 
 
 def test_evaluation_data_must_have_the_training_features():
