@@ -63,7 +63,14 @@ class SequentialBoost(PrivateTrainer):
     ) -> _SequentialTraining:
         """Start a training."""
         return _SequentialTraining(
-            train_set, params, n_rounds, self.random_state, initial, reasons, epsilon=self.epsilon, variant="paper"
+            train_set,
+            params,
+            n_rounds,
+            self.random_state,
+            initial,
+            reasons,
+            epsilon=self.epsilon,
+            variant="paper",
         )
 
 
@@ -90,5 +97,12 @@ class ParallelBoost(PrivateTrainer):
     ) -> _ParallelTraining:
         """Start a training."""
         return _ParallelTraining(
-            train_set, params, n_rounds, self.random_state, initial, reasons, epsilon=self.epsilon, variant="paper"
+            train_set,
+            params,
+            n_rounds,
+            self.random_state,
+            initial,
+            reasons,
+            epsilon=self.epsilon,
+            variant="paper",
         )

@@ -272,10 +272,14 @@ def public_bins(
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
         else:
             low, high = ranges[f]
-            values.append(np.unique(np.linspace(low, high, max_bins[f] + 1)[1:-1]) if high > low else np.empty(0))
+            values.append(
+                np.unique(np.linspace(low, high, max_bins[f] + 1)[1:-1]) if high > low else np.empty(0)
+            )
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise ValueError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
-    is_categorical = np.array([f in pandas_categories or f in declared for f in range(len(names))], dtype=bool)
+    is_categorical = np.array(
+        [f in pandas_categories or f in declared for f in range(len(names))], dtype=bool
+    )
     bins = PublicBins(
         names,
         tuple(values),

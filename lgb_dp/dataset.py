@@ -31,7 +31,8 @@ class Dataset(StandInDataset):
         numbers or arrays with one number per feature.  Left out, they are read from the data, which leaks:
         a `PrivacyLeakWarning` says so and the privacy report too.  Not needed with a `reference`.
     label_bounds : (low, high), optional
-        Public bounds of the label: of a regression target, or the two values of a binary label (default 0, 1).
+        Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
+        unless given).
     max_bin : int or mapping of feature to int
         Bins of a numeric feature, between 2 and 255, of equal width between its bounds.
     categories : mapping of feature to sequence, optional
@@ -130,9 +131,13 @@ class Dataset(StandInDataset):
             assert self.reference.bins is not None
             bins = self.reference.bins
             if self.bounds is not None:
-                own, _ = public_bins(data, bins.names, self.bounds, self.max_bin, self.categories, self.bin_edges)
+                own, _ = public_bins(
+                    data, bins.names, self.bounds, self.max_bin, self.categories, self.bin_edges
+                )
                 if not own.same_as(bins):
-                    raise ValueError("bounds, max_bin, categories or bin_edges differ from those of the reference")
+                    raise ValueError(
+                        "bounds, max_bin, categories or bin_edges differ from those of the reference"
+                    )
             self.leaks += self.reference.leaks
             self.notes += self.reference.notes
             return bins
@@ -142,7 +147,9 @@ class Dataset(StandInDataset):
             self._leak("bounds were read from the data; pass public `bounds`")
         undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
         if undeclared:
-            self.notes += (f"the dtypes' categories of {undeclared} are taken to be public; `categories` declares them",)
+            self.notes += (
+                f"the dtypes' categories of {undeclared} are taken to be public; `categories` declares them",
+            )
         return bins
 
     def _read_subset(self) -> None:
@@ -229,7 +236,7 @@ class Dataset(StandInDataset):
             part.folds_of_a_row = self.assigned_folds.k - 1
         else:
             part.leaks += (
-                "its rows were chosen by a rule that may depend on private data, or more than once; use lgb_dp.folds",
+                "its rows were chosen, or repeated, by a rule that may read private data; use lgb_dp.folds",
             )
         return part
 
@@ -255,7 +262,7 @@ class Dataset(StandInDataset):
         """Refused: categories must be public and are declared by `categories`."""
         if not isinstance(categorical_feature, str) or categorical_feature != "auto":
             raise ValueError(
-                f"categorical_feature={categorical_feature!r} is not accepted: declare the public values with `categories`"
+                f"categorical_feature={categorical_feature!r} is not accepted: declare `categories`"
             )
         return self
 
@@ -304,7 +311,9 @@ class FoldAssignment:
 def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
     rows = np.asarray(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}")
+        raise ValueError(
+            f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}"
+        )
     if rows.size and not (rows.min() >= 0 and rows.max() < n_rows):
         raise ValueError(f"used_indices must lie in [0, {n_rows})")
     return np.sort(rows.astype(np.int64))
@@ -315,7 +324,7 @@ def _checked_data(data: Any) -> Any:
         data = np.asarray(data)
     if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
         raise TypeError(
-            f"data must be a numpy array, a pandas DataFrame or a scipy sparse matrix, got {type(data).__name__}"
+            f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
         )
     if data.ndim != 2 or 0 in data.shape:
         raise ValueError(f"data must have rows and features, got shape {data.shape}")
@@ -359,7 +368,7 @@ def check_weight_bound(weight: NDArray[np.float64], bound: float | None) -> None
 
 
 def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Initial scores, shape (n_rows, n_outputs); a flat array holds one output after the other, as in LightGBM."""
+    """Initial scores, shape (n_rows, n_outputs); a flat array holds output after output, as in LightGBM."""
     if init_score is None:
         return None
     values = np.array(init_score, dtype=np.float64)

@@ -49,9 +49,7 @@ def draw_tree_of_row(
 class _DPBoostTraining(SquareLossTraining):
     """State of one DPBoost training."""
 
-    def __init__(
-        self, *args: Any, trees_per_ensemble: int, glc: bool, eoe: bool, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, trees_per_ensemble: int, glc: bool, eoe: bool, **kwargs: Any) -> None:
         self.trees_per_ensemble = trees_per_ensemble
         self.glc = glc
         self.eoe = eoe

@@ -182,7 +182,7 @@ class _DPLGBMModel(BaseEstimator):
         return np.asarray(self.booster_.predict(X, **kwargs))
 
 
-class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):
+class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
     __doc__ = (_DPLGBMModel.__doc__ or "").replace(
         "What the classifier and the regressor share.",
         "Differentially private LightGBM classifier, binary or multi-class.",
@@ -264,7 +264,7 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):
         return np.asarray(self.classes_[proba.argmax(axis=1)])
 
 
-class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):
+class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
     __doc__ = (_DPLGBMModel.__doc__ or "").replace(
         "What the classifier and the regressor share.", "Differentially private LightGBM regressor."
     )

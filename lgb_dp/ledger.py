@@ -163,8 +163,10 @@ class PrivacyReport:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
         """Read back what `to_dict` gave; raises a KeyError if something is missing."""
-        own = {key: values[key] for key in cls.__dataclass_fields__}
-        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in own.items()})
+        own: dict[str, Any] = {key: values[key] for key in cls.__dataclass_fields__}
+        for key in ("reasons", "notes", "ledger"):
+            own[key] = tuple(own[key])
+        return cls(**own)
 
     def __str__(self) -> str:
         verdict = "private" if self.private else "NOT PRIVATE"
@@ -174,7 +176,7 @@ class PrivacyReport:
             f"replace one row: epsilon = {replaced:.6g})",
             *(f"  void because {reason}" for reason in self.reasons),
             *(f"  note: {note}" for note in self.notes),
-            f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'epsilon each':>12} {'count':>6} {'disjoint':>8}",
+            f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'epsilon each':>12} {'count':>6} disjoint",
             *(
                 f"  {row['group']:>5}  {row['release']:<22} {row['mechanism']:<17} {row['epsilon']:>12.6g} "
                 f"{row['count']:>6} {row['disjoint_sets_of_rows']:>8}"

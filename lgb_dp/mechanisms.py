@@ -97,7 +97,9 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
     """
     numerator = min(int(Fraction(epsilon) / sensitivity * 2**LOG2_DENOMINATOR), 2**62)
     if numerator < 1:
-        raise ValueError(f"epsilon of one release is {epsilon:g}; too small for a sensitivity of {sensitivity}")
+        raise ValueError(
+            f"epsilon of one release is {epsilon:g}; too small for a sensitivity of {sensitivity}"
+        )
     noise = np.empty(n, dtype=np.int64)
     words = random.words(32 * n + 64)
     while discrete_laplace_from_words(numerator, words, noise) < n:

@@ -60,7 +60,15 @@ _WHY = {
 
 _OBJECTIVES = {
     **dict.fromkeys(
-        ("regression", "regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error"),
+        (
+            "regression",
+            "regression_l2",
+            "l2",
+            "mean_squared_error",
+            "mse",
+            "l2_root",
+            "root_mean_squared_error",
+        ),
         "regression",
     ),
     "rmse": "regression",

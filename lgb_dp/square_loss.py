@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, segment_sums
@@ -48,8 +48,8 @@ bounds the change by 3g*² either way and divides by twice that.
 def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float:
     """Largest change of V = -G / (N + λ), in g*, by adding one row of weight at most w̄ = `weight_bound`.
 
-    With N = W before and a row w of the opposite sign, |ΔV| = w(2W + λ)/((W + λ)(W + w + λ)): growing in w, so
-    w = w̄.  Unweighted rows have integer W: at W = 0 it is 1/(1 + λ), the paper's Lemma 2, and W = 1 gives
+    With N = W before and a row w of the opposite sign, |ΔV| = w(2W + λ)/((W + λ)(W + w + λ)), growing in w:
+    so w = w̄.  Unweighted rows have integer W: at W = 0 it is 1/(1 + λ), the paper's Lemma 2, and W = 1 gives
     (2 + λ)/((1 + λ)(2 + λ)), the same.  With weights W is real and x = W + λ maximises
     w̄(2x - λ)/(x(x + w̄)) at x = (λ + √(λ² + 2λw̄))/2; at λ = 0 the limit is 2.
     """
@@ -219,9 +219,8 @@ class SquareLossTraining(Training):
         """The paper's leaves: V = -G/(N + λ), clipped, plus Laplace noise (Algorithm 1, lines 11-14).
 
         V is rounded to a grid of step s = ΔV / `VALUE_STEPS` first.  Rounding is monotone and commutes with
-        whole steps, so values within ΔV are at most `VALUE_STEPS` steps apart, and 2 more for the float64
-        rounding of the two ratios (below 2⁻³⁰ g*, a step being at least 2⁻²¹ of the clip): discrete Laplace with
-        that sensitivity is ε-DP.
+        whole steps, so values within ΔV are at most `VALUE_STEPS` steps apart.  Float64 moves each of the two
+        ratios by at most 4·2⁻⁵³ of itself, which is below one step as n < 2³¹: hence 2 steps more.
         """
         denominator = sums[:, 1] + self.lambda_steps
         ratio = np.divide(
@@ -245,7 +244,9 @@ class SquareLossTraining(Training):
         of sensitivity 2Q (times the largest weight) on each is ε-DP.  G = A - B and N Q = A + B follow, and
         the clip comes after the noise: all post-processing.
         """
-        pair = np.column_stack([sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]])
+        pair = np.column_stack(
+            [sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]]
+        )
         sensitivity = 2 * GRADIENT_STEPS * self.weight_steps
         pair += discrete_laplace(pair.size, sensitivity, epsilon, self.random).reshape(pair.shape)
         noisy_gradient = (pair[:, 0] - pair[:, 1]) / (2.0 * GRADIENT_STEPS)

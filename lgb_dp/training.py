@@ -103,10 +103,13 @@ class Training(ABC):
         self._bar: Any = None
 
     def _label_scale(self) -> LabelScale:
-        """The public scale of the label; read from the data, with a warning, where regression was given none."""
+        """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
         if bounds is None and objective == "regression":
-            bounds = (float(label.min()), float(label.max() if label.max() > label.min() else label.min() + 1))
+            bounds = (
+                float(label.min()),
+                float(label.max() if label.max() > label.min() else label.min() + 1),
+            )
             self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
@@ -154,9 +157,15 @@ class Training(ABC):
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later ensembles."""
-        others = {name: value for name, value in params.items() if name not in ("learning_rate", "shrinkage_rate", "eta")}
+        others = {
+            name: value
+            for name, value in params.items()
+            if name not in ("learning_rate", "shrinkage_rate", "eta")
+        }
         if others:
-            raise UnsupportedParameterError(f"only learning_rate can change in private training, not {others!r}")
+            raise UnsupportedParameterError(
+                f"only learning_rate can change in private training, not {others!r}"
+            )
         for value in params.values():
             self.learning_rate = checked_learning_rate(value)
 
@@ -237,9 +246,7 @@ class Training(ABC):
             )
         self._scores[id(data)] = (data, Scores(codes, start, n_outputs, self.params.n_threads))
 
-    def predictions(
-        self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes
-    ) -> NDArray[np.float64]:
+    def predictions(self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes) -> NDArray[np.float64]:
         """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
         if not self.trees and not self.continues:
             return np.zeros((len(rows), self.params.n_outputs))
@@ -304,7 +311,7 @@ class PrivateTrainer(ABC):
         for booster in boosters:
             if not isinstance(booster, DPBooster):
                 self._take_over(booster, env)
-            elif booster._grower is None or booster._grower.trainer is not self:
+            elif getattr(booster._grower, "trainer", None) is not self:
                 raise ValueError("callbacks hold two private trainers; a booster takes one")
 
     def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
@@ -336,7 +343,9 @@ class PrivateTrainer(ABC):
         except NoGuaranteeError:
             if self.public_init_model:
                 return None, []
-            return None, ["init_model carries no guarantee; pass public_init_model=True if its data was public"]
+            return None, [
+                "init_model carries no guarantee; pass public_init_model=True if its data was public"
+            ]
 
 
 def checked_epsilon(epsilon: Any) -> float:

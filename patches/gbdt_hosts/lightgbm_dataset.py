@@ -23,7 +23,7 @@ _BOOSTER_PARAMS = {
     "boosting": "gbdt",
     "device_type": "cpu",
 }
-"""What the booster made from a stand-in is told; the user's own values are put back, and judged, at take-over."""
+"""What a booster made from a stand-in is told; the user's values are put back, and judged, at take-over."""
 
 
 class StandInDataset(lightgbm.Dataset):
@@ -33,6 +33,10 @@ class StandInDataset(lightgbm.Dataset):
     """
 
     _native: lightgbm.Dataset | None = None
+    _handle: Any
+    data: Any
+    label: Any
+    weight: Any
 
     def _read_rows(self) -> None:
         """Validate and bin ``self.data`` (or the reference's rows)."""

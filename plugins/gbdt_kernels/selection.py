@@ -1,4 +1,4 @@
-"""Draw one candidate per node with probability proportional to exp(log-weight), exactly: the exponential mechanism.
+"""The exponential mechanism: one candidate per node with probability ∝ exp(log-weight), exactly.
 
 Weights are integers, so the draw among them has no rounding: a float64
 cumulative sum would never reach candidates below 2⁻⁵³ of the total.
@@ -54,7 +54,7 @@ def _smear(word):
 
 @njit(nogil=True, cache=True)
 def _draw(weights, high, low, words):
-    """Index drawn in proportion to integer weights with sum ``high·2⁶⁴ + low``; -1 if all words were rejected."""
+    """Index drawn in proportion to weights of sum ``high·2⁶⁴ + low``; -1 if all words are rejected."""
     high_mask = _smear(high)
     low_mask = ~np.uint64(0) if high > 0 else _smear(low)
     for k in range(0, len(words), 2):

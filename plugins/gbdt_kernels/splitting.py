@@ -128,7 +128,9 @@ def candidate_gains(
 
 
 @njit(nogil=True, cache=True)
-def _fill_goes_left(candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out):
+def _fill_goes_left(
+    candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out
+):
     for node in range(len(candidates)):
         f = feature[node]
         n = n_bins[f]

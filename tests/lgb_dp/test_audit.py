@@ -30,7 +30,11 @@ def events(rows):
             for sign in (1, -1):
                 yield lambda r, k=k, c=c, sign=sign: sign * r[:, k] >= sign * c
                 for first in (0, 1):
-                    yield lambda r, k=k, c=c, sign=sign, first=first: (sign * r[:, k] >= sign * c) & (r[:, 0] == first)
+                    yield (
+                        lambda r, k=k, c=c, sign=sign, first=first: (
+                            (sign * r[:, k] >= sign * c) & (r[:, 0] == first)
+                        )
+                    )
 
 
 def epsilon_lower_bound(with_row, without_row):

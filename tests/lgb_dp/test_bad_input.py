@@ -156,7 +156,9 @@ def test_values_of_parameters(params, named):
 
 def test_a_plain_dataset_is_refused_with_a_private_callback():
     with pytest.raises(TypeError, match=r"lgb_dp\.Dataset"):
-        lgb.train({"objective": "binary", "verbosity": -1}, lgb.Dataset(X, Y), callbacks=[lgb_dp.DPBoost(1.0)])
+        lgb.train(
+            {"objective": "binary", "verbosity": -1}, lgb.Dataset(X, Y), callbacks=[lgb_dp.DPBoost(1.0)]
+        )
 
 
 def test_evaluation_data_must_have_the_training_features():
@@ -182,7 +184,11 @@ def test_initial_models_must_have_as_many_outputs():
     first = train(dataset(X, np.arange(60) % 3), lgb_dp.DPBoost(1.0), objective="multiclass", num_class=3)
     with pytest.raises((ValueError, lgb.basic.LightGBMError)):
         lgb.train(
-            {"objective": "binary", "verbosity": -1}, dataset(X, Y), 2, init_model=first, callbacks=[lgb_dp.DPBoost(1.0)]
+            {"objective": "binary", "verbosity": -1},
+            dataset(X, Y),
+            2,
+            init_model=first,
+            callbacks=[lgb_dp.DPBoost(1.0)],
         )
 
 

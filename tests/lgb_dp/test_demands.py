@@ -32,7 +32,8 @@ def test_1_bins_and_header_do_not_depend_on_the_rows():
 def test_1_the_first_gradients_start_from_zero_whatever_the_labels(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "lgb_dp.square_loss.quantise_gradients", lambda g, w: seen.append(g.copy()) or quantise_gradients(g, w)
+        "lgb_dp.square_loss.quantise_gradients",
+        lambda g, w: seen.append(g.copy()) or quantise_gradients(g, w),
     )
     train(dataset(X, np.ones(len(X))), lgb_dp.DPBoost(1.0), n_rounds=1)
     assert (seen[0] == -1.0).all()
@@ -40,7 +41,9 @@ def test_1_the_first_gradients_start_from_zero_whatever_the_labels(monkeypatch):
 
 def test_1_the_centre_of_a_regression_is_that_of_the_public_bounds():
     data = lgb_dp.Dataset(X, label=np.full(len(X), 7.0), bounds=(-3, 3), label_bounds=(0, 20))
-    booster = train(data, lgb_dp.DPBoost(1e-4, glc=False), n_rounds=1, objective="regression", learning_rate=1e-9)
+    booster = train(
+        data, lgb_dp.DPBoost(1e-4, glc=False), n_rounds=1, objective="regression", learning_rate=1e-9
+    )
     np.testing.assert_allclose(booster.predict(X), 10.0, atol=1e-6)
 
 
@@ -62,7 +65,13 @@ def test_2_every_candidate_can_be_chosen_even_with_a_single_row():
     seen = set()
     for _ in range(150):
         booster = train(data, lgb_dp.DPBoost(0.01), n_rounds=1, max_depth=1)
-        seen.add((field(booster, "split_feature")[0], field(booster, "threshold")[0], field(booster, "decision_type")[0]))
+        seen.add(
+            (
+                field(booster, "split_feature")[0],
+                field(booster, "threshold")[0],
+                field(booster, "decision_type")[0],
+            )
+        )
     assert len(seen) == 2 * 3 * 2
 
 
@@ -96,7 +105,9 @@ def rows_of_every_tree(monkeypatch, trainer, n_rounds):
     plans = []
     grow = SquareLossTraining._grow_tree
     monkeypatch.setattr(
-        SquareLossTraining, "_grow_tree", lambda self, plan, *args: plans.append(plan) or grow(self, plan, *args)
+        SquareLossTraining,
+        "_grow_tree",
+        lambda self, plan, *args: plans.append(plan) or grow(self, plan, *args),
     )
     train(dataset(X, Y), trainer, n_rounds=n_rounds)
     return plans
@@ -166,7 +177,9 @@ def test_5_leaf_noise_is_integer_and_added_to_integers(monkeypatch):
 
 
 def test_5_the_papers_leaf_values_lie_on_their_public_grid():
-    booster = train(dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), n_rounds=1, lambda_l2=0.1, learning_rate=0.5)
+    booster = train(
+        dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), n_rounds=1, lambda_l2=0.1, learning_rate=0.5
+    )
     steps = leaf_values(booster) / 0.5 / (1 / 1.1 / 2**20)
     np.testing.assert_allclose(steps, np.rint(steps), atol=1e-4)
 
@@ -203,7 +216,9 @@ def test_7_everything_in_a_tree_block_follows_from_splits_and_released_leaves():
     pairs = [(count[2 * i : 2 * i + 2], value[2 * i : 2 * i + 2]) for i in range(2)]
     inner = [np.average(v, weights=c) for c, v in pairs]
     np.testing.assert_allclose(field(booster, "internal_value")[1:], inner, rtol=1e-4)
-    np.testing.assert_array_equal(field(booster, "internal_count"), [count.sum(), *(c.sum() for c, _ in pairs)])
+    np.testing.assert_array_equal(
+        field(booster, "internal_count"), [count.sum(), *(c.sum() for c, _ in pairs)]
+    )
     gains = [(c * v**2).sum() - (c * v).sum() ** 2 / c.sum() for c, v in pairs]
     np.testing.assert_allclose(field(booster, "split_gain")[1:], np.array(gains) / 0.25, rtol=1e-4, atol=1e-9)
 
@@ -224,7 +239,10 @@ def test_7_pickles_and_finished_boosters_hold_no_rows():
     assert not [name for name in vars(booster) if isinstance(vars(booster)[name], (np.ndarray, lgb.Dataset))]
     assert booster._grower is None
     in_training = lgb.train(
-        {"objective": "binary", "verbosity": -1}, dataset(data, Y), 2, callbacks=[lgb_dp.DPBoost(1.0)],
+        {"objective": "binary", "verbosity": -1},
+        dataset(data, Y),
+        2,
+        callbacks=[lgb_dp.DPBoost(1.0)],
         keep_training_booster=True,
     )
     for candidate in (booster, in_training):
@@ -280,8 +298,19 @@ def test_8_unsupported_parameters_raise_and_are_named(parameter):
 
 
 def test_8_values_equal_to_lightgbms_defaults_pass():
-    defaults = {"min_child_samples": 20, "subsample": 1.0, "reg_alpha": 0.0, "boosting_type": "gbdt", "num_leaves": 31}
-    defaults |= {"min_split_gain": 0.0, "min_child_weight": 1e-3, "colsample_bytree": 1.0, "subsample_freq": 0}
+    defaults = {
+        "min_child_samples": 20,
+        "subsample": 1.0,
+        "reg_alpha": 0.0,
+        "boosting_type": "gbdt",
+        "num_leaves": 31,
+    }
+    defaults |= {
+        "min_split_gain": 0.0,
+        "min_child_weight": 1e-3,
+        "colsample_bytree": 1.0,
+        "subsample_freq": 0,
+    }
     assert train(dataset(X, Y), lgb_dp.DPBoost(1.0), **defaults).num_trees() == 3
 
 

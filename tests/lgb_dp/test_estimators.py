@@ -105,11 +105,15 @@ def test_multiclass():
 
 def test_data_frames_and_sparse_matrices():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(frame, Y.astype(int), bounds={c: BOUNDS for c in "abcd"})
+    model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(
+        frame, Y.astype(int), bounds={c: BOUNDS for c in "abcd"}
+    )
     assert model.feature_names_in_.tolist() == list("abcd")
     assert model.score(frame, Y) > 0.8
     sparse = scipy.sparse.csr_matrix(X)
-    assert lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(sparse, Y.astype(int), bounds=BOUNDS).score(sparse, Y) > 0.8
+    assert (
+        lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(sparse, Y.astype(int), bounds=BOUNDS).score(sparse, Y) > 0.8
+    )
     with pytest.raises(ValueError, match="3 features"):
         model.predict(X[:, :3])
 

@@ -63,7 +63,16 @@ def report(**changes):
         "private": True,
         "reasons": (),
         "notes": ("a note: with [brackets]",),
-        "ledger": ({"group": 0, "release": "r", "mechanism": "m", "epsilon": 1.5, "count": 1, "disjoint_sets_of_rows": 1},),
+        "ledger": (
+            {
+                "group": 0,
+                "release": "r",
+                "mechanism": "m",
+                "epsilon": 1.5,
+                "count": 1,
+                "disjoint_sets_of_rows": 1,
+            },
+        ),
     }
     return PrivacyReport(**{**values, **changes})
 

@@ -113,7 +113,9 @@ def test_adding_a_row_moves_the_papers_leaf_value_by_at_most_its_lemma(before, a
 )
 def test_adding_a_weighted_row_moves_the_leaf_value_by_at_most_the_bound(total, mean, w, g, lambda_l2, bound):
     w *= bound
-    change = leaf_value(total * mean + w * g, total + w, lambda_l2) - leaf_value(total * mean, total, lambda_l2)
+    change = leaf_value(total * mean + w * g, total + w, lambda_l2) - leaf_value(
+        total * mean, total, lambda_l2
+    )
     assert abs(change) <= leaf_value_sensitivity(lambda_l2, bound) + 1e-9
 
 

@@ -76,7 +76,12 @@ def test_custom_metric_gets_the_users_dataset():
 
     history = {}
     lgb.train(
-        QUIET, data, 2, valid_sets=[check], feval=feval, callbacks=[lgb_dp.DPBoost(1.0), lgb.record_evaluation(history)]
+        QUIET,
+        data,
+        2,
+        valid_sets=[check],
+        feval=feval,
+        callbacks=[lgb_dp.DPBoost(1.0), lgb.record_evaluation(history)],
     )
     assert all(d is check for d in seen)
     assert "mean" in history["valid_0"]
@@ -156,7 +161,9 @@ def test_continuing_fits_what_the_first_model_left():
     data = {"bounds": (-3, 3), "label_bounds": (0, 40)}
     params = {**QUIET, "objective": "regression", "lambda_l2": 0.0}
     first = lgb.train(params, lgb_dp.Dataset(X, centre, **data), 3, callbacks=[lgb_dp.DPBoost(500.0)])
-    second = lgb.train(params, lgb_dp.Dataset(X, centre, **data), 10, init_model=first, callbacks=[lgb_dp.DPBoost(500.0)])
+    second = lgb.train(
+        params, lgb_dp.Dataset(X, centre, **data), 10, init_model=first, callbacks=[lgb_dp.DPBoost(500.0)]
+    )
     assert np.abs(second.predict(X) - 30).mean() < 0.5 * np.abs(first.predict(X) - 30).mean()
 
 
@@ -327,7 +334,11 @@ def test_plain_validation_sets_need_their_raw_data():
     history = {}
     with pytest.warns(lgb_dp.NotPrivateWarning):
         booster = train(
-            dataset(X, Y), lgb_dp.DPBoost(1.0), valid_sets=[kept], callbacks=[lgb.record_evaluation(history)], metric="auc"
+            dataset(X, Y),
+            lgb_dp.DPBoost(1.0),
+            valid_sets=[kept],
+            callbacks=[lgb.record_evaluation(history)],
+            metric="auc",
         )
     from sklearn.metrics import roc_auc_score
 
@@ -337,7 +348,9 @@ def test_plain_validation_sets_need_their_raw_data():
 
 
 def test_init_score_is_where_training_starts():
-    booster = train(dataset(X, Y, init_score=2 * Y - 1), lgb_dp.DPBoost(2000.0), n_rounds=1, learning_rate=1.0)
+    booster = train(
+        dataset(X, Y, init_score=2 * Y - 1), lgb_dp.DPBoost(2000.0), n_rounds=1, learning_rate=1.0
+    )
     assert np.abs(booster.predict(X, raw_score=True)).max() < 0.05
 
 
@@ -353,7 +366,9 @@ def test_values_that_lightgbm_reads_differently_train_as_they_predict():
     X = np.column_stack([values, np.array([2.7, 2.0, -0.5, 0.0, 3.2, np.nan, 1.0, 1.9, -3.0, 9.0])])
     data = lgb_dp.Dataset(X, np.arange(10) % 2, bin_edges={0: [-1.0, 0.0, 0.5]}, categories={1: [0, 1, 2, 3]})
     for _ in range(10):
-        booster = lgb.train({**QUIET, "max_depth": 4}, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
+        booster = lgb.train(
+            {**QUIET, "max_depth": 4}, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True
+        )
         with pytest.warns(lgb_dp.NotPrivateWarning):
             kept = booster._grower.raw_score(data)[:, 0]
         np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
