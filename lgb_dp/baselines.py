@@ -6,15 +6,11 @@ that follow from it, 3g*² for the gain and g*/(1 + λ) for a leaf value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from lgb_dp.dataset import Dataset
-from lgb_dp.ledger import PrivacyReport, share
-from lgb_dp.params import TrainingParameters
+from lgb_dp.ledger import share
 from lgb_dp.square_loss import SquareLossTraining, TreePlan
-from lgb_dp.training import PrivateTrainer
+from lgb_dp.training import PrivateTrainer, TrainingTask
 
 _NO_CLIP = 1.0
 """A leaf value is at most g* anyway: |G| ≤ N g*."""
@@ -53,25 +49,9 @@ class SequentialBoost(PrivateTrainer):
         As for `lgb_dp.DPBoost`.
     """
 
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> _SequentialTraining:
+    def begin(self, task: TrainingTask) -> _SequentialTraining:
         """Start a training."""
-        return _SequentialTraining(
-            train_set,
-            params,
-            n_rounds,
-            self.random_state,
-            initial,
-            reasons,
-            epsilon=self.epsilon,
-            variant="paper",
-        )
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
 
 
 class ParallelBoost(PrivateTrainer):
@@ -87,22 +67,6 @@ class ParallelBoost(PrivateTrainer):
         As for `lgb_dp.DPBoost`.
     """
 
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> _ParallelTraining:
+    def begin(self, task: TrainingTask) -> _ParallelTraining:
         """Start a training."""
-        return _ParallelTraining(
-            train_set,
-            params,
-            n_rounds,
-            self.random_state,
-            initial,
-            reasons,
-            epsilon=self.epsilon,
-            variant="paper",
-        )
+        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

@@ -8,7 +8,7 @@ rows a tree trains on and what it may spend: a `TreePlan`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -17,13 +17,12 @@ import numpy as np
 from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, segment_sums
 from numpy.typing import NDArray
 
-from lgb_dp.dataset import Dataset, check_weight_bound
+from lgb_dp.dataset import check_weight_bound
 from lgb_dp.grower import grow_structure
-from lgb_dp.ledger import PrivacyReport, Release, lower_float, share
+from lgb_dp.ledger import Release, lower_float, share
 from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients, quantise_weights
 from lgb_dp.mechanisms import discrete_laplace, selection_scale
-from lgb_dp.params import TrainingParameters
-from lgb_dp.training import Training
+from lgb_dp.training import Training, TrainingTask
 from lgb_dp.tree import PrivateTree
 
 Variant = Literal["paper", "tight"]
@@ -86,8 +85,7 @@ class SquareLossTraining(Training):
 
     Parameters
     ----------
-    train_set, params, n_rounds, random_state, initial, reasons
-        As for `Training`.
+    task : TrainingTask
     epsilon : float
         Total budget.
     variant : {"paper", "tight"}
@@ -99,19 +97,15 @@ class SquareLossTraining(Training):
 
     def __init__(
         self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        random_state: int | None,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
+        task: TrainingTask,
         *,
         epsilon: float,
         variant: Variant,
         leaf_share: float = 0.5,
         gdf: bool = True,
     ) -> None:
-        super().__init__(train_set, params, n_rounds, random_state, initial, reasons)
+        super().__init__(task)
+        train_set, params = task.train_set, task.params
         self.epsilon = epsilon
         self.variant = variant
         self.leaf_share = leaf_share

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gbdt_hosts
@@ -36,8 +36,9 @@ _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears, where a person watches."""
 
 
-class Training(ABC):
-    """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`.
+@dataclass(frozen=True)
+class TrainingTask:
+    """What a trainer is asked to do.
 
     Parameters
     ----------
@@ -47,32 +48,37 @@ class Training(ABC):
     n_rounds : int
         Iterations the budget is planned for.
     random_state : int or None
+        Fixes the noise, for tests.
     initial : PrivacyReport or None
         Guarantee of the model that training continues from.
-    reasons : sequence of str
+    reasons : tuple of str
         What voids the guarantee from the start.
     """
 
-    def __init__(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        random_state: int | None,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> None:
+    train_set: Dataset
+    params: TrainingParameters
+    n_rounds: int
+    random_state: int | None
+    initial: PrivacyReport | None
+    reasons: tuple[str, ...]
+
+
+class Training(ABC):
+    """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`."""
+
+    def __init__(self, task: TrainingTask) -> None:
+        train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
         assert train_set.codes is not None
         self.data = train_set
         self.codes: DenseCodes | SparseCodes = train_set.codes
         self.params = params
-        self.n_rounds = n_rounds
-        self.random = SecureRandom(random_state)
-        self.reasons = [*train_set.leaks, *reasons]
+        self.n_rounds = task.n_rounds
+        self.random = SecureRandom(task.random_state)
+        self.reasons = [*train_set.leaks, *task.reasons]
         self.notes = list(train_set.notes)
         self.evaluated_private_rows = False
-        if random_state is not None:
+        if task.random_state is not None:
             self.reasons.append("random_state was fixed: whoever knows it can subtract the noise")
             warnings.warn(
                 "random_state is for tests: training is not private", PrivacyLeakWarning, stacklevel=6
@@ -295,14 +301,7 @@ class PrivateTrainer(ABC):
         self.public_init_model = public_init_model
 
     @abstractmethod
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> Training:
+    def begin(self, task: TrainingTask) -> Training:
         """Start a training."""
 
     def __call__(self, env: CallbackEnv) -> None:
@@ -323,29 +322,29 @@ class PrivateTrainer(ABC):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
+        n_rounds = env.end_iteration - env.begin_iteration
         initial, reasons = self._initial_guarantee(booster)
-        training = self.begin(train_set, params, env.end_iteration - env.begin_iteration, initial, reasons)
+        training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
         training.trainer = self
         for valid in booster.valid_sets:
             training.add_valid(valid)
         gbdt_hosts.take_over(booster, training, env.params, DPBooster)
         self.booster_ = booster
 
-    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, list[str]]:
+    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, tuple[str, ...]]:
         """Guarantee of the model that training continues from, and what its lack voids."""
         text = gbdt_hosts.lightgbm_booster.initial_model_text(booster)
         if text is None:
-            return None, []
+            return None, ()
         try:
-            return report_in(text), []
+            return report_in(text), ()
         except AlteredModelError:
-            return None, ["init_model's trees are not those its guarantee speaks of"]
+            return None, ("init_model's trees are not those its guarantee speaks of",)
         except NoGuaranteeError:
             if self.public_init_model:
-                return None, []
-            return None, [
-                "init_model carries no guarantee; pass public_init_model=True if its data was public"
-            ]
+                return None, ()
+            reason = "init_model carries no guarantee; pass public_init_model=True if its data was public"
+            return None, (reason,)
 
 
 def checked_epsilon(epsilon: Any) -> float:
