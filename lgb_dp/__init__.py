@@ -11,6 +11,7 @@ from lgb_dp.errors import (
     PrivacyLeakWarning,
     UnsupportedParameterError,
 )
+from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.folds import folds
 from lgb_dp.ledger import PrivacyReport
 
@@ -19,6 +20,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AlteredModelError",
     "DPBoost",
+    "DPLGBMClassifier",
+    "DPLGBMRegressor",
     "Dataset",
     "NoGuaranteeError",
     "NotPrivateWarning",

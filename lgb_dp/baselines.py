@@ -6,15 +6,11 @@ that follow from it, 3g*² for the gain and g*/(1 + λ) for a leaf value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from lgb_dp.dataset import Dataset
-from lgb_dp.ledger import PrivacyReport, share
-from lgb_dp.params import TrainingParameters
+from lgb_dp.ledger import share
 from lgb_dp.square_loss import SquareLossTraining, TreePlan
-from lgb_dp.training import PrivateTrainer
+from lgb_dp.training import PrivateTrainer, TrainingTask
 
 _NO_CLIP = 1.0
 """A leaf value is at most g* anyway: |G| ≤ N g*."""
@@ -26,7 +22,7 @@ class _SequentialTraining(SquareLossTraining):
 
     def plan(self) -> TreePlan:
         rows = np.arange(self.data.num_data(), dtype=np.int32)
-        return TreePlan(rows, _NO_CLIP, group=self.iteration - 1, part=0)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=self.iteration - 1, part=0)
 
 
 class _ParallelTraining(SquareLossTraining):
@@ -39,7 +35,7 @@ class _ParallelTraining(SquareLossTraining):
             self._unused = np.arange(self.data.num_data(), dtype=np.int32)
         taken = self.random.coins(len(self._unused))
         rows, self._unused = self._unused[taken], self._unused[~taken]
-        return TreePlan(rows, _NO_CLIP, group=0, part=t)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=0, part=t)
 
 
 class SequentialBoost(PrivateTrainer):
@@ -53,18 +49,9 @@ class SequentialBoost(PrivateTrainer):
         As for `lgb_dp.DPBoost`.
     """
 
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> _SequentialTraining:
+    def begin(self, task: TrainingTask) -> _SequentialTraining:
         """Start a training."""
-        return _SequentialTraining(
-            train_set, params, n_rounds, self.random_state, initial, reasons, epsilon=self.epsilon, variant="paper"
-        )
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
 
 
 class ParallelBoost(PrivateTrainer):
@@ -80,15 +67,6 @@ class ParallelBoost(PrivateTrainer):
         As for `lgb_dp.DPBoost`.
     """
 
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> _ParallelTraining:
+    def begin(self, task: TrainingTask) -> _ParallelTraining:
         """Start a training."""
-        return _ParallelTraining(
-            train_set, params, n_rounds, self.random_state, initial, reasons, epsilon=self.epsilon, variant="paper"
-        )
+        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

@@ -36,6 +36,8 @@ class PublicBins:
         Public bounds of numeric features, for the model file.
     pandas_categories : mapping of int to list
         Features whose categories are values of a pandas category column: LightGBM sees their positions.
+    declared : frozenset of int
+        Features whose categories the user declared, rather than their dtype.
     """
 
     names: tuple[str, ...]
@@ -43,6 +45,15 @@ class PublicBins:
     is_categorical: NDArray[np.bool_]
     ranges: tuple[tuple[float, float] | None, ...]
     pandas_categories: Mapping[int, list[Any]]
+    declared: frozenset[int]
+
+    def same_as(self, other: PublicBins) -> bool:
+        """Whether both map values to the same codes."""
+        return (
+            np.array_equal(self.is_categorical, other.is_categorical)
+            and dict(self.pandas_categories) == dict(other.pandas_categories)
+            and all(np.array_equal(a, b) for a, b in zip(self.values, other.values, strict=True))
+        )
 
     @cached_property
     def value_offsets(self) -> NDArray[np.int64]:
@@ -159,6 +170,8 @@ def _checked_bounds(pair: Any, name: str) -> tuple[float, float]:
         raise ValueError(f"bounds of feature {name!r} must be finite, got ({low}, {high})")
     if low > high:
         raise ValueError(f"bounds of feature {name!r} are reversed: low = {low} > high = {high}")
+    if not np.isfinite(high - low):
+        raise ValueError(f"bounds of feature {name!r} are too far apart: ({low}, {high})")
     return low, high
 
 
@@ -259,15 +272,20 @@ def public_bins(
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
         else:
             low, high = ranges[f]
-            values.append(np.unique(np.linspace(low, high, max_bins[f] + 1)[1:-1]) if high > low else np.empty(0))
+            values.append(
+                np.unique(np.linspace(low, high, max_bins[f] + 1)[1:-1]) if high > low else np.empty(0)
+            )
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise ValueError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
-    is_categorical = np.array([f in pandas_categories or f in declared for f in range(len(names))], dtype=bool)
+    is_categorical = np.array(
+        [f in pandas_categories or f in declared for f in range(len(names))], dtype=bool
+    )
     bins = PublicBins(
         names,
         tuple(values),
         is_categorical,
         tuple(None if is_categorical[f] else ranges[f] for f in range(len(names))),
         pandas_categories,
+        frozenset(declared),
     )
     return bins, leaks

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import lightgbm
-from gbdt_hosts import PrivateBooster
-from gbdt_hosts.lightgbm_booster import guarantee_of
+from gbdt_hosts import PrivateBooster, guarantee_in, tree_blocks, tree_digest
 
 from lgb_dp.errors import AlteredModelError, NoGuaranteeError
 from lgb_dp.ledger import PrivacyReport
@@ -17,7 +16,9 @@ class DPBooster(PrivateBooster):
 
     @property
     def privacy(self) -> PrivacyReport:
-        """The guarantee of the model as it is now; while in training, of the trees grown so far."""
+        """The guarantee of the model; while in training, of everything released so far."""
+        if self._grower is not None:
+            return PrivacyReport.from_dict(self._grower.guarantee())
         return privacy_of(self)
 
 
@@ -37,11 +38,20 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         If its trees are not those the guarantee speaks of.  The digests tell an accident, not a forgery:
         whoever can edit the trees can edit the digests.
     """
-    lines, digests = guarantee_of(model)
-    if "epsilon" not in lines:
-        raise NoGuaranteeError("model carries no privacy guarantee")
-    known = set(lines["trees"].split(","))
-    altered = [i for i, digest in enumerate(digests) if digest not in known]
+    if isinstance(model, lightgbm.Booster):
+        return report_in(model.model_to_string(num_iteration=-1))
+    return report_in(Path(model).read_text(encoding="utf-8"))
+
+
+def report_in(text: str) -> PrivacyReport:
+    """The guarantee inside a model's text; raises as `privacy_of` does."""
+    try:
+        guarantee = guarantee_in(text) or {}
+        report = PrivacyReport.from_dict(guarantee)
+        known = set(guarantee["trees"])
+    except (KeyError, TypeError, ValueError):
+        raise NoGuaranteeError("model carries no privacy guarantee") from None
+    altered = [i for i, block in enumerate(tree_blocks(text)) if tree_digest(block) not in known]
     if altered:
         raise AlteredModelError(f"trees {altered} of the model are not those its guarantee speaks of")
-    return PrivacyReport.from_lines(lines)
+    return report

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.bins import Bounds, PublicBins, feature_names, is_data_frame, public_bins
 from lgb_dp.errors import PrivacyLeakWarning
+from lgb_dp.loss import WEIGHT_STEPS
 from lgb_dp.mechanisms import MAX_ROWS
 
 
@@ -30,7 +31,8 @@ class Dataset(StandInDataset):
         numbers or arrays with one number per feature.  Left out, they are read from the data, which leaks:
         a `PrivacyLeakWarning` says so and the privacy report too.  Not needed with a `reference`.
     label_bounds : (low, high), optional
-        Public bounds of the label: of a regression target, or the two values of a binary label (default 0, 1).
+        Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
+        unless given).
     max_bin : int or mapping of feature to int
         Bins of a numeric feature, between 2 and 255, of equal width between its bounds.
     categories : mapping of feature to sequence, optional
@@ -97,7 +99,8 @@ class Dataset(StandInDataset):
         self.public = public
         self.weight_bound = weight_bound
         self.leaks: tuple[str, ...] = ()
-        self.fold_of_row: NDArray[np.int64] | None = None
+        self.notes: tuple[str, ...] = ()
+        self.assigned_folds: FoldAssignment | None = None
         self.folds_of_a_row = 1
         self.bins: PublicBins | None = None
         self.codes: DenseCodes | SparseCodes | None = None
@@ -111,27 +114,43 @@ class Dataset(StandInDataset):
             return
         data = _checked_data(self.data)
         n_rows = data.shape[0]
-        if self.reference is not None:
-            self.bins = self.reference.bins
-        else:
-            names = feature_names(data, self.feature_name)
-            self.bins, leaks = public_bins(
-                data, names, self.bounds, self.max_bin, self.categories, self.bin_edges
-            )
-            if leaks:
-                self._leak("bounds were read from the data; pass public `bounds`")
-        assert self.bins is not None
-        self.pandas_categorical = list(self.bins.pandas_categories.values())
+        self.bins = self._public_bins(data)
+        self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
         self.codes = self.bins.transform(data)
         self.label = _checked_label(self.label, n_rows)
-        self.weight = _checked_weight(self.weight, self.weight_bound, n_rows)
-        if self.init_score is not None:
-            scores = np.asarray(self.init_score, dtype=np.float64)
-            if scores.ndim == 1 and len(scores) != n_rows:
-                scores = scores.reshape(n_rows, -1, order="F")
-            self.start_scores = scores.reshape(n_rows, -1)
-            if not np.isfinite(self.start_scores).all():
-                raise ValueError("init_score must be finite")
+        self.weight = _checked_weight(self.weight, n_rows)
+        if self.weight is not None and (self.reference is None or self.weight_bound is not None):
+            check_weight_bound(self.weight, self.weight_bound)
+        self.start_scores = _checked_scores(self.init_score, n_rows)
+        if self.start_scores is not None:
+            self.notes += ("init_score is taken to be a function of its row alone and otherwise public",)
+
+    def _public_bins(self, data: Any) -> PublicBins:
+        if self.reference is not None:
+            assert isinstance(self.reference, Dataset)
+            assert self.reference.bins is not None
+            bins = self.reference.bins
+            if self.bounds is not None:
+                own, _ = public_bins(
+                    data, bins.names, self.bounds, self.max_bin, self.categories, self.bin_edges
+                )
+                if not own.same_as(bins):
+                    raise ValueError(
+                        "bounds, max_bin, categories or bin_edges differ from those of the reference"
+                    )
+            self.leaks += self.reference.leaks
+            self.notes += self.reference.notes
+            return bins
+        names = feature_names(data, self.feature_name)
+        bins, leaks = public_bins(data, names, self.bounds, self.max_bin, self.categories, self.bin_edges)
+        if leaks:
+            self._leak("bounds were read from the data; pass public `bounds`")
+        undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
+        if undeclared:
+            self.notes += (
+                f"the dtypes' categories of {undeclared} are taken to be public; `categories` declares them",
+            )
+        return bins
 
     def _read_subset(self) -> None:
         parent = self.reference
@@ -155,7 +174,7 @@ class Dataset(StandInDataset):
 
     def _predict_start_scores(self, predictor: Any, data: Any) -> None:
         if predictor is None:
-            self.start_scores = None
+            self.start_scores = _checked_scores(self.init_score, self._n_rows())
             return
         scores = predictor.predict(data, raw_score=True)
         self.start_scores = np.asarray(scores, dtype=np.float64).reshape(self._n_rows(), -1)
@@ -181,7 +200,6 @@ class Dataset(StandInDataset):
             data,
             label,
             weight=weight,
-            weight_bound=self.weight_bound if weight is None else float(np.max(weight)),
             init_score=init_score,
             reference=self,
             params=params,
@@ -198,7 +216,7 @@ class Dataset(StandInDataset):
         Unless they are the training or test part of one of `lgb_dp.folds`, nothing is known of how they were
         chosen, and the report calls a training on them not private.
         """
-        rows = np.sort(np.asarray(used_indices, dtype=np.int64))
+        rows = _checked_rows(used_indices, self.construct().num_data())
         part = Dataset(
             None,
             None,
@@ -213,11 +231,40 @@ class Dataset(StandInDataset):
         part._predictor = self._predictor
         part.used_indices = rows
         part.leaks = self.leaks
-        if self.fold_of_row is not None and _is_training_part(self.fold_of_row, rows):
-            part.folds_of_a_row = int(self.fold_of_row.max())
+        part.notes = self.notes
+        if self.assigned_folds is not None and self.assigned_folds.take_training_part(rows):
+            part.folds_of_a_row = self.assigned_folds.k - 1
         else:
-            part.leaks += ("its rows were chosen by a rule that may depend on private data; use lgb_dp.folds",)
+            part.leaks += (
+                "its rows were chosen, or repeated, by a rule that may read private data; use lgb_dp.folds",
+            )
         return part
+
+    def set_label(self, label: Any) -> Dataset:
+        """Set the label, before construction only."""
+        self._refuse_once_constructed("label")
+        self.label = label
+        return self
+
+    def set_weight(self, weight: Any) -> Dataset:
+        """Set row weights, before construction only."""
+        self._refuse_once_constructed("weight")
+        self.weight = weight
+        return self
+
+    def set_init_score(self, init_score: Any) -> Dataset:
+        """Set initial scores, before construction only."""
+        self._refuse_once_constructed("init_score")
+        self.init_score = init_score
+        return self
+
+    def set_categorical_feature(self, categorical_feature: Any) -> Dataset:
+        """Refused: categories must be public and are declared by `categories`."""
+        if not isinstance(categorical_feature, str) or categorical_feature != "auto":
+            raise ValueError(
+                f"categorical_feature={categorical_feature!r} is not accepted: declare `categories`"
+            )
+        return self
 
     def num_feature(self) -> int:
         """Number of features."""
@@ -233,11 +280,43 @@ class Dataset(StandInDataset):
         warnings.warn(reason, PrivacyLeakWarning, stacklevel=3)
 
 
-def _is_training_part(fold_of_row: NDArray[np.int64], rows: NDArray[np.int64]) -> bool:
-    """Whether `rows` are all rows but those of one fold."""
-    left_out = np.setdiff1d(np.arange(len(fold_of_row)), rows)
-    fold = fold_of_row[left_out[0]] if len(left_out) else -1
-    return bool(np.array_equal(left_out, np.flatnonzero(fold_of_row == fold)))
+class FoldAssignment:
+    """Which fold each row drew, and which folds' training parts were taken.
+
+    Parameters
+    ----------
+    fold_of_row : ndarray of int64, shape (n_rows,)
+    k : int
+        Number of folds.
+    """
+
+    def __init__(self, fold_of_row: NDArray[np.int64], k: int) -> None:
+        self.fold_of_row = fold_of_row
+        self.k = k
+        self.start()
+
+    def start(self) -> None:
+        """Begin a cross-validation: no training part is taken yet."""
+        self._not_taken = list(range(self.k))
+
+    def take_training_part(self, rows: NDArray[np.int64]) -> bool:
+        """Whether `rows` are all rows but those of a fold, each once, taken for the first time."""
+        for fold in self._not_taken:
+            if np.array_equal(rows, np.flatnonzero(self.fold_of_row != fold)):
+                self._not_taken.remove(fold)
+                return True
+        return False
+
+
+def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
+    rows = np.asarray(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(
+            f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}"
+        )
+    if rows.size and not (rows.min() >= 0 and rows.max() < n_rows):
+        raise ValueError(f"used_indices must lie in [0, {n_rows})")
+    return np.sort(rows.astype(np.int64))
 
 
 def _checked_data(data: Any) -> Any:
@@ -245,7 +324,7 @@ def _checked_data(data: Any) -> Any:
         data = np.asarray(data)
     if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
         raise TypeError(
-            f"data must be a numpy array, a pandas DataFrame or a scipy sparse matrix, got {type(data).__name__}"
+            f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
         )
     if data.ndim != 2 or 0 in data.shape:
         raise ValueError(f"data must have rows and features, got shape {data.shape}")
@@ -257,7 +336,7 @@ def _checked_data(data: Any) -> Any:
 def _checked_label(label: Any, n_rows: int) -> NDArray[np.float64]:
     if label is None:
         raise ValueError("label should not be None")
-    values = np.asarray(label, dtype=np.float64)
+    values = np.array(label, dtype=np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n_rows,):
@@ -267,25 +346,43 @@ def _checked_label(label: Any, n_rows: int) -> NDArray[np.float64]:
     return values
 
 
-def _checked_weight(weight: Any, bound: float | None, n_rows: int) -> NDArray[np.float64] | None:
+def _checked_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     if weight is None:
         return None
-    if bound is None:
-        raise ValueError("weight needs a public weight_bound, got None")
-    if not (np.isfinite(bound) and bound > 0):
-        raise ValueError(f"weight_bound must be positive and finite, got {bound!r}")
-    values = np.asarray(weight, dtype=np.float64)
+    values = np.array(weight, dtype=np.float64)
     if values.shape != (n_rows,):
         raise ValueError(f"weight has shape {values.shape}; data has {n_rows} rows")
-    if not ((values >= 0) & (values <= bound)).all():
-        raise ValueError(f"weight must lie in [0, weight_bound = {bound}]")
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError("weight must be finite and not negative")
     return values
+
+
+def check_weight_bound(weight: NDArray[np.float64], bound: float | None) -> None:
+    """Raise a ValueError unless the weights have a public bound and keep to it."""
+    if bound is None:
+        raise ValueError("weight needs a public weight_bound, got None")
+    if not (bound > 0 and np.isfinite(bound) and np.isfinite(WEIGHT_STEPS / bound)):
+        raise ValueError(f"weight_bound must be positive and finite, got {bound!r}")
+    if (weight > bound).any():
+        raise ValueError(f"weight must lie in [0, weight_bound = {bound}]")
+
+
+def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Initial scores, shape (n_rows, n_outputs); a flat array holds output after output, as in LightGBM."""
+    if init_score is None:
+        return None
+    values = np.array(init_score, dtype=np.float64)
+    if values.size % n_rows:
+        raise ValueError(f"init_score has {values.size} values; data has {n_rows} rows")
+    if not np.isfinite(values).all():
+        raise ValueError("init_score must be finite")
+    return values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
 
 
 def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
     if bounds is None:
         return None
     low, high = (float(b) for b in bounds)
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (low < high and np.isfinite(high - low) and (high - low) / 2 >= np.finfo(float).tiny):
         raise ValueError(f"label_bounds must be finite and ascending, got ({low}, {high})")
     return low, high

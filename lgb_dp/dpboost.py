@@ -7,18 +7,13 @@ trees' costs are parallel; ensembles follow one another and their costs add.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.dataset import Dataset
-from lgb_dp.ledger import PrivacyReport, share
-from lgb_dp.params import TrainingParameters
+from lgb_dp.ledger import share
 from lgb_dp.rng import SecureRandom
 from lgb_dp.square_loss import SquareLossTraining, TreePlan, Variant
-from lgb_dp.training import PrivateTrainer
+from lgb_dp.training import PrivateTrainer, TrainingTask
 
 
 def draw_tree_of_row(
@@ -49,15 +44,19 @@ def draw_tree_of_row(
 class _DPBoostTraining(SquareLossTraining):
     """State of one DPBoost training."""
 
-    def __init__(
-        self, *args: Any, trees_per_ensemble: int, glc: bool, eoe: bool, **kwargs: Any
-    ) -> None:
-        self.trees_per_ensemble = trees_per_ensemble
-        self.glc = glc
-        self.eoe = eoe
+    def __init__(self, task: TrainingTask, trainer: DPBoost) -> None:
+        self.trees_per_ensemble = trainer.trees_per_ensemble
+        self.glc = trainer.glc
+        self.eoe = trainer.eoe
         self._rows_of_tree: list[NDArray[np.int32]] = []
         self._rate = 0.0
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            task,
+            epsilon=trainer.epsilon,
+            variant=trainer.variant,
+            leaf_share=trainer.leaf_share,
+            gdf=trainer.gdf,
+        )
 
     def _plan_epsilon(self) -> float:
         n_shares = -(-self.n_rounds // self.trees_per_ensemble) if self.eoe else self.n_rounds
@@ -74,7 +73,7 @@ class _DPBoostTraining(SquareLossTraining):
         clip = (1.0 - self._rate) ** position if self.glc else 1.0
         rows = self._rows_of_tree[position]
         group, part = (ensemble, position) if self.eoe else (t, 0)
-        return TreePlan(rows, max(clip, np.finfo(float).tiny), group, part)
+        return TreePlan(rows, max(clip, np.finfo(float).tiny), self._rate, group, part)
 
     def _start_ensemble(self, n_trees: int) -> None:
         n_rows = self.data.num_data()
@@ -146,27 +145,6 @@ class DPBoost(PrivateTrainer):
         self.glc = glc
         self.eoe = eoe
 
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> _DPBoostTraining:
+    def begin(self, task: TrainingTask) -> _DPBoostTraining:
         """Start a training."""
-        return _DPBoostTraining(
-            train_set,
-            params,
-            n_rounds,
-            self.random_state,
-            initial,
-            reasons,
-            epsilon=self.epsilon,
-            variant=self.variant,
-            leaf_share=self.leaf_share,
-            gdf=self.gdf,
-            trees_per_ensemble=self.trees_per_ensemble,
-            glc=self.glc,
-            eoe=self.eoe,
-        )
+        return _DPBoostTraining(task, self)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.dataset import Dataset
+from lgb_dp.dataset import Dataset, FoldAssignment
 from lgb_dp.rng import SecureRandom
 
 
@@ -24,12 +24,14 @@ class PrivateFolds:
         self.k = k
         # The bias of the remainder, below k / 2⁶⁴, does not depend on any data.
         self.fold_of_row = (random.words(n_rows) % np.uint64(k)).astype(np.int64)
-        train_set.fold_of_row = self.fold_of_row
+        self._assignment = FoldAssignment(self.fold_of_row, k)
+        train_set.assigned_folds = self._assignment
 
     def split(
         self, X: Any = None, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Rows to train on and to test on, fold by fold."""
+        self._assignment.start()
         for fold in range(self.k):
             yield np.flatnonzero(self.fold_of_row != fold), np.flatnonzero(self.fold_of_row == fold)
 

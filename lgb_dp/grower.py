@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, goes_left_table, level_histograms, partition_level
+from gbdt_kernels import (
+    BinLayout,
+    DenseCodes,
+    SparseCodes,
+    candidate_gains,
+    goes_left_table,
+    level_histograms,
+    partition_level,
+)
 from numpy.typing import NDArray
 
 from lgb_dp.mechanisms import select
@@ -68,7 +76,9 @@ def grow_structure(
     features, tables, parents = [], [], None
     for scale in scales:
         histograms = level_histograms(matrix, rows, starts, gradient, weight, layout, parents, n_threads)
-        chosen = select(histograms, layout, lambda_l2, scale, random, n_threads)
+        utilities = candidate_gains(histograms, layout, lambda_l2, n_threads)
+        utilities *= scale
+        chosen = select(utilities, random, n_threads)
         feature, goes_left = goes_left_table(chosen, layout)
         rows, starts = partition_level(matrix, rows, starts, feature, goes_left)
         features.append(feature)

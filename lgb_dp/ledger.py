@@ -7,10 +7,9 @@ rows cost the largest of them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -34,6 +33,8 @@ class Release:
         Releases of different groups may read the same rows.
     part : int
         Within a group, releases of different parts read disjoint rows.
+    delta : float
+        Cost in probability; pure mechanisms have none.
     """
 
     what: str
@@ -41,6 +42,7 @@ class Release:
     epsilon: float
     group: int
     part: int
+    delta: float = 0.0
 
 
 def upper_float(exact: Fraction) -> float:
@@ -49,11 +51,15 @@ def upper_float(exact: Fraction) -> float:
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
 
 
-def share(epsilon: float, parts: int) -> float:
-    """The largest float of which `parts` do not exceed `epsilon`."""
-    exact = Fraction(epsilon) / parts
+def lower_float(exact: Fraction) -> float:
+    """The largest float that is not above `exact`."""
     nearest = float(exact)
     return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
+
+
+def share(epsilon: float, parts: int) -> float:
+    """The largest float of which `parts` do not exceed `epsilon`."""
+    return lower_float(Fraction(epsilon) / parts)
 
 
 @dataclass
@@ -75,10 +81,18 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """Total cost: sum over groups of the largest sum over a part, exact and rounded up."""
+        """Total ε: sum over groups of the largest sum over a part, exact and rounded up."""
+        return self._total(lambda release: release.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """Total δ, composed like ε."""
+        return self._total(lambda release: release.delta)
+
+    def _total(self, cost: Callable[[Release], float]) -> float:
         parts: dict[int, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         for release in self.releases:
-            parts[release.group][release.part] += Fraction(release.epsilon)
+            parts[release.group][release.part] += Fraction(cost(release))
         return upper_float(self.copies * sum((max(group.values()) for group in parts.values()), Fraction()))
 
     def table(self) -> list[dict[str, Any]]:
@@ -146,15 +160,13 @@ class PrivacyReport:
             "ledger": [dict(row) for row in self.ledger],
         }
 
-    def to_lines(self) -> dict[str, str]:
-        """The guarantee as lines of a model file."""
-        return {key: json.dumps(value) for key, value in self.to_dict().items() if key != "replace_one"}
-
     @classmethod
-    def from_lines(cls, lines: Mapping[str, str]) -> PrivacyReport:
-        """Read back what `to_lines` wrote."""
-        values = {key: json.loads(lines[key]) for key in cls.__dataclass_fields__}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
+        """Read back what `to_dict` gave; raises a KeyError if something is missing."""
+        own: dict[str, Any] = {key: values[key] for key in cls.__dataclass_fields__}
+        for key in ("reasons", "notes", "ledger"):
+            own[key] = tuple(own[key])
+        return cls(**own)
 
     def __str__(self) -> str:
         verdict = "private" if self.private else "NOT PRIVATE"
@@ -164,7 +176,7 @@ class PrivacyReport:
             f"replace one row: epsilon = {replaced:.6g})",
             *(f"  void because {reason}" for reason in self.reasons),
             *(f"  note: {note}" for note in self.notes),
-            f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'epsilon each':>12} {'count':>6} {'disjoint':>8}",
+            f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'epsilon each':>12} {'count':>6} disjoint",
             *(
                 f"  {row['group']:>5}  {row['release']:<22} {row['mechanism']:<17} {row['epsilon']:>12.6g} "
                 f"{row['count']:>6} {row['disjoint_sets_of_rows']:>8}"

@@ -66,11 +66,13 @@ class LabelScale:
         """Raise a ValueError where labels are not what the objective and the public bounds say."""
         if self.n_outputs > 1:
             if not np.isin(label, np.arange(self.n_outputs)).all():
-                raise ValueError(f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}")
+                raise ValueError(
+                    f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
+                )
         elif self.objective == "binary":
             if not np.isin(label, (self.low, self.high)).all():
                 raise ValueError(
-                    f"label must be {self.low:g} or {self.high:g} for 'binary' (set label_bounds for other values)"
+                    f"label must be {self.low:g} or {self.high:g} for 'binary'; label_bounds sets others"
                 )
         elif not ((label >= self.low) & (label <= self.high)).all():
             raise ValueError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
@@ -107,7 +109,8 @@ def quantise_weights(
     """
     if weight is None or bound is None:
         return np.ones(n_rows, dtype=np.int32), 1
-    return np.floor(weight * (WEIGHT_STEPS / bound)).clip(0, WEIGHT_STEPS).astype(np.int32), WEIGHT_STEPS
+    steps = np.nan_to_num(np.floor(weight * (WEIGHT_STEPS / bound)), nan=0.0)
+    return steps.clip(0, WEIGHT_STEPS).astype(np.int32), WEIGHT_STEPS
 
 
 def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -116,7 +119,7 @@ def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32])
     Parameters
     ----------
     gradient : ndarray of float64
-        In [-G_STAR, G_STAR].
+        In [-G_STAR, G_STAR]; what lies outside is clipped, NaN counts as 0.
     weight : ndarray of int32
         Quantised weights.
 
@@ -126,4 +129,5 @@ def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32])
         Never larger than ``GRADIENT_STEPS * weight`` in absolute value.
     """
     limit = GRADIENT_STEPS * weight.astype(np.float64)
-    return np.trunc(np.clip(gradient / G_STAR * limit, -limit, limit)).astype(np.int32)
+    steps = np.nan_to_num(np.clip(gradient / G_STAR * limit, -limit, limit), nan=0.0)
+    return np.trunc(steps).astype(np.int32)

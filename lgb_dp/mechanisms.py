@@ -10,7 +10,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from gbdt_kernels import BinLayout, discrete_laplace_from_words, select_splits
+from gbdt_kernels import discrete_laplace_from_words
+from gbdt_kernels import select as select_from_words
 from gbdt_kernels.sampling import LOG2_DENOMINATOR
 from gbdt_kernels.selection import WORD_PAIRS_PER_DRAW
 from numpy.typing import NDArray
@@ -55,25 +56,23 @@ def selection_scale(epsilon: float, range_width: float) -> float:
     return exact / range_width
 
 
-def select(
-    histograms: NDArray[np.int64],
-    layout: BinLayout,
-    lambda_l2: float,
-    scale: float,
-    random: SecureRandom,
-    n_threads: int,
-) -> NDArray[np.int64]:
-    """One candidate split per node by the exponential mechanism with the gain as utility.
+def select(utilities: NDArray[np.float64], random: SecureRandom, n_threads: int = 0) -> NDArray[np.int64]:
+    """One candidate per node by the exponential mechanism.
+
+    Parameters
+    ----------
+    utilities : ndarray of float64, shape (n_nodes, n_candidates)
+        Already times the scale of `selection_scale`.
 
     Returns
     -------
     ndarray of int64, shape (n_nodes,)
         Numbers of the chosen candidates.
     """
-    chosen = np.full(len(histograms), -1, dtype=np.int64)
+    chosen = np.full(len(utilities), -1, dtype=np.int64)
     while (chosen < 0).any():
-        words = random.words(len(histograms), 2 * WORD_PAIRS_PER_DRAW)
-        select_splits(histograms, layout, lambda_l2, scale, words, chosen, n_threads)
+        words = random.words(len(utilities), 2 * WORD_PAIRS_PER_DRAW)
+        select_from_words(utilities, words, chosen, n_threads)
     return chosen
 
 
@@ -98,7 +97,9 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
     """
     numerator = min(int(Fraction(epsilon) / sensitivity * 2**LOG2_DENOMINATOR), 2**62)
     if numerator < 1:
-        raise ValueError(f"epsilon of one release is {epsilon:g}; too small for a sensitivity of {sensitivity}")
+        raise ValueError(
+            f"epsilon of one release is {epsilon:g}; too small for a sensitivity of {sensitivity}"
+        )
     noise = np.empty(n, dtype=np.int64)
     words = random.words(32 * n + 64)
     while discrete_laplace_from_words(numerator, words, noise) < n:

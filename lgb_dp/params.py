@@ -60,7 +60,15 @@ _WHY = {
 
 _OBJECTIVES = {
     **dict.fromkeys(
-        ("regression", "regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error"),
+        (
+            "regression",
+            "regression_l2",
+            "l2",
+            "mean_squared_error",
+            "mse",
+            "l2_root",
+            "root_mean_squared_error",
+        ),
         "regression",
     ),
     "rmse": "regression",
@@ -127,8 +135,9 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
             continue
         if name not in defaults or _as_text(value) != _as_text(defaults[name]):
             why = f": {_WHY[name]}" if name in _WHY else ""
+            spelled = name if name in params else f"{_alias_in(params, name)} ({name})"
             raise UnsupportedParameterError(
-                f"{name}={value!r} is not supported by private training{why}; "
+                f"{spelled}={value!r} is not supported by private training{why}; "
                 f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
             )
 
@@ -153,6 +162,11 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         verbosity=int(given.get("verbosity", 1)),
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
     )
+
+
+def _alias_in(params: Mapping[str, Any], name: str) -> str:
+    """The alias under which the user gave a parameter."""
+    return next(alias for alias in params if resolve_aliases({alias: None}) == {name: None})
 
 
 def checked_learning_rate(value: Any) -> float:

@@ -24,10 +24,19 @@ class SecureRandom:
             key = os.urandom(32)
         else:
             key = hashlib.sha256(f"lgb_dp test stream {random_state}".encode()).digest()
+        self._process_id = os.getpid()
         self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words."""
+        """Uniform 64-bit words.
+
+        Raises
+        ------
+        RuntimeError
+            In a forked process: parent and child would draw the same noise.
+        """
+        if os.getpid() != self._process_id:
+            raise RuntimeError("a private training cannot go on in a forked process")
         n_bytes = 8 * int(np.prod(shape))
         return np.frombuffer(self._stream.update(bytes(n_bytes)), dtype="<u8").reshape(shape)
 

@@ -32,11 +32,17 @@ class Scores:
     """
 
     def __init__(
-        self, codes: DenseCodes | SparseCodes, start: NDArray[np.float64] | None, n_outputs: int, n_threads: int
+        self,
+        codes: DenseCodes | SparseCodes,
+        start: NDArray[np.float64] | None,
+        n_outputs: int,
+        n_threads: int,
     ) -> None:
         shape = (codes.n_rows, n_outputs)
         self._codes = codes
-        self._scores = np.zeros(shape, order="F") if start is None else np.array(start.reshape(shape), order="F")
+        self._scores = (
+            np.zeros(shape, order="F") if start is None else np.array(start.reshape(shape), order="F")
+        )
         self._n_added = np.zeros(codes.n_rows, dtype=np.int32)
         self._n_threads = n_threads
 
@@ -60,7 +66,7 @@ class Scores:
         scores = np.asfortranarray(self._scores[rows])
         n_added = self._n_added[rows]
         behind = np.flatnonzero(np.bincount(n_added, minlength=len(iterations))[: len(iterations)])
-        for n in behind:
+        for n in behind.tolist():
             part = np.flatnonzero(n_added == n)
             if len(part) == len(rows):
                 self._add(codes, iterations[n:], scores)

@@ -8,21 +8,21 @@ rows a tree trains on and what it may spend: a `TreePlan`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, segment_sums
 from numpy.typing import NDArray
 
-from lgb_dp.dataset import Dataset
+from lgb_dp.dataset import check_weight_bound
 from lgb_dp.grower import grow_structure
-from lgb_dp.ledger import PrivacyReport, Release, share
+from lgb_dp.ledger import Release, lower_float, share
 from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients, quantise_weights
 from lgb_dp.mechanisms import discrete_laplace, selection_scale
-from lgb_dp.params import TrainingParameters
-from lgb_dp.training import Training
+from lgb_dp.training import Training, TrainingTask
 from lgb_dp.tree import PrivateTree
 
 Variant = Literal["paper", "tight"]
@@ -47,14 +47,14 @@ bounds the change by 3g*² either way and divides by twice that.
 def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float:
     """Largest change of V = -G / (N + λ), in g*, by adding one row of weight at most w̄ = `weight_bound`.
 
-    With N = W before and a row w of the opposite sign, |ΔV| = w(2W + λ)/((W + λ)(W + w + λ)): growing in w, so
-    w = w̄.  Unweighted rows have integer W: at W = 0 it is 1/(1 + λ), the paper's Lemma 2, and W = 1 gives
+    With N = W before and a row w of the opposite sign, |ΔV| = w(2W + λ)/((W + λ)(W + w + λ)), growing in w:
+    so w = w̄.  Unweighted rows have integer W: at W = 0 it is 1/(1 + λ), the paper's Lemma 2, and W = 1 gives
     (2 + λ)/((1 + λ)(2 + λ)), the same.  With weights W is real and x = W + λ maximises
     w̄(2x - λ)/(x(x + w̄)) at x = (λ + √(λ² + 2λw̄))/2; at λ = 0 the limit is 2.
     """
     if lambda_l2 == 0:
         return 2.0
-    x = (lambda_l2 + np.sqrt(lambda_l2**2 + 2 * lambda_l2 * weight_bound)) / 2
+    x = lambda_l2 * (1 + np.sqrt(1 + 2 * weight_bound / lambda_l2)) / 2
     return float(weight_bound * (2 * x - lambda_l2) / (x * (x + weight_bound)))
 
 
@@ -68,12 +68,14 @@ class TreePlan:
         Rows the tree trains on.
     clip : float
         Bound of its leaf values, in g*.
+    learning_rate : float
     group, part : int
         As in `Release`.
     """
 
     rows: NDArray[np.int32]
     clip: float
+    learning_rate: float
     group: int
     part: int
 
@@ -83,8 +85,7 @@ class SquareLossTraining(Training):
 
     Parameters
     ----------
-    train_set, params, n_rounds, random_state, initial, reasons
-        As for `Training`.
+    task : TrainingTask
     epsilon : float
         Total budget.
     variant : {"paper", "tight"}
@@ -96,23 +97,21 @@ class SquareLossTraining(Training):
 
     def __init__(
         self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        random_state: int | None,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
+        task: TrainingTask,
         *,
         epsilon: float,
         variant: Variant,
         leaf_share: float = 0.5,
         gdf: bool = True,
     ) -> None:
-        super().__init__(train_set, params, n_rounds, random_state, initial, reasons)
+        super().__init__(task)
+        train_set, params = task.train_set, task.params
         self.epsilon = epsilon
         self.variant = variant
         self.leaf_share = leaf_share
         self.gdf = gdf
+        if train_set.weight is not None:
+            check_weight_bound(train_set.weight, train_set.weight_bound)
         n_rows = train_set.num_data()
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
@@ -123,9 +122,9 @@ class SquareLossTraining(Training):
         if self._numeric_layout.n_candidates == 0:
             raise ValueError("no feature has two bins: check bounds, max_bin and categories")
         tree_epsilon = share(self._plan_epsilon(), params.n_outputs)
-        leaf_epsilon = tree_epsilon * leaf_share
         # The nodes of a level are disjoint, so each may spend all of the level's share.
-        split_epsilon = share(float(np.nextafter(tree_epsilon - leaf_epsilon, 0.0)), params.depth)
+        split_epsilon = share(tree_epsilon * (1 - leaf_share), params.depth)
+        leaf_epsilon = lower_float(Fraction(tree_epsilon) - params.depth * Fraction(split_epsilon))
         self._split_and_leaf_epsilon = split_epsilon, leaf_epsilon
         steps = GRADIENT_STEPS**2 * self.weight_steps
         self._selection_scale = selection_scale(split_epsilon, GAIN_RANGE[variant]) / steps
@@ -196,9 +195,9 @@ class SquareLossTraining(Training):
         return PrivateTree(
             feature=structure.feature,
             goes_left=structure.goes_left,
-            leaf_value=value * (G_STAR * self.learning_rate * self.label_scale.scale),
+            leaf_value=value * (G_STAR * plan.learning_rate * self.label_scale.scale),
             leaf_count=count,
-            learning_rate=self.learning_rate,
+            learning_rate=plan.learning_rate,
         )
 
     def _layout(self) -> BinLayout:
@@ -214,8 +213,8 @@ class SquareLossTraining(Training):
         """The paper's leaves: V = -G/(N + λ), clipped, plus Laplace noise (Algorithm 1, lines 11-14).
 
         V is rounded to a grid of step s = ΔV / `VALUE_STEPS` first.  Rounding is monotone and commutes with
-        whole steps, so values within ΔV (and a rounding error of the ratio, far below one step) are at most
-        `VALUE_STEPS` + 1 steps apart: discrete Laplace with that sensitivity is ε-DP.
+        whole steps, so values within ΔV are at most `VALUE_STEPS` steps apart.  Float64 moves each of the two
+        ratios by at most 4·2⁻⁵³ of itself, which is below one step as n < 2³¹: hence 2 steps more.
         """
         denominator = sums[:, 1] + self.lambda_steps
         ratio = np.divide(
@@ -227,7 +226,7 @@ class SquareLossTraining(Training):
             bound = leaf_value_sensitivity(self.params.lambda_l2, self.weight_bound)
         step = min(bound, 2 * clip) / VALUE_STEPS
         steps = np.rint(np.clip(ratio, -clip, clip) / step).astype(np.int64)
-        noise = discrete_laplace(len(steps), VALUE_STEPS + 1, epsilon, self.random)
+        noise = discrete_laplace(len(steps), VALUE_STEPS + 2, epsilon, self.random)
         return (steps + noise) * step, np.ones(len(steps), dtype=np.int64)
 
     def _leaves_of_sums(
@@ -239,15 +238,18 @@ class SquareLossTraining(Training):
         of sensitivity 2Q (times the largest weight) on each is ε-DP.  G = A - B and N Q = A + B follow, and
         the clip comes after the noise: all post-processing.
         """
-        pair = np.column_stack([sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]])
+        pair = np.column_stack(
+            [sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]]
+        )
         sensitivity = 2 * GRADIENT_STEPS * self.weight_steps
         pair += discrete_laplace(pair.size, sensitivity, epsilon, self.random).reshape(pair.shape)
         noisy_gradient = (pair[:, 0] - pair[:, 1]) / (2.0 * GRADIENT_STEPS)
         noisy_weight = (pair[:, 0] + pair[:, 1]) / (2.0 * GRADIENT_STEPS)
         denominator = np.maximum(noisy_weight, 0.0) + self.lambda_steps
         value = np.divide(-noisy_gradient, denominator, out=np.zeros(len(pair)), where=denominator > 0)
-        count = np.rint(noisy_weight * (self.weight_bound / self.weight_steps))
-        return np.clip(value, -clip, clip), np.maximum(count, 1).astype(np.int64)
+        # In rows of the largest weight; LightGBM adds counts up in 32 bits.
+        count = np.rint(noisy_weight / self.weight_steps).clip(1, (2**31 - 1) // len(pair))
+        return np.clip(value, -clip, clip), count.astype(np.int64)
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
@@ -258,8 +260,4 @@ class SquareLossTraining(Training):
             "learning_rate": repr(self.params.learning_rate),
             "max_depth": str(self.params.depth),
             "lambda_l2": repr(self.params.lambda_l2),
-            **self._own_parameters(),
         }
-
-    def _own_parameters(self) -> dict[str, Any]:
-        return {"dp_variant": self.variant}

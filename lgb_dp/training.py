@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gbdt_hosts
@@ -16,9 +16,15 @@ from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lgb_dp.booster import DPBooster
+from lgb_dp.booster import DPBooster, report_in
 from lgb_dp.dataset import Dataset
-from lgb_dp.errors import NotPrivateWarning, PrivacyLeakWarning, UnsupportedParameterError
+from lgb_dp.errors import (
+    AlteredModelError,
+    NoGuaranteeError,
+    NotPrivateWarning,
+    PrivacyLeakWarning,
+    UnsupportedParameterError,
+)
 from lgb_dp.ledger import Ledger, PrivacyReport, Release
 from lgb_dp.loss import LabelScale
 from lgb_dp.params import TrainingParameters, checked_learning_rate, training_parameters
@@ -30,8 +36,9 @@ _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears, where a person watches."""
 
 
-class Training(ABC):
-    """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`.
+@dataclass(frozen=True)
+class TrainingTask:
+    """What a trainer is asked to do.
 
     Parameters
     ----------
@@ -41,31 +48,37 @@ class Training(ABC):
     n_rounds : int
         Iterations the budget is planned for.
     random_state : int or None
+        Fixes the noise, for tests.
     initial : PrivacyReport or None
         Guarantee of the model that training continues from.
-    reasons : sequence of str
+    reasons : tuple of str
         What voids the guarantee from the start.
     """
 
-    def __init__(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        random_state: int | None,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> None:
+    train_set: Dataset
+    params: TrainingParameters
+    n_rounds: int
+    random_state: int | None
+    initial: PrivacyReport | None
+    reasons: tuple[str, ...]
+
+
+class Training(ABC):
+    """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`."""
+
+    def __init__(self, task: TrainingTask) -> None:
+        train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
         assert train_set.codes is not None
         self.data = train_set
         self.codes: DenseCodes | SparseCodes = train_set.codes
         self.params = params
-        self.n_rounds = n_rounds
-        self.random = SecureRandom(random_state)
-        self.reasons = [*train_set.leaks, *reasons]
-        self.notes: list[str] = []
-        if random_state is not None:
+        self.n_rounds = task.n_rounds
+        self.random = SecureRandom(task.random_state)
+        self.reasons = [*train_set.leaks, *task.reasons]
+        self.notes = list(train_set.notes)
+        self.evaluated_private_rows = False
+        if task.random_state is not None:
             self.reasons.append("random_state was fixed: whoever knows it can subtract the noise")
             warnings.warn(
                 "random_state is for tests: training is not private", PrivacyLeakWarning, stacklevel=6
@@ -76,10 +89,11 @@ class Training(ABC):
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
         if initial is not None:
-            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0))
+            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0, initial.delta))
             self.reasons += initial.reasons
-            self.notes += initial.notes
+            self.notes += [f"of the initial model: {note}" for note in initial.notes]
         self.learning_rate = params.learning_rate
+        self.trainer: PrivateTrainer | None = None
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
         self.continues = train_set._predictor is not None or train_set.start_scores is not None
@@ -95,10 +109,13 @@ class Training(ABC):
         self._bar: Any = None
 
     def _label_scale(self) -> LabelScale:
-        """The public scale of the label; read from the data, with a warning, where regression was given none."""
+        """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
         if bounds is None and objective == "regression":
-            bounds = (float(label.min()), float(max(label.max(), np.nextafter(label.min(), np.inf))))
+            bounds = (
+                float(label.min()),
+                float(label.max() if label.max() > label.min() else label.min() + 1),
+            )
             self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
@@ -146,9 +163,15 @@ class Training(ABC):
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later ensembles."""
-        others = {name: value for name, value in params.items() if name not in ("learning_rate", "shrinkage_rate", "eta")}
+        others = {
+            name: value
+            for name, value in params.items()
+            if name not in ("learning_rate", "shrinkage_rate", "eta")
+        }
         if others:
-            raise UnsupportedParameterError(f"only learning_rate can change in private training, not {others!r}")
+            raise UnsupportedParameterError(
+                f"only learning_rate can change in private training, not {others!r}"
+            )
         for value in params.values():
             self.learning_rate = checked_learning_rate(value)
 
@@ -167,14 +190,20 @@ class Training(ABC):
                     "or pass lgb_dp.Dataset(..., public=True)"
                 )
             codes = self.data.bins.transform(data.data)
-            is_public, start = False, None
-            if data._predictor is not None:
-                start = np.asarray(data._predictor.predict(data.data, raw_score=True))
+            is_public, start = False, data.get_init_score()
+            if start is not None:
+                start = np.asarray(start).reshape(codes.n_rows, -1, order="F")
         self._follow(data, codes, start)
         if not is_public:
             self._note_private_evaluation()
 
+    def stopped_early(self) -> None:
+        """The number of trees was chosen by evaluation: a leak if its rows were private."""
+        if self.evaluated_private_rows:
+            self.reasons.append("the number of trees was chosen on rows not marked public")
+
     def _note_private_evaluation(self) -> None:
+        self.evaluated_private_rows = True
         note = "metrics and early stopping on rows not marked public are not covered by epsilon"
         if note not in self.notes:
             self.notes.append(note)
@@ -188,7 +217,10 @@ class Training(ABC):
 
     def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
         """Labels and weights of a data set."""
-        return data.get_label(), data.get_weight()
+        label = data.get_label()
+        if self.label_scale.objective == "binary":
+            label = (np.asarray(label) == self.label_scale.high).astype(np.float64)
+        return label, data.get_weight()
 
     def metric_params(self) -> Mapping[str, Any]:
         """Objective and metrics, for LightGBM's evaluation."""
@@ -198,16 +230,16 @@ class Training(ABC):
         """The guarantee of everything released so far."""
         return PrivacyReport(
             epsilon=self.ledger.epsilon,
-            delta=0.0,
+            delta=self.ledger.delta,
             private=not self.reasons,
             reasons=tuple(dict.fromkeys(self.reasons)),
             notes=tuple(dict.fromkeys(self.notes)),
             ledger=tuple(self.ledger.table()),
         )
 
-    def guarantee(self) -> Mapping[str, str]:
-        """The report, as lines of the model file."""
-        return self.report().to_lines()
+    def guarantee(self) -> Mapping[str, Any]:
+        """The report, for the model file."""
+        return self.report().to_dict()
 
     # Scores.
 
@@ -220,9 +252,7 @@ class Training(ABC):
             )
         self._scores[id(data)] = (data, Scores(codes, start, n_outputs, self.params.n_threads))
 
-    def predictions(
-        self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes
-    ) -> NDArray[np.float64]:
+    def predictions(self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes) -> NDArray[np.float64]:
         """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
         if not self.trees and not self.continues:
             return np.zeros((len(rows), self.params.n_outputs))
@@ -271,14 +301,7 @@ class PrivateTrainer(ABC):
         self.public_init_model = public_init_model
 
     @abstractmethod
-    def begin(
-        self,
-        train_set: Dataset,
-        params: TrainingParameters,
-        n_rounds: int,
-        initial: PrivacyReport | None,
-        reasons: Sequence[str],
-    ) -> Training:
+    def begin(self, task: TrainingTask) -> Training:
         """Start a training."""
 
     def __call__(self, env: CallbackEnv) -> None:
@@ -287,6 +310,8 @@ class PrivateTrainer(ABC):
         for booster in boosters:
             if not isinstance(booster, DPBooster):
                 self._take_over(booster, env)
+            elif getattr(booster._grower, "trainer", None) is not self:
+                raise ValueError("callbacks hold two private trainers; a booster takes one")
 
     def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
         name = type(self).__name__
@@ -296,25 +321,30 @@ class PrivateTrainer(ABC):
                 f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
-        params = training_parameters(env.params, train_set.max_bin)
+        params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
+        n_rounds = env.end_iteration - env.begin_iteration
         initial, reasons = self._initial_guarantee(booster)
-        training = self.begin(train_set, params, env.end_iteration - env.begin_iteration, initial, reasons)
+        training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
+        training.trainer = self
         for valid in booster.valid_sets:
             training.add_valid(valid)
         gbdt_hosts.take_over(booster, training, env.params, DPBooster)
         self.booster_ = booster
 
-    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, list[str]]:
+    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, tuple[str, ...]]:
         """Guarantee of the model that training continues from, and what its lack voids."""
         text = gbdt_hosts.lightgbm_booster.initial_model_text(booster)
         if text is None:
-            return None, []
-        lines = gbdt_hosts.guarantee_lines(text)
-        if lines:
-            return PrivacyReport.from_lines(lines), []
-        if self.public_init_model:
-            return None, []
-        return None, ["init_model carries no guarantee; pass public_init_model=True if its data was public"]
+            return None, ()
+        try:
+            return report_in(text), ()
+        except AlteredModelError:
+            return None, ("init_model's trees are not those its guarantee speaks of",)
+        except NoGuaranteeError:
+            if self.public_init_model:
+                return None, ()
+            reason = "init_model carries no guarantee; pass public_init_model=True if its data was public"
+            return None, (reason,)
 
 
 def checked_epsilon(epsilon: Any) -> float:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from lgb_dp.bins import PublicBins
 
+SMALLEST_GAIN = 1e-12
+
 
 @dataclass(frozen=True)
 class PrivateTree:
@@ -42,14 +44,16 @@ def _up_the_tree(
     """Value, count and gain of every internal node from the released leaves: post-processing, free.
 
     A node's value is the mean of its leaves', its count their sum, and its gain the variance that its split
-    explains, ``c_L v_L² + c_R v_R² - c v²``, which for square loss is LightGBM's gain.
+    explains, ``c_L v_L² + c_R v_R² - c v²``, which for square loss is LightGBM's gain.  It is kept above 0,
+    since LightGBM's feature importances skip splits without gain.
     """
-    values, counts, gains = [leaf_value], [leaf_count], []
+    values, counts = [leaf_value], [leaf_count]
+    gains: list[NDArray[np.float64]] = []
     while len(counts[0]) > 1:
         total = (counts[0] * values[0]).reshape(-1, 2).sum(axis=1)
         count = counts[0].reshape(-1, 2).sum(axis=1)
         squares = (counts[0] * values[0] ** 2).reshape(-1, 2).sum(axis=1)
-        gains.insert(0, np.maximum(squares - total**2 / count, 0.0))
+        gains.insert(0, np.maximum(squares - total**2 / count, SMALLEST_GAIN))
         values.insert(0, total / count)
         counts.insert(0, count)
     return np.concatenate(values[:-1]), np.concatenate(counts[:-1]), np.concatenate(gains)
@@ -61,15 +65,15 @@ def to_lightgbm(tree: PrivateTree, bins: PublicBins) -> gbdt_hosts.Tree:
     threshold = np.zeros(n_internal)
     left_categories: list[NDArray[np.int64] | None] = []
     missing_left = np.zeros(n_internal, dtype=bool)
-    for node, f in enumerate(tree.feature):
+    for i, f in enumerate(tree.feature):
         n_bins = bins.n_bins[f]
-        left = tree.goes_left[node, :n_bins].astype(bool)
+        left = tree.goes_left[i, :n_bins].astype(bool)
         if bins.is_categorical[f]:
             left_categories.append(bins.values[f][left].astype(np.int64))
         else:
             left_categories.append(None)
-            threshold[node] = bins.values[f][left.sum() - 1]
-            missing_left[node] = tree.goes_left[node, n_bins]
+            threshold[i] = bins.values[f][left.sum() - 1]
+            missing_left[i] = tree.goes_left[i, n_bins]
     node = np.arange(n_internal, dtype=np.int32)
 
     def child(number: NDArray[np.int32]) -> NDArray[np.int32]:

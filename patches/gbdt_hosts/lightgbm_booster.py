@@ -10,7 +10,6 @@ trees grown so far into a native model first.  No module of LightGBM is patched.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import lightgbm
@@ -20,10 +19,9 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm_metrics import evaluate
 from gbdt_hosts.lightgbm_text import (
-    GUARANTEE_PREFIX,
     Header,
     Tree,
-    guarantee_lines,
+    guarantee_line,
     model_text,
     tree_block,
     tree_blocks,
@@ -39,8 +37,8 @@ class TreeGrower(Protocol):
     def parameters(self) -> Mapping[str, str]:
         """Public settings for the model file."""
 
-    def guarantee(self) -> Mapping[str, str]:
-        """Lines of the privacy guarantee, values on one line each."""
+    def guarantee(self) -> Mapping[str, Any]:
+        """The privacy guarantee, in types that JSON has."""
 
     def grow(self) -> None:
         """Grow the trees of the next iteration, one per class."""
@@ -50,6 +48,9 @@ class TreeGrower(Protocol):
 
     def undo(self) -> None:
         """Forget the last iteration (what it cost stays spent)."""
+
+    def stopped_early(self) -> None:
+        """Note that the number of trees was chosen by evaluation."""
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change a parameter between iterations, or raise."""
@@ -85,6 +86,18 @@ class PrivateBooster(lightgbm.Booster):
     def _handle(self, handle: Any) -> None:
         self.__dict__["_handle"] = handle
 
+    @property
+    def best_iteration(self) -> int:
+        """Number of trees that early stopping chose, not positive if it did not."""
+        return int(self.__dict__["best_iteration"])
+
+    @best_iteration.setter
+    def best_iteration(self, iteration: int) -> None:
+        self.__dict__["best_iteration"] = iteration
+        if iteration > 0 and self._grower is not None:
+            self._grower.stopped_early()
+            self._is_stale = True
+
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
         assert self._grower is not None
@@ -97,10 +110,8 @@ class PrivateBooster(lightgbm.Booster):
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
         self._blocks += [tree_block(tree) for tree in grower.trees_from(n_done)]
         blocks = self._initial_blocks + self._blocks
-        digests = ",".join(tree_digest(block) for block in blocks)
-        guarantee = {**grower.guarantee(), "trees": digests}
-        lines = {f"{GUARANTEE_PREFIX}{key}": value for key, value in guarantee.items()}
-        return model_text(grower.header, blocks, {**grower.parameters(), **lines})
+        guarantee = {**grower.guarantee(), "trees": [tree_digest(block) for block in blocks]}
+        return model_text(grower.header, blocks, {**grower.parameters(), **guarantee_line(guarantee)})
 
     def _growing(self) -> TreeGrower:
         if self._grower is None:
@@ -243,12 +254,3 @@ def initial_model_text(booster: lightgbm.Booster) -> str | None:
         return str(shell.model_to_string(num_iteration=-1))
     finally:
         shell._handle = None
-
-
-def guarantee_of(model: str | Path | lightgbm.Booster) -> tuple[dict[str, str], list[str]]:
-    """Guarantee lines of a model (a file or a booster), and the digests of the trees it holds now."""
-    if isinstance(model, lightgbm.Booster):
-        text = model.model_to_string(num_iteration=-1)
-    else:
-        text = Path(model).read_text(encoding="utf-8")
-    return guarantee_lines(text), [tree_digest(block) for block in tree_blocks(text)]

@@ -16,8 +16,14 @@ import numpy as np
 from lightgbm.basic import LightGBMError
 
 _STAND_IN_PARAMS = {"verbosity": -1, "feature_pre_filter": False}
-_BOOSTER_PARAMS = {"objective": "none", "metric": "None", "verbosity": -1}
-"""What the booster made from a stand-in is told; the user's own values are put back at take-over."""
+_BOOSTER_PARAMS = {
+    "objective": "none",
+    "metric": "None",
+    "verbosity": -1,
+    "boosting": "gbdt",
+    "device_type": "cpu",
+}
+"""What a booster made from a stand-in is told; the user's values are put back, and judged, at take-over."""
 
 
 class StandInDataset(lightgbm.Dataset):
@@ -27,6 +33,10 @@ class StandInDataset(lightgbm.Dataset):
     """
 
     _native: lightgbm.Dataset | None = None
+    _handle: Any
+    data: Any
+    label: Any
+    weight: Any
 
     def _read_rows(self) -> None:
         """Validate and bin ``self.data`` (or the reference's rows)."""
@@ -59,7 +69,7 @@ class StandInDataset(lightgbm.Dataset):
         names = self._feature_names()
         self._native = lightgbm.Dataset(
             np.zeros((2, len(names))),
-            label=[0, 1],
+            label=np.array([0, 1]),
             reference=reference,
             feature_name=names,
             params=dict(_STAND_IN_PARAMS),
@@ -95,8 +105,12 @@ class StandInDataset(lightgbm.Dataset):
         return self
 
     def set_field(self, field_name: str, data: Any) -> StandInDataset:
-        """Accept labels, weights and initial scores before construction only."""
-        raise LightGBMError(f"{field_name!r} cannot be changed once the rows are binned; make a new Dataset")
+        """Refused: the native side holds none of the rows."""
+        raise LightGBMError(f"{field_name!r} cannot be set in a private Dataset's native side")
+
+    def _refuse_once_constructed(self, field_name: str) -> None:
+        if self._handle is not None:
+            raise LightGBMError(f"{field_name} cannot change once the rows are binned; make a new Dataset")
 
     def get_field(self, field_name: str) -> Any:
         """Label, weight or initial score, None where there is none."""

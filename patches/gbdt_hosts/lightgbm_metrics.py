@@ -29,9 +29,9 @@ def evaluate(
     Parameters
     ----------
     params : mapping
-        Objective (as the model file has it) and metrics.
+        Parameters of the objective (``objective``, ``sigmoid``, ``num_class``) and metrics.
     dataset : lightgbm.Dataset
-        Given to `feval` as its data.
+        Given to `feval` as its data; constructed, with as many rows as `score`.
     label, weight : array-like, shape (n_rows,)
         `weight` may be None.
     score : ndarray of float64, shape (n_rows,) or (n_rows, n_classes)

@@ -39,7 +39,7 @@ def resolve_aliases(params: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def default_parameters() -> dict[str, str]:
     """Every parameter of the installed LightGBM with its default, both as the model file writes them."""
-    data = lightgbm.Dataset(np.zeros((2, 1)), label=[0, 1], params={"verbosity": -1})
+    data = lightgbm.Dataset(np.zeros((2, 1)), label=np.array([0, 1]), params={"verbosity": -1})
     booster = lightgbm.Booster({"verbosity": -1}, data)
     defaults = parameter_lines(booster.model_to_string())
     defaults["verbosity"] = "1"

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 CATEGORICAL = 1
 DEFAULT_LEFT = 2
 MISSING_IS_NAN = 8
-"""Bits of a node's decision type.  Missing type "none" would send NaN the way of zero, so it is never used."""
+"""Bits of a node's decision type.  Missing type "none", never used here, would send NaN the way of zero."""
 
-GUARANTEE_PREFIX = "dp_"
-"""Parameters that carry the privacy guarantee; LightGBM keeps lines it does not know when it loads and saves."""
+GUARANTEE = "dp_guarantee"
+"""Parameter that carries the privacy guarantee as JSON; LightGBM keeps lines it does not know."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def tree_block(tree: Tree) -> str:
         decision_type[node] = CATEGORICAL | MISSING_IS_NAN
         threshold[node] = len(boundaries) - 1
         words = np.zeros(int(categories.max(initial=0)) // 32 + 1, dtype=np.uint32)
-        np.bitwise_or.at(words, categories // 32, np.left_shift(np.uint32(1), categories % 32, dtype=np.uint32))
+        np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
         bitsets += words.tolist()
         boundaries.append(len(bitsets))
     lines = {
@@ -179,15 +179,35 @@ def parameter_lines(text: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def guarantee_lines(text: str) -> dict[str, str]:
-    """The lines of the parameter block that carry the privacy guarantee, without their prefix."""
-    lines = parameter_lines(text)
-    return {k[len(GUARANTEE_PREFIX) :]: v for k, v in lines.items() if k.startswith(GUARANTEE_PREFIX)}
+def guarantee_line(guarantee: Mapping[str, Any]) -> dict[str, str]:
+    """The guarantee as a line of the parameter block."""
+    return {GUARANTEE: json.dumps(guarantee)}
 
 
-_FLOATS = ("threshold", "leaf_value")
-_INTEGERS = ("split_feature", "decision_type", "left_child", "right_child", "cat_boundaries", "cat_threshold")
-_COUNTS = ("leaf_count",)
+def guarantee_in(text: str) -> dict[str, Any] | None:
+    """The guarantee in a model text, None if there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON.
+    """
+    line = parameter_lines(text).get(GUARANTEE)
+    return None if line is None else dict(json.loads(line))
+
+
+_FLOATS = ("threshold", "leaf_value", "leaf_weight")
+_INTEGERS = (
+    "split_feature",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "cat_boundaries",
+    "cat_threshold",
+    "leaf_count",
+    "internal_count",
+    "is_linear",
+)
 
 
 def tree_digest(block: str) -> str:
@@ -201,6 +221,6 @@ def tree_digest(block: str) -> str:
     for name in _FLOATS:
         values = [float(v) for v in fields.get(name, "").split()]
         hasher.update(name.encode() + struct.pack(f"<{len(values)}d", *values))
-    for name in _INTEGERS + _COUNTS:
+    for name in _INTEGERS:
         hasher.update(f"{name}={fields.get(name, '').strip()}".encode())
     return hasher.hexdigest()[:32]

@@ -11,7 +11,7 @@ from gbdt_kernels.histogram import level_histograms, segment_sums
 from gbdt_kernels.layout import BinLayout
 from gbdt_kernels.routing import add_trees, partition_level
 from gbdt_kernels.sampling import discrete_laplace_from_words
-from gbdt_kernels.selection import select_splits
+from gbdt_kernels.selection import select
 from gbdt_kernels.splitting import candidate_gains, goes_left_table
 
 __all__ = [
@@ -28,5 +28,5 @@ __all__ = [
     "level_histograms",
     "partition_level",
     "segment_sums",
-    "select_splits",
+    "select",
 ]

@@ -20,6 +20,8 @@ from gbdt_kernels.layout import offsets
 from gbdt_kernels.threads import blocks, run
 
 ROWS_PER_BLOCK = 4096
+ZERO_THRESHOLD = float(np.float32(1e-35))
+"""LightGBM predicts values this close to zero as zero, and reads a category as the integer toward zero."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class DenseCodes:
         """Memory held, in bytes."""
         return self.codes.nbytes
 
-    def take(self, rows: NDArray[np.int64]) -> DenseCodes:
+    def take(self, rows: NDArray[Any]) -> DenseCodes:
         """The given rows, copied."""
         return DenseCodes(self.codes[rows])
 
@@ -87,7 +89,7 @@ class SparseCodes:
         """Memory held, in bytes."""
         return self.indptr.nbytes + self.indices.nbytes + self.codes.nbytes + self.zero_codes.nbytes
 
-    def take(self, rows: NDArray[np.int64]) -> SparseCodes:
+    def take(self, rows: NDArray[Any]) -> SparseCodes:
         """The given rows, copied."""
         lengths = self.indptr[rows + 1] - self.indptr[rows]
         indptr = offsets(lengths)
@@ -101,6 +103,10 @@ def _code(value, values, start, stop, is_categorical):
     missing = stop - start if is_categorical else stop - start + 1
     if np.isnan(value):
         return missing
+    if is_categorical:
+        value = np.trunc(value)
+    elif abs(value) <= ZERO_THRESHOLD:
+        value = 0.0
     low, high = start, stop
     while low < high:
         middle = (low + high) >> 1
@@ -117,7 +123,9 @@ def _code(value, values, start, stop, is_categorical):
 def _bin_dense(block, values, value_offsets, is_categorical, codes):
     for i in range(block.shape[0]):
         for f in range(block.shape[1]):
-            codes[i, f] = _code(block[i, f], values, value_offsets[f], value_offsets[f + 1], is_categorical[f])
+            codes[i, f] = _code(
+                block[i, f], values, value_offsets[f], value_offsets[f + 1], is_categorical[f]
+            )
 
 
 @njit(nogil=True, cache=True)

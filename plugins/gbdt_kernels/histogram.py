@@ -148,7 +148,9 @@ def level_histograms(
     parents: NDArray[np.int64] | None = None,
     n_threads: int = 0,
 ) -> NDArray[np.int64]:
-    """Histograms of all nodes of one level; with `parents`, of the smaller child only, its sibling by subtraction.
+    """Histograms of all nodes of one level.
+
+    With `parents`, only the smaller of two siblings is summed up; the other follows by exact subtraction.
 
     Parameters
     ----------
@@ -163,7 +165,7 @@ def level_histograms(
     layout : BinLayout
         Where each feature's bins lie.
     parents : ndarray of int64, shape (n_nodes / 2, n_total_bins, 2), optional
-        Histograms of the level above.
+        Histograms of the level above; overwritten.
     n_threads : int
         Threads at most; 0 means all available processors.
 

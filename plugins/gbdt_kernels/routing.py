@@ -116,9 +116,7 @@ def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
 
 
 @njit(nogil=True, cache=True)
-def _add_trees_sparse(
-    indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score
-):
+def _add_trees_sparse(indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score):
     first_leaf = feature.shape[1]
     row_codes = zero_codes.copy()
     for row in range(first, last):

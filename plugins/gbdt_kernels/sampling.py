@@ -114,7 +114,7 @@ def discrete_laplace_from_words(numerator: int, words: NDArray[np.uint64], out: 
     Returns
     -------
     int
-        How many values are complete.  If not all, append fresh words to the *same* words and call again: fresh
-        words alone would favour values that take few of them.
+        How many values are complete.  If not all, append fresh words to the *same* words and call again:
+        fresh words alone would favour values that take few of them.
     """
     return int(_discrete_laplace(np.int64(numerator), words, out))

@@ -1,14 +1,14 @@
-"""Draw one candidate split per node with probability proportional to exp(scale · gain), exactly.
+"""The exponential mechanism: one candidate per node with probability ∝ exp(log-weight), exactly.
 
 Weights are integers, so the draw among them has no rounding: a float64
 cumulative sum would never reach candidates below 2⁻⁵³ of the total.
 
-With ``m = max(scale·gain)``, candidate ``i`` gets the weight
-``floor(2⁶² · exp(max(scale·gain_i − m, −FLOOR)))`` where ``FLOOR = 30 ln 2``.
+With ``m`` the largest log-weight, a candidate of log-weight ``u`` gets the
+integer weight ``floor(2⁶² · exp(max(u − m, −FLOOR)))``, ``FLOOR = 30 ln 2``.
 Flooring keeps the mechanism private: if a neighbouring data set moves every
-``scale·gain_i`` by an amount in ``[a, a + ε]``, it moves their maximum, and so
-``max(scale·gain_i, m − FLOOR)``, by an amount in the same interval.  Every
-weight is at least 2³², so rounding down changes it by less than 2⁻³² of itself.
+``u`` by an amount in ``[a, a + ε]``, it moves their maximum, and so
+``max(u, m − FLOOR)``, by an amount in the same interval.  Every weight is at
+least 2³², so rounding down changes it by less than 2⁻³² of itself.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from gbdt_kernels.layout import BinLayout
-from gbdt_kernels.splitting import _candidate_gains
 from gbdt_kernels.threads import blocks, run
 
 FLOOR = 30.0 * np.log(2.0)
@@ -56,7 +54,7 @@ def _smear(word):
 
 @njit(nogil=True, cache=True)
 def _draw(weights, high, low, words):
-    """Index drawn in proportion to integer weights with sum ``high·2⁶⁴ + low``; -1 if all words were rejected."""
+    """Index drawn in proportion to weights of sum ``high·2⁶⁴ + low``; -1 if all words are rejected."""
     high_mask = _smear(high)
     low_mask = ~np.uint64(0) if high > 0 else _smear(low)
     for k in range(0, len(words), 2):
@@ -74,61 +72,26 @@ def _draw(weights, high, low, words):
 
 
 @njit(nogil=True, cache=True)
-def _select_splits(
-    histograms,
-    n_bins,
-    is_categorical,
-    bin_offsets,
-    candidate_offsets,
-    subsets,
-    lambda_l2,
-    scale,
-    words,
-    start,
-    stop,
-    chosen,
-):
-    n_candidates = candidate_offsets[-1]
-    utilities = np.empty(n_candidates, dtype=np.float64)
-    weights = np.empty(n_candidates, dtype=np.uint64)
-    for node in range(start, stop):
-        if chosen[node] >= 0:
-            continue
-        _candidate_gains(
-            histograms[node],
-            n_bins,
-            is_categorical,
-            bin_offsets,
-            candidate_offsets,
-            subsets,
-            lambda_l2,
-            utilities,
-        )
-        for i in range(n_candidates):
-            utilities[i] *= scale
-        high, low = _integer_weights(utilities, weights)
-        chosen[node] = _draw(weights, high, low, words[node])
+def _select(utilities, words, first, last, chosen):
+    weights = np.empty(utilities.shape[1], dtype=np.uint64)
+    for node in range(first, last):
+        if chosen[node] < 0:
+            high, low = _integer_weights(utilities[node], weights)
+            chosen[node] = _draw(weights, high, low, words[node])
 
 
-def select_splits(
-    histograms: NDArray[np.int64],
-    layout: BinLayout,
-    lambda_l2: float,
-    scale: float,
+def select(
+    utilities: NDArray[np.float64],
     words: NDArray[np.uint64],
     chosen: NDArray[np.int64],
     n_threads: int = 0,
 ) -> None:
-    """Choose a candidate split for every node that has none yet.
+    """Choose a candidate for every node that has none yet.
 
     Parameters
     ----------
-    histograms : ndarray of int64, shape (n_nodes, n_total_bins, 2)
-    layout : BinLayout
-    lambda_l2 : float
-        Regularisation λ, in weight units.
-    scale : float
-        Factor from gain (in the histogram's units) to log-weight.
+    utilities : ndarray of float64, shape (n_nodes, n_candidates)
+        Log-weights: the utility times the scale of the exponential mechanism.
     words : ndarray of uint64, shape (n_nodes, 2 * WORD_PAIRS_PER_DRAW)
         Uniform random words, never used before.
     chosen : ndarray of int64, shape (n_nodes,)
@@ -137,21 +100,7 @@ def select_splits(
     n_threads : int
         Threads at most; 0 means all available processors.
     """
-
-    def work(_: int, start: int, stop: int) -> None:
-        _select_splits(
-            histograms,
-            layout.n_bins,
-            layout.is_categorical,
-            layout.bin_offsets,
-            layout.candidate_offsets,
-            layout.subsets,
-            lambda_l2,
-            scale,
-            words,
-            start,
-            stop,
-            chosen,
-        )
-
-    run(work, blocks(len(chosen), n_threads, 10 * layout.n_candidates))
+    run(
+        lambda _, first, last: _select(utilities, words, first, last, chosen),
+        blocks(len(chosen), n_threads, 8 * utilities.shape[1]),
+    )

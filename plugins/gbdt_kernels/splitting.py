@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gbdt_kernels.layout import BinLayout
+from gbdt_kernels.threads import blocks, run
 
 
 @njit(nogil=True, cache=True)
@@ -32,82 +33,104 @@ def _gain(left_gradient, left_weight, gradient, weight, lambda_l2):
 
 
 @njit(nogil=True, cache=True)
-def _candidate_gains(
-    histogram, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, gains
-):
-    for f in range(len(n_bins)):
-        start = bin_offsets[f]
-        missing = bin_offsets[f] + n_bins[f]
-        gradient = np.int64(0)
-        weight = np.int64(0)
-        for place in range(start, missing + 1):
-            gradient += histogram[place, 0]
-            weight += histogram[place, 1]
-        candidate = candidate_offsets[f]
-        if candidate == candidate_offsets[f + 1]:
-            continue
-        if is_categorical[f]:
-            for place in range(start, missing):
-                gains[candidate] = _gain(histogram[place, 0], histogram[place, 1], gradient, weight, lambda_l2)
-                candidate += 1
-            for s in range(subsets.shape[0]):
-                left_gradient = np.int64(0)
-                left_weight = np.int64(0)
-                for place in range(start, missing):
-                    if subsets[s, place]:
-                        left_gradient += histogram[place, 0]
-                        left_weight += histogram[place, 1]
-                gains[candidate] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
-                candidate += 1
-        else:
-            left_gradient = np.int64(0)
-            left_weight = np.int64(0)
-            missing_gradient = histogram[missing, 0]
-            missing_weight = histogram[missing, 1]
-            for place in range(start, missing - 1):
+def _categorical_gains(histogram, start, missing, gradient, weight, subsets, lambda_l2, gains):
+    """Each category against the rest, then each public subset; missing and unknown go right."""
+    for place in range(start, missing):
+        gains[place - start] = _gain(histogram[place, 0], histogram[place, 1], gradient, weight, lambda_l2)
+    for s in range(subsets.shape[0]):
+        left_gradient = np.int64(0)
+        left_weight = np.int64(0)
+        for place in range(start, missing):
+            if subsets[s, place]:
                 left_gradient += histogram[place, 0]
                 left_weight += histogram[place, 1]
-                gains[candidate] = _gain(
-                    left_gradient + missing_gradient, left_weight + missing_weight, gradient, weight, lambda_l2
-                )
-                gains[candidate + 1] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
-                candidate += 2
+        gains[missing - start + s] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
+
+
+@njit(nogil=True, cache=True)
+def _numeric_gains(histogram, start, missing, gradient, weight, lambda_l2, gains):
+    """Threshold by threshold, missing values left, then right."""
+    left_gradient = np.int64(0)
+    left_weight = np.int64(0)
+    missing_gradient = histogram[missing, 0]
+    missing_weight = histogram[missing, 1]
+    for place in range(start, missing - 1):
+        left_gradient += histogram[place, 0]
+        left_weight += histogram[place, 1]
+        k = 2 * (place - start)
+        gains[k] = _gain(
+            left_gradient + missing_gradient, left_weight + missing_weight, gradient, weight, lambda_l2
+        )
+        gains[k + 1] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
+
+
+@njit(nogil=True, cache=True)
+def _candidate_gains(
+    histograms, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, first, last, gains
+):
+    for node in range(first, last):
+        histogram = histograms[node]
+        for f in range(len(n_bins)):
+            own = gains[node, candidate_offsets[f] : candidate_offsets[f + 1]]
+            if len(own) == 0:
+                continue
+            start = bin_offsets[f]
+            missing = start + n_bins[f]
+            gradient = np.int64(0)
+            weight = np.int64(0)
+            for place in range(start, missing + 1):
+                gradient += histogram[place, 0]
+                weight += histogram[place, 1]
+            if is_categorical[f]:
+                _categorical_gains(histogram, start, missing, gradient, weight, subsets, lambda_l2, own)
+            else:
+                _numeric_gains(histogram, start, missing, gradient, weight, lambda_l2, own)
 
 
 def candidate_gains(
-    histogram: NDArray[np.int64], layout: BinLayout, lambda_l2: float
+    histograms: NDArray[np.int64], layout: BinLayout, lambda_l2: float, n_threads: int = 0
 ) -> NDArray[np.float64]:
-    """Gain of every candidate split of one node, in squared gradient units per weight unit.
+    """Gain of every candidate split of every node, in squared gradient units per weight unit.
 
     Parameters
     ----------
-    histogram : ndarray of int64, shape (n_total_bins, 2)
+    histograms : ndarray of int64, shape (n_nodes, n_total_bins, 2)
     layout : BinLayout
     lambda_l2 : float
         Regularisation λ, in weight units.
+    n_threads : int
+        Threads at most; 0 means all available processors.
 
     Returns
     -------
-    ndarray of float64, shape (n_candidates,)
+    ndarray of float64, shape (n_nodes, n_candidates)
         Numeric features: threshold by threshold, missing values left, then right.
         Categorical ones: each category alone, then each public subset.
     """
-    gains = np.empty(layout.n_candidates)
-    _candidate_gains(
-        histogram,
-        layout.n_bins,
-        layout.is_categorical,
-        layout.bin_offsets,
-        layout.candidate_offsets,
-        layout.subsets,
-        lambda_l2,
-        gains,
-    )
+    gains = np.empty((len(histograms), layout.n_candidates))
+
+    def work(_: int, first: int, last: int) -> None:
+        _candidate_gains(
+            histograms,
+            layout.n_bins,
+            layout.is_categorical,
+            layout.bin_offsets,
+            layout.candidate_offsets,
+            layout.subsets,
+            lambda_l2,
+            first,
+            last,
+            gains,
+        )
+
+    run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
     return gains
 
 
 @njit(nogil=True, cache=True)
-def _fill_goes_left(candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out):
+def _fill_goes_left(
+    candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out
+):
     for node in range(len(candidates)):
         f = feature[node]
         n = n_bins[f]

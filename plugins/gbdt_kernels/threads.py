@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 
 SMALLEST_BLOCK = 200_000
 """Elementary steps below which a second thread costs more than it saves."""
@@ -46,7 +47,7 @@ def blocks(n_items: int, n_threads: int, cost_per_item: int = 1) -> list[tuple[i
     worth = max(1, (n_items * cost_per_item) // SMALLEST_BLOCK)
     n_blocks = max(1, min(n_threads, worth, n_items))
     bounds = [n_items * i // n_blocks for i in range(n_blocks + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> None:

@@ -1,0 +1,333 @@
+"""scikit-learn estimators over private training."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from lgb_dp.bins import Bounds, is_data_frame
+from lgb_dp.dataset import Dataset
+from lgb_dp.dpboost import DPBoost
+from lgb_dp.errors import PrivacyLeakWarning
+from lgb_dp.ledger import PrivacyReport
+from lgb_dp.training import PrivateTrainer
+
+_CLASSES_LEAK = "the classes were read from the data; pass public `classes`"
+
+
+class _DPLGBMModel(BaseEstimator):
+    """What the classifier and the regressor share.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total privacy budget in nats, under adding or removing one row.
+    method : {"dpboost"}
+        Private trainer.
+    n_estimators : int
+        Boosting iterations.
+    learning_rate : float
+        In (0, 1].
+    max_depth : int
+        Levels of splits; trees are complete.
+    reg_lambda : float
+        L2 regularisation of leaf values.
+    max_bin : int
+        Bins of a numeric feature.
+    trees_per_ensemble : int
+        Trees that share one ensemble's rows.
+    leaf_share : float
+        Share of a tree's budget that goes to its leaves.
+    n_jobs : int
+        Threads; 0 means all available processors.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    verbose : int
+        LightGBM's verbosity.
+
+    Notes
+    -----
+    The defaults are public: few deep steps, most of the budget on splits.  On data of 5,000 to 100,000 rows
+    and ε between 0.5 and 4 they do better than the paper's 50 trees of depth 6 at rate 0.1.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        method: Literal["dpboost"] = "dpboost",
+        n_estimators: int = 5,
+        learning_rate: float = 0.5,
+        max_depth: int = 4,
+        reg_lambda: float = 0.1,
+        max_bin: int = 32,
+        trees_per_ensemble: int = 50,
+        leaf_share: float = 0.1,
+        n_jobs: int = 0,
+        random_state: int | None = None,
+        verbose: int = -1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.method = method
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.reg_lambda = reg_lambda
+        self.max_bin = max_bin
+        self.trees_per_ensemble = trees_per_ensemble
+        self.leaf_share = leaf_share
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _trainer(self) -> PrivateTrainer:
+        if self.method != "dpboost":
+            raise ValueError(f"method must be 'dpboost', got {self.method!r}")
+        return DPBoost(
+            self.epsilon,
+            trees_per_ensemble=self.trees_per_ensemble,
+            leaf_share=self.leaf_share,
+            random_state=self.random_state,
+        )
+
+    def _fit(
+        self,
+        X: Any,
+        target: NDArray[np.float64],
+        objective: Mapping[str, Any],
+        label_bounds: tuple[float, float] | None,
+        eval_target: Callable[[Any], NDArray[np.float64]],
+        *,
+        bounds: Bounds | None,
+        categories: Mapping[Any, Sequence[Any]] | None,
+        sample_weight: Any,
+        weight_bound: float | None,
+        eval_set: Sequence[tuple[Any, Any]] | None,
+        eval_metric: Any,
+        public_eval_set: bool,
+        callbacks: Sequence[Callable[..., Any]] | None,
+        leaks: tuple[str, ...] = (),
+    ) -> None:
+        X = _as_matrix(X)
+        train_set = Dataset(
+            X,
+            target,
+            bounds=bounds,
+            label_bounds=label_bounds,
+            max_bin=self.max_bin,
+            categories=categories,
+            weight=sample_weight,
+            weight_bound=weight_bound,
+        )
+        train_set.leaks = leaks
+        valid_sets = [
+            Dataset(_as_matrix(X_eval), eval_target(y_eval), reference=train_set, public=public_eval_set)
+            for X_eval, y_eval in eval_set or []
+        ]
+        params = {
+            **objective,
+            "learning_rate": self.learning_rate,
+            "max_depth": self.max_depth,
+            "lambda_l2": self.reg_lambda,
+            "num_threads": self.n_jobs,
+            "verbosity": self.verbose,
+        }
+        if eval_metric is not None:
+            params["metric"] = eval_metric
+        self.evals_result_: dict[str, Any] = {}
+        booster = lightgbm.train(
+            params,
+            train_set,
+            self.n_estimators,
+            valid_sets=valid_sets,
+            callbacks=[
+                self._trainer(),
+                *(callbacks or []),
+                lightgbm.record_evaluation(self.evals_result_),
+            ],
+        )
+        self.n_features_in_ = X.shape[1]
+        if is_data_frame(X):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        self.booster_ = booster
+
+    @property
+    def privacy_(self) -> PrivacyReport:
+        """The guarantee of the fitted model."""
+        check_is_fitted(self, "booster_")
+        report: PrivacyReport = self.booster_.privacy
+        return report
+
+    @property
+    def feature_importances_(self) -> NDArray[Any]:
+        """How often each feature is split on."""
+        check_is_fitted(self, "booster_")
+        return np.asarray(self.booster_.feature_importance())
+
+    def _predict_native(self, X: Any, **kwargs: Any) -> NDArray[Any]:
+        check_is_fitted(self, "booster_")
+        X = _as_matrix(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        return np.asarray(self.booster_.predict(X, **kwargs))
+
+
+class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
+    __doc__ = (_DPLGBMModel.__doc__ or "").replace(
+        "What the classifier and the regressor share.",
+        "Differentially private LightGBM classifier, binary or multi-class.",
+    )
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        bounds: Bounds | None = None,
+        categories: Mapping[Any, Sequence[Any]] | None = None,
+        classes: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        weight_bound: float | None = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_metric: Any = None,
+        public_eval_set: bool = False,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> DPLGBMClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        bounds, categories
+            Public knowledge of the features, as for `lgb_dp.Dataset`.
+        classes : sequence, optional
+            All possible labels, public.  Left out, they are 0 and 1 (or False and True); if the data has
+            others, they are read from it, with a warning, and the report says not private.
+        sample_weight, weight_bound
+            Row weights and their public bound.
+        eval_set, eval_metric, callbacks
+            As for LightGBM's estimators.
+        public_eval_set : bool
+            Whether the rows of `eval_set` are public.
+        """
+        y = np.asarray(y).reshape(-1)
+        self.classes_, from_data = _known_classes(y, classes)
+        leaks = (_CLASSES_LEAK,) if from_data else ()
+        n_classes = len(self.classes_)
+        objective = (
+            {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
+        )
+        self._fit(
+            X,
+            self._encode(y),
+            objective,
+            None,
+            self._encode,
+            bounds=bounds,
+            categories=categories,
+            sample_weight=sample_weight,
+            weight_bound=weight_bound,
+            eval_set=eval_set,
+            eval_metric=eval_metric,
+            public_eval_set=public_eval_set,
+            callbacks=callbacks,
+            leaks=leaks,
+        )
+        return self
+
+    def _encode(self, y: Any) -> NDArray[np.float64]:
+        y = np.asarray(y).reshape(-1)
+        code = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        if (self.classes_[code] != y).any():
+            raise ValueError(f"y holds a label that is not among the classes {self.classes_.tolist()}")
+        return code.astype(np.float64)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities, shape (n_rows, n_classes)."""
+        probability = self._predict_native(X)
+        return np.column_stack([1 - probability, probability]) if probability.ndim == 1 else probability
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable class of each row."""
+        proba = self.predict_proba(X)
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
+
+
+class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
+    __doc__ = (_DPLGBMModel.__doc__ or "").replace(
+        "What the classifier and the regressor share.", "Differentially private LightGBM regressor."
+    )
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        bounds: Bounds | None = None,
+        label_bounds: tuple[float, float] | None = None,
+        categories: Mapping[Any, Sequence[Any]] | None = None,
+        sample_weight: Any = None,
+        weight_bound: float | None = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_metric: Any = None,
+        public_eval_set: bool = False,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> DPLGBMRegressor:
+        """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
+
+        def as_is(values: Any) -> NDArray[np.float64]:
+            return np.asarray(values, dtype=np.float64).reshape(-1)
+
+        self._fit(
+            X,
+            as_is(y),
+            {"objective": "regression"},
+            label_bounds,
+            as_is,
+            bounds=bounds,
+            categories=categories,
+            sample_weight=sample_weight,
+            weight_bound=weight_bound,
+            eval_set=eval_set,
+            eval_metric=eval_metric,
+            public_eval_set=public_eval_set,
+            callbacks=callbacks,
+        )
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted target of each row."""
+        return self._predict_native(X)
+
+
+def _as_matrix(X: Any) -> Any:
+    """`X`, lists made an array."""
+    return np.asarray(X) if isinstance(X, (list, tuple)) else X
+
+
+def _known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArray[Any], bool]:
+    """Sorted classes, and whether they had to be read from the data."""
+    if classes is not None:
+        known = np.unique(np.asarray(classes))
+        if len(known) < 2:
+            raise ValueError(f"classes must hold at least two labels, got {classes!r}")
+        return known, False
+    assumed = np.array([False, True]) if y.dtype == bool else np.array([0, 1])
+    if y.dtype.kind in "biuf" and np.isin(y, assumed).all():
+        return assumed, False
+    known = np.unique(y)
+    if len(known) < 2:
+        raise ValueError(f"y must hold at least two classes, got {known.tolist()}; or pass classes")
+    warnings.warn(_CLASSES_LEAK, PrivacyLeakWarning, stacklevel=3)
+    return known, True

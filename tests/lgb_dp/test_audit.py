@@ -1,0 +1,109 @@
+"""Likelihood-ratio audits: what two neighbouring data sets' models tell apart, against the claimed ε.
+
+Both data sets are trained on many times.  An event is chosen on the first half
+of the models and counted on the second; Clopper-Pearson bounds then give, with
+confidence 1 - 1e-6, a lower bound of the ε that the trainer really has.
+"""
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from scipy import stats
+from small_training import field, leaf_values
+
+import lgb_dp
+
+CONFIDENCE = 1e-6
+
+
+def log_ratio_bound(hits, n_hits, others, n_others, confidence):
+    """Clopper-Pearson lower bound of ln(P / P') from counts."""
+    low = stats.beta.ppf(confidence / 2, hits, n_hits - hits + 1)
+    high = stats.beta.ppf(1 - confidence / 2, others + 1, n_others - others)
+    return np.log(low) - np.log(high) if hits and others < n_others else -np.inf
+
+
+def events(rows):
+    """Half-lines of every column, alone and together with either value of the first."""
+    for k in range(rows.shape[1]):
+        for c in np.unique(np.quantile(rows[:, k], np.linspace(0.01, 0.99, 25))):
+            for sign in (1, -1):
+                yield lambda r, k=k, c=c, sign=sign: sign * r[:, k] >= sign * c
+                for first in (0, 1):
+                    yield (
+                        lambda r, k=k, c=c, sign=sign, first=first: (
+                            (sign * r[:, k] >= sign * c) & (r[:, 0] == first)
+                        )
+                    )
+
+
+def epsilon_lower_bound(with_row, without_row):
+    """Lower bound of the trainer's ε, with confidence 1 - CONFIDENCE."""
+    half = len(with_row) // 2
+    candidates = []
+    for event in events(with_row[:half]):
+        for a, b in ((with_row, without_row), (without_row, with_row)):
+            bound = log_ratio_bound(event(a[:half]).sum(), half, event(b[:half]).sum(), half, 1e-3)
+            candidates.append((bound, len(candidates), event, a, b))
+    _, _, event, a, b = max(candidates, key=lambda candidate: candidate[:2])
+    n = len(a) - half
+    return log_ratio_bound(event(a[half:]).sum(), n, event(b[half:]).sum(), n, CONFIDENCE)
+
+
+def models(X, y, trainer, n):
+    """One row per trained model: whether feature 0 was split on, and both noisy sums 2A, 2B of each leaf."""
+    data = lgb_dp.Dataset(X, label=y, bounds=(0, 1), max_bin=2).construct()
+    params = {"objective": "binary", "learning_rate": 1.0, "max_depth": 1, "verbosity": -1}
+    rows = []
+    for _ in range(n):
+        booster = lgb.train(params, data, 1, callbacks=[trainer])
+        value, count = leaf_values(booster), field(booster, "leaf_count")
+        gradient = -value * count
+        rows.append(np.r_[field(booster, "split_feature")[0] == 0, count + gradient, count - gradient])
+    return np.array(rows)
+
+
+# Thirty rows with gradient +1 and one with gradient -1 that only the first of three features sets apart.
+X = np.zeros((31, 3))
+X[-1, 0] = 1.0
+Y = np.r_[np.zeros(30), 1.0]
+
+
+def audit(trainer, n):
+    return epsilon_lower_bound(models(X, Y, trainer, n), models(X[:-1], Y[:-1], trainer, n))
+
+
+@pytest.mark.parametrize("variant", ["tight", "paper"])
+def test_models_of_neighbours_do_not_differ_more_than_claimed(variant):
+    assert audit(lgb_dp.DPBoost(2.0, variant=variant), 2000) <= 2.0
+
+
+def test_half_the_leaf_noise_would_be_found_out(monkeypatch):
+    import lgb_dp.square_loss as module
+
+    original = module.discrete_laplace
+    monkeypatch.setattr(module, "discrete_laplace", lambda n, s, e, r: original(n, s, 2 * e, r))
+    assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.99), 4000) > 2.0
+
+
+def test_twice_the_selection_scale_would_be_found_out(monkeypatch):
+    import lgb_dp.square_loss as module
+
+    original = module.selection_scale
+    monkeypatch.setattr(module, "selection_scale", lambda e, w: 2 * original(e, w))
+    assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.01), 6000) > 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(
+    "trainer", [lgb_dp.DPBoost, lambda e: lgb_dp.DPBoost(e, variant="paper"), lgb_dp.SequentialBoost]
+)
+def test_long_audit(trainer, epsilon):
+    assert audit(trainer(epsilon), 20_000) <= epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("leaf_share", "close"), [(0.01, 0.9), (0.99, 1.4)])
+def test_long_audit_comes_close_to_the_claim(leaf_share, close):
+    assert close < audit(lgb_dp.DPBoost(2.0, leaf_share=leaf_share), 20_000) <= 2.0

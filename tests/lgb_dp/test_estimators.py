@@ -1,0 +1,139 @@
+"""The scikit-learn estimators among scikit-learn's tools."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from small_training import binary_data
+
+import lgb_dp
+
+X, Y = binary_data(600)
+BOUNDS = (-3, 3)
+
+
+def fitted(**kwargs):
+    return lgb_dp.DPLGBMClassifier(**{"epsilon": 50.0, **kwargs}).fit(X, Y.astype(int), bounds=BOUNDS)
+
+
+def test_classifier_learns_and_reports():
+    model = fitted()
+    assert model.score(X, Y) > 0.8
+    assert model.predict_proba(X).shape == (600, 2)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert model.classes_.tolist() == [0, 1]
+    assert model.privacy_.private
+    assert model.privacy_.epsilon == 50.0
+    assert model.feature_importances_.shape == (4,)
+    assert model.n_features_in_ == 4
+
+
+def test_regressor_learns_within_public_label_bounds():
+    target = 5 + 2 * X[:, 0]
+    model = lgb_dp.DPLGBMRegressor(epsilon=50.0).fit(X, target, bounds=BOUNDS, label_bounds=(-1, 11))
+    assert model.score(X, target) > 0.5
+    assert model.privacy_.private
+
+
+def test_clone_pickle_and_parameters_round_trip():
+    model = fitted(max_depth=3)
+    assert clone(model).get_params() == model.get_params()
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert copy.privacy_ == model.privacy_
+
+
+def test_unfitted_models_say_so():
+    for call in (lambda m: m.predict(X), lambda m: m.privacy_):
+        with pytest.raises(NotFittedError):
+            call(lgb_dp.DPLGBMClassifier())
+
+
+def test_grid_search_and_cross_validation_run():
+    search = GridSearchCV(lgb_dp.DPLGBMClassifier(epsilon=5.0), {"max_depth": [2, 3]}, cv=2, n_jobs=2)
+    search.fit(X, Y.astype(int), bounds=BOUNDS)
+    assert search.best_estimator_.score(X, Y) > 0.5
+    scores = cross_val_score(
+        lgb_dp.DPLGBMClassifier(epsilon=5.0), X, Y.astype(int), cv=3, params={"bounds": BOUNDS}
+    )
+    assert len(scores) == 3
+
+
+def test_pipeline_takes_the_bounds():
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), lgb_dp.DPLGBMClassifier(epsilon=50.0))
+    pipeline.fit(X, Y.astype(int), dplgbmclassifier__bounds=(-1, 1))
+    assert pipeline.score(X, Y) > 0.8
+
+
+def test_strings_as_classes_when_they_are_public():
+    names = np.where(Y == 1, "yes", "no")
+    model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(X, names, bounds=BOUNDS, classes=["no", "yes"])
+    assert model.privacy_.private
+    assert set(model.predict(X)) == {"no", "yes"}
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.fit(X, np.where(Y == 1, "maybe", "no"), bounds=BOUNDS, classes=["no", "yes"])
+
+
+def test_classes_read_from_the_data_void_the_report():
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="classes"):
+        model = lgb_dp.DPLGBMClassifier().fit(X, np.where(Y == 1, "b", "a"), bounds=BOUNDS)
+    assert not model.privacy_.private
+
+
+def test_one_class_trains_when_the_classes_are_public_and_raises_when_not():
+    assert lgb_dp.DPLGBMClassifier().fit(X, np.zeros(600, int), bounds=BOUNDS).classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="at least two"):
+        lgb_dp.DPLGBMClassifier().fit(X, np.full(600, 7), bounds=BOUNDS)
+    with pytest.raises(ValueError, match="at least two"):
+        lgb_dp.DPLGBMClassifier().fit(X, Y, bounds=BOUNDS, classes=[1])
+
+
+def test_multiclass():
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    model = lgb_dp.DPLGBMClassifier(epsilon=200.0).fit(X, y, bounds=BOUNDS, classes=[0, 1, 2])
+    assert model.predict_proba(X).shape == (600, 3)
+    assert model.score(X, y) > 0.5
+
+
+def test_data_frames_and_sparse_matrices():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(
+        frame, Y.astype(int), bounds={c: BOUNDS for c in "abcd"}
+    )
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.score(frame, Y) > 0.8
+    sparse = scipy.sparse.csr_matrix(X)
+    assert (
+        lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(sparse, Y.astype(int), bounds=BOUNDS).score(sparse, Y) > 0.8
+    )
+    with pytest.raises(ValueError, match="3 features"):
+        model.predict(X[:, :3])
+
+
+def test_evaluation_sets_and_weights():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(
+            X,
+            Y.astype(int),
+            bounds=BOUNDS,
+            sample_weight=np.ones(600),
+            weight_bound=2.0,
+            eval_set=[(X, Y.astype(int))],
+            eval_metric="auc",
+            public_eval_set=True,
+        )
+    assert len(model.evals_result_["valid_0"]["auc"]) == model.n_estimators
+
+
+def test_unknown_method_is_named():
+    with pytest.raises(ValueError, match="method"):
+        lgb_dp.DPLGBMClassifier(method="magic").fit(X, Y.astype(int), bounds=BOUNDS)

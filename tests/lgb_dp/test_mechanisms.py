@@ -1,0 +1,81 @@
+"""Exponential mechanism and discrete Laplace noise."""
+
+import math
+
+import numpy as np
+import pytest
+from gbdt_kernels import BinLayout, candidate_gains
+from gbdt_kernels.selection import _integer_weights
+from scipy import stats
+
+from lgb_dp.mechanisms import DRAW_SLACK, discrete_laplace, select, selection_scale
+from lgb_dp.rng import SecureRandom
+
+
+def one_feature(n_bins):
+    return BinLayout(np.array([n_bins]), np.array([False]), np.zeros((0, n_bins + 1), bool))
+
+
+def test_selection_scale_pays_for_its_slack():
+    assert 1 - 1e-5 < selection_scale(1.0, 1.0) < 1
+    assert selection_scale(1.0, 4.0) == pytest.approx(0.25, rel=1e-5)
+    with pytest.raises(ValueError, match="epsilon"):
+        selection_scale(DRAW_SLACK, 4.0)
+
+
+def test_selection_probabilities_equal_the_closed_form():
+    layout = one_feature(5)
+    rng = np.random.default_rng(3)
+    histogram = np.column_stack([rng.integers(-40, 40, 6), rng.integers(0, 60, 6)])
+    gains = candidate_gains(histogram[None], layout, 0.1)[0]
+    scale = 3.0 / np.ptp(gains)
+    expected = np.exp(scale * (gains - gains.max()))
+    expected /= expected.sum()
+
+    weights = np.empty(len(gains), dtype=np.uint64)
+    high, low = _integer_weights(scale * gains, weights)
+    exact = np.array([int(w) for w in weights], dtype=object) / ((int(high) << 64) + int(low))
+    np.testing.assert_allclose(exact.astype(float), expected, rtol=2.0**-31)
+
+    n = 20_000
+    drawn = select(np.repeat(scale * gains[None], n, axis=0), SecureRandom(1))
+    counts = np.bincount(drawn, minlength=len(gains))
+    assert stats.chisquare(counts, n * expected).pvalue > 1e-6
+
+
+def test_selection_reaches_candidates_far_below_the_best():
+    weights = np.empty(2, dtype=np.uint64)
+    high, low = _integer_weights(np.array([0.0, -1e9]), weights)
+    total = (int(high) << 64) + int(low)
+    assert weights.tolist() == [2**62, 2**32]
+    assert total == 2**62 + 2**32
+
+
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(1, 1.0), (7, 0.5), (2**21, 0.5), (2**31, 1e-3)])
+def test_discrete_laplace_has_the_closed_forms_moments(sensitivity, epsilon):
+    n = 40_000
+    noise = discrete_laplace(n, sensitivity, epsilon, SecureRandom(4))
+    q = math.exp(-epsilon / sensitivity)
+    variance = 2 * q / (1 - q) ** 2
+    assert noise.dtype == np.int64
+    assert abs(noise.mean()) < 6 * math.sqrt(variance / n)
+    assert noise.var() == pytest.approx(variance, rel=0.1)
+    assert (noise == 0).mean() == pytest.approx((1 - q) / (1 + q), abs=0.02)
+
+
+def test_discrete_laplace_refuses_what_it_cannot_scale():
+    with pytest.raises(ValueError, match="epsilon"):
+        discrete_laplace(1, 2**31, 1e-12, SecureRandom(0))
+
+
+def test_words_come_from_the_operating_system_unless_fixed():
+    assert (SecureRandom().words(8) != SecureRandom().words(8)).any()
+    assert (SecureRandom(1).words(8) == SecureRandom(1).words(8)).all()
+    assert (SecureRandom(1).words(8) != SecureRandom(2).words(8)).any()
+
+
+def test_words_and_coins_are_uniform():
+    random = SecureRandom(7)
+    bits = np.unpackbits(random.words(20_000).view(np.uint8))
+    assert abs(bits.mean() - 0.5) < 0.003
+    assert abs(random.coins(20_000).mean() - 0.5) < 0.02

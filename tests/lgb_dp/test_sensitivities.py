@@ -1,0 +1,161 @@
+"""Every sensitivity the mechanisms rely on, over drawn neighbouring data sets."""
+
+import numpy as np
+import pytest
+from gbdt_kernels import BinLayout, DenseCodes, candidate_gains, level_histograms, segment_sums
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lgb_dp.loss import GRADIENT_STEPS, WEIGHT_STEPS, quantise_gradients, quantise_weights
+from lgb_dp.square_loss import GAIN_RANGE, leaf_value_sensitivity
+
+Q = GRADIENT_STEPS
+gradients = st.one_of(st.floats(-1, 1), st.sampled_from([-1.0, 1.0, 0.0]))
+lambdas = st.sampled_from([0.0, 0.1, 1.0, 25.0])
+
+
+@st.composite
+def neighbours(draw, weighted=False):
+    """Codes, quantised gradients and weights; the last row is the one that is added."""
+    n = draw(st.integers(1, 40))
+    kind = draw(st.sampled_from(["any", "all +1, last -1", "all -1, last +1"]))
+    if kind == "any":
+        g = np.array(draw(st.lists(gradients, min_size=n, max_size=n)))
+    else:
+        g = np.full(n, 1.0 if "+1, last" in kind else -1.0)
+        g[-1] *= -1
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 5, size=(n, 2)).astype(np.uint8)
+    if draw(st.booleans()):
+        codes[:, 0] = 1
+    if weighted:
+        weight, steps = quantise_weights(rng.choice([0.0, 0.01, 1.0, 2.5], n), 2.5, n)
+    else:
+        weight, steps = quantise_weights(None, None, n)
+    return codes, quantise_gradients(g, weight), weight, steps
+
+
+def layout():
+    subsets = np.random.default_rng(5).random((3, 10)) < 0.5
+    return BinLayout(np.array([4, 4]), np.array([False, True]), subsets)
+
+
+def gains(codes, gradient, weight, n_rows, lambda_steps, steps):
+    rows = np.arange(n_rows, dtype=np.int32)
+    starts = np.array([0, n_rows])
+    histogram = level_histograms(DenseCodes(codes), rows, starts, gradient, weight, layout())
+    return candidate_gains(histogram, layout(), lambda_steps)[0] / (Q**2 * steps)
+
+
+@settings(max_examples=150, deadline=None)
+@given(neighbours(), lambdas)
+def test_adding_a_row_changes_every_gain_within_minus_three_and_plus_one(data, lambda_l2):
+    codes, gradient, weight, steps = data
+    n = len(codes)
+    change = gains(codes, gradient, weight, n, lambda_l2, steps) - gains(
+        codes, gradient, weight, n - 1, lambda_l2, steps
+    )
+    assert change.min() >= -3 - 1e-9
+    assert change.max() <= 1 + 1e-9
+    assert np.ptp(change) <= GAIN_RANGE["tight"] + 1e-9
+    assert np.abs(change).max() <= GAIN_RANGE["paper"] / 2 + 1e-9
+
+
+@settings(max_examples=150, deadline=None)
+@given(neighbours(weighted=True), lambdas)
+def test_weighted_rows_change_gains_within_the_same_range_times_the_bound(data, lambda_l2):
+    codes, gradient, weight, steps = data
+    n = len(codes)
+    lambda_steps = lambda_l2 * steps / 2.5
+    change = gains(codes, gradient, weight, n, lambda_steps, steps) - gains(
+        codes, gradient, weight, n - 1, lambda_steps, steps
+    )
+    assert change.min() >= -3 - 1e-9
+    assert change.max() <= 1 + 1e-9
+
+
+def test_the_gain_range_is_attained():
+    n = 4001
+    codes = np.full((n, 2), 1, dtype=np.uint8)
+    codes[-1, 1] = 3
+    weight, steps = quantise_weights(None, None, n)
+    gradient = quantise_gradients(np.r_[np.ones(n - 1), -1.0], weight)
+    change = gains(codes, gradient, weight, n, 0.0, steps) - gains(codes, gradient, weight, n - 1, 0.0, steps)
+    assert np.ptp(change) == pytest.approx(4, abs=2e-3)
+
+
+def leaf_value(gradient_sum, weight_sum, lambda_l2):
+    denominator = weight_sum + lambda_l2
+    return -gradient_sum / denominator if denominator > 0 else 0.0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(gradients, min_size=0, max_size=30), gradients, lambdas)
+@example([], 1.0, 0.0)
+@example([1.0], -1.0, 0.0)
+@example([-1.0], 1.0, 0.1)
+def test_adding_a_row_moves_the_papers_leaf_value_by_at_most_its_lemma(before, added, lambda_l2):
+    change = leaf_value(sum(before) + added, len(before) + 1, lambda_l2) - leaf_value(
+        sum(before), len(before), lambda_l2
+    )
+    assert abs(change) <= 1 / (1 + lambda_l2) + 1e-9
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.floats(0, 50),
+    st.floats(-1, 1),
+    st.floats(0, 1),
+    st.sampled_from([-1.0, 1.0]),
+    lambdas,
+    st.sampled_from([0.5, 1.0, 4.0]),
+)
+def test_adding_a_weighted_row_moves_the_leaf_value_by_at_most_the_bound(total, mean, w, g, lambda_l2, bound):
+    w *= bound
+    change = leaf_value(total * mean + w * g, total + w, lambda_l2) - leaf_value(
+        total * mean, total, lambda_l2
+    )
+    assert abs(change) <= leaf_value_sensitivity(lambda_l2, bound) + 1e-9
+
+
+@pytest.mark.parametrize("lambda_l2", [0.1, 1.0, 25.0])
+@pytest.mark.parametrize("bound", [0.5, 1.0, 4.0])
+def test_the_weighted_leaf_bound_is_attained(lambda_l2, bound):
+    totals = np.linspace(0, 100, 200_001)
+    change = bound * (2 * totals + lambda_l2) / ((totals + lambda_l2) * (totals + bound + lambda_l2))
+    assert change.max() == pytest.approx(leaf_value_sensitivity(lambda_l2, bound), rel=1e-3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(neighbours(weighted=True))
+def test_adding_a_row_raises_the_pair_together_by_at_most_its_sensitivity(data):
+    _, gradient, weight, steps = data
+    n = len(gradient)
+
+    def pair(n_rows):
+        rows = np.arange(n_rows, dtype=np.int32)
+        total = segment_sums(rows, np.array([0, n_rows]), gradient, weight)[0]
+        return np.array([total[1] * Q + total[0], total[1] * Q - total[0]])
+
+    change = pair(n) - pair(n - 1)
+    assert (change >= 0).all()
+    assert change.sum() <= 2 * Q * steps
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 2.5)), min_size=1, max_size=50))
+def test_quantised_gradients_never_exceed_their_weight(rows):
+    g, w = (np.array(column) for column in zip(*rows, strict=True))
+    weight, steps = quantise_weights(w, 2.5, len(w))
+    q = quantise_gradients(g, weight)
+    assert steps == WEIGHT_STEPS
+    assert (weight >= 0).all()
+    assert (weight <= steps).all()
+    assert (weight <= w * steps / 2.5).all()
+    assert (np.abs(q.astype(np.int64)) <= Q * weight.astype(np.int64)).all()
+    assert (np.abs(q) <= np.abs(g) * Q * weight).all()
+
+
+def test_quantisation_takes_gradients_out_of_range_back():
+    assert quantise_gradients(np.array([-7.0, 7.0]), np.ones(2, np.int32)).tolist() == [-Q, Q]
