@@ -37,9 +37,9 @@ MAX_ROWS = 50_000
 """Larger data sets (covtype) are subsampled to this many rows."""
 BASE = {"num_threads": N_THREADS, "verbosity": -1}
 PAPER = {"max_depth": 6, "num_leaves": 64, "lambda_l2": 0.1, "learning_rate": 0.1}
-RECOMMENDED = {"max_depth": 4, "num_leaves": 16, "lambda_l2": 0.1, "learning_rate": 0.5}
-RECOMMENDED_TREES = 5
-RECOMMENDED_LEAF_SHARE = 0.1
+RECOMMENDED = {"max_depth": 4, "num_leaves": 16, "lambda_l2": 0.1, "learning_rate": 0.2}
+RECOMMENDED_TREES = 20
+RECOMMENDED_LEAF_SHARE = 0.3
 N_TREES = 50
 N_ENSEMBLES = 20
 ENSEMBLE_EPSILON = 5.0
@@ -67,7 +67,7 @@ PAPER_VARIANT = Method("DPBoost paper", lambda epsilon: lgb_dp.DPBoost(epsilon, 
 TIGHT = Method("DPBoost tight", lgb_dp.DPBoost)
 TIGHT_RECOMMENDED = Method(
     "tight, recommended",
-    lambda epsilon: lgb_dp.DPBoost(epsilon, leaf_share=RECOMMENDED_LEAF_SHARE),
+    lambda epsilon: lgb_dp.DPBoost(epsilon, leaf_share=RECOMMENDED_LEAF_SHARE, gdf=False),
     RECOMMENDED,
     RECOMMENDED_TREES,
 )
