@@ -22,7 +22,7 @@ def main():
 
     rows, target = load_diabetes(return_X_y=True)
     # The features are scaled to unit length per column; the target is a score between 25 and 346.
-    regressor = lgb_dp.DPLGBMRegressor(epsilon=4.0, max_depth=2, n_estimators=3)
+    regressor = lgb_dp.DPLGBMRegressor(epsilon=4.0, max_depth=2, n_estimators=10)
     regressor.fit(rows, target, bounds=(-0.2, 0.2), label_bounds=(25, 346))
     error = np.sqrt(np.mean((regressor.predict(rows) - target) ** 2))
     print(f"diabetes, epsilon 4:      RMSE {error:.1f} (standard deviation {target.std():.1f})")

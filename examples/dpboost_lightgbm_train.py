@@ -30,8 +30,8 @@ BOUNDS = {
     "mean symmetry": (0.1, 0.3),
     "mean fractal dimension": (0.05, 0.1),
 }
-PARAMS = {"objective": "binary", "metric": "auc", "learning_rate": 0.5, "max_depth": 3, "lambda_l2": 0.1}
-N_TREES = 5
+PARAMS = {"objective": "binary", "metric": "auc", "learning_rate": 0.3, "max_depth": 3, "lambda_l2": 0.1}
+N_TREES = 10
 MODEL = Path("out") / "dpboost_model.txt"
 
 
@@ -56,7 +56,7 @@ def main():
     train = lgb_dp.Dataset(X_train, label=y_train, bounds=BOUNDS, max_bin=16)
     for epsilon in (8.0, 4.0, 2.0, 1.0):
         booster = lgb.train(
-            {**PARAMS, "verbosity": -1}, train, N_TREES, callbacks=[lgb_dp.DPBoost(epsilon, leaf_share=0.1)]
+            {**PARAMS, "verbosity": -1}, train, N_TREES, callbacks=[lgb_dp.DPBoost(epsilon, leaf_share=0.3, gdf=False)]
         )
         print(
             "{:<32} accuracy {:.3f}   AUC {:.3f}".format(

@@ -45,6 +45,8 @@ class _DPLGBMModel(BaseEstimator):
         Trees that share one ensemble's rows.
     leaf_share : float
         Share of a tree's budget that goes to its leaves.
+    gdf : bool
+        Leave rows with large gradients out of a tree, as the paper does, instead of clipping their gradients.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -54,8 +56,9 @@ class _DPLGBMModel(BaseEstimator):
 
     Notes
     -----
-    The defaults are public: few deep steps, most of the budget on splits.  On data of 5,000 to 100,000 rows
-    and ε between 0.5 and 4 they do better than the paper's 50 trees of depth 6 at rate 0.1.
+    The defaults read no data.  They were chosen by ε between 0.5 and 4 on eight public data sets of 4,000 to
+    120,000 rows, where they beat the paper's 50 trees of depth 6 at rate 0.1.  Gradients are clipped rather
+    than filtered: with labels of ±1 a gradient beyond g* is a misclassified row, the one to learn from.
     """
 
     def __init__(
@@ -63,13 +66,14 @@ class _DPLGBMModel(BaseEstimator):
         epsilon: float = 1.0,
         *,
         method: Literal["dpboost"] = "dpboost",
-        n_estimators: int = 5,
-        learning_rate: float = 0.5,
+        n_estimators: int = 20,
+        learning_rate: float = 0.2,
         max_depth: int = 4,
         reg_lambda: float = 0.1,
         max_bin: int = 32,
         trees_per_ensemble: int = 50,
-        leaf_share: float = 0.1,
+        leaf_share: float = 0.3,
+        gdf: bool = False,
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
@@ -83,6 +87,7 @@ class _DPLGBMModel(BaseEstimator):
         self.max_bin = max_bin
         self.trees_per_ensemble = trees_per_ensemble
         self.leaf_share = leaf_share
+        self.gdf = gdf
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -94,6 +99,7 @@ class _DPLGBMModel(BaseEstimator):
             self.epsilon,
             trees_per_ensemble=self.trees_per_ensemble,
             leaf_share=self.leaf_share,
+            gdf=self.gdf,
             random_state=self.random_state,
         )
 

@@ -1,0 +1,144 @@
+"""Tables, JSON files and plots of the benchmarks, and what is known of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numba
+import numpy as np
+import scipy
+import sklearn
+from tqdm import tqdm
+
+import lgb_dp
+
+BUSY = 1.0
+"""Load average from which the machine counts as busy."""
+
+
+def yield_when_busy() -> None:
+    """Start the program anew with sleeping OpenMP threads if other programs keep the processors busy.
+
+    LightGBM's OpenMP threads wait for one another by spinning.  Beside another busy program that makes it
+    slower by factors of 3 to 100, and every comparison with it worthless.
+    """
+    if load_average() > BUSY and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def load_average() -> float:
+    """Programs wanting a processor, mean of the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def machine(n_threads: int) -> dict[str, Any]:
+    """Versions, processor and load: what a figure depends on."""
+    libraries = {m.__name__: m.__version__ for m in (lgb_dp, lightgbm, numba, np, scipy, sklearn)}
+    return {
+        "python": platform.python_version(),
+        "libraries": libraries,
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "threads": n_threads,
+        "load_average": load_average(),
+        "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY", "default"),
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()
+
+
+def say(line: str = "") -> None:
+    """Print a line without tearing the progress bar."""
+    tqdm.write(line, file=sys.stdout)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows under columns, the first column to the left and the others to the right."""
+    cells = [[_text(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    say(f"\n{title}")
+    for n, row in enumerate(cells):
+        first, *others = (
+            c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        say("  ".join([first, *others]).rstrip())
+        if n == 0:
+            say("  ".join("-" * w for w in widths))
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write results, making the folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, default=float) + "\n")
+    say(f"\nwritten: {path}")
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot drawing to files, None where matplotlib is missing."""
+    try:
+        import matplotlib
+    except ImportError:
+        return None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def save_panels(
+    path: Path, panels: dict[str, dict[str, Any]], x_label: str, y_labels: dict[str, str]
+) -> None:
+    """Save one small plot per data set, one line per method.
+
+    Parameters
+    ----------
+    path : Path
+        PNG file.
+    panels : dict
+        Data set to {method: (x, y, standard deviation or None)}.
+    x_label : str
+    y_labels : dict
+        Data set to label of its y axis, logarithmic if it ends with "(log)".
+    """
+    plt = pyplot()
+    if plt is None or not panels:
+        return
+    n_columns = min(4, len(panels))
+    n_rows = -(-len(panels) // n_columns)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=(4 * n_columns, 3.2 * n_rows + 0.5), squeeze=False)
+    for axis, (name, lines) in zip(axes.flat, panels.items(), strict=False):
+        for method, (x, y, sd) in lines.items():
+            axis.errorbar(x, y, yerr=sd, label=method, marker="o", markersize=3, capsize=2, linewidth=1.2)
+        axis.set(title=name, xlabel=x_label, ylabel=y_labels[name])
+        axis.set_yscale("log" if y_labels[name].endswith("(log)") else "linear")
+        axis.grid(alpha=0.3)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    n_beside = max(2, int(2.2 * n_columns))
+    figure.legend(handles, labels, loc="lower center", ncols=n_beside, frameon=False)
+    below = 0.1 + 0.2 * -(-len(labels) // n_beside)
+    figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    say(f"written: {path}")
