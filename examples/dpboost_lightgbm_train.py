@@ -56,7 +56,10 @@ def main():
     train = lgb_dp.Dataset(X_train, label=y_train, bounds=BOUNDS, max_bin=16)
     for epsilon in (8.0, 4.0, 2.0, 1.0):
         booster = lgb.train(
-            {**PARAMS, "verbosity": -1}, train, N_TREES, callbacks=[lgb_dp.DPBoost(epsilon, leaf_share=0.3, gdf=False)]
+            {**PARAMS, "verbosity": -1},
+            train,
+            N_TREES,
+            callbacks=[lgb_dp.DPBoost(epsilon, leaf_share=0.3, gdf=False)],
         )
         print(
             "{:<32} accuracy {:.3f}   AUC {:.3f}".format(

@@ -1,5 +1,6 @@
 """The ten demands of private training; each test fails when its demand is broken."""
 
+import os
 import pickle
 import random
 import re
@@ -7,13 +8,23 @@ import warnings
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from gbdt_hosts import default_parameters, guarantee_in
+from gbdt_kernels import candidate_gains
 from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
+from lgb_dp import square_loss
 from lgb_dp.dpboost import draw_tree_of_row
-from lgb_dp.loss import GRADIENT_STEPS, LabelScale, quantise_gradients
+from lgb_dp.grower import grow_structure
+from lgb_dp.loss import GRADIENT_STEPS, WEIGHT_STEPS, LabelScale, quantise_gradients
+from lgb_dp.mechanisms import select, selection_scale
+from lgb_dp.params import training_parameters
 from lgb_dp.rng import SecureRandom
+from lgb_dp.square_loss import VALUE_STEPS, leaf_value_sensitivity
 
 X, Y = binary_data()
 
@@ -99,23 +110,24 @@ def test_3_sizes_are_the_papers_in_expectation():
     assert (np.abs(sizes - expected) < 6 * np.sqrt(expected)).all()
 
 
-def rows_of_every_tree(monkeypatch, trainer, n_rounds):
-    from lgb_dp.square_loss import SquareLossTraining
-
+def rows_of_every_tree(monkeypatch, data, trainer, n_rounds):
     plans = []
-    grow = SquareLossTraining._grow_tree
-    monkeypatch.setattr(
-        SquareLossTraining,
-        "_grow_tree",
-        lambda self, plan, *args: plans.append(plan) or grow(self, plan, *args),
-    )
-    train(dataset(X, Y), trainer, n_rounds=n_rounds)
+    grow = square_loss.SquareLossTraining._grow_tree
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            square_loss.SquareLossTraining,
+            "_grow_tree",
+            lambda self, plan, *args: plans.append(plan) or grow(self, plan, *args),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", lgb_dp.PrivacyLeakWarning)
+            train(data, trainer, n_rounds=n_rounds)
     return plans
 
 
 @pytest.mark.parametrize("trainer", [lgb_dp.DPBoost(1.0, trees_per_ensemble=4), lgb_dp.ParallelBoost(1.0)])
 def test_3_trees_whose_costs_are_parallel_read_disjoint_rows(monkeypatch, trainer):
-    plans = rows_of_every_tree(monkeypatch, trainer, 8)
+    plans = rows_of_every_tree(monkeypatch, dataset(X, Y), trainer, 8)
     for group in {plan.group for plan in plans}:
         rows = np.concatenate([plan.rows for plan in plans if plan.group == group])
         assert len(np.unique(rows)) == len(rows)
@@ -124,7 +136,7 @@ def test_3_trees_whose_costs_are_parallel_read_disjoint_rows(monkeypatch, traine
 
 def test_3_filtered_rows_are_not_handed_to_a_later_tree(monkeypatch):
     monkeypatch.setattr("lgb_dp.square_loss.G_STAR", 0.5)
-    plans = rows_of_every_tree(monkeypatch, lgb_dp.DPBoost(1.0), 3)
+    plans = rows_of_every_tree(monkeypatch, dataset(X, Y), lgb_dp.DPBoost(1.0), 3)
     assert sum(len(plan.rows) for plan in plans) == len(X)
 
 
@@ -465,8 +477,6 @@ def test_early_stopping_on_private_rows_voids_the_guarantee():
 
 
 def test_categories_of_a_dtype_are_noted_unless_declared():
-    import pandas as pd
-
     frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200)})
     noted = train(lgb_dp.Dataset(frame, Y), lgb_dp.DPBoost(1.0)).privacy
     declared = train(lgb_dp.Dataset(frame, Y, categories={"a": ["x", "y"]}), lgb_dp.DPBoost(1.0)).privacy
@@ -546,3 +556,279 @@ def test_the_random_stream_is_not_shared_with_a_forked_process(monkeypatch):
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="forked"):
         stream.words(1)
+
+
+# What mutants of the code asked for.
+
+
+def grower(data, callback, n_rounds=1, **params):
+    """The state of a training that `keep_training_booster` leaves in the booster."""
+    params = {"objective": "binary", "learning_rate": 0.3, "max_depth": 2, "verbosity": -1, **params}
+    return lgb.train(params, data, n_rounds, callbacks=[callback], keep_training_booster=True)._grower
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, scipy.sparse.csr_matrix])
+def test_1_bins_are_those_of_the_bounds_in_every_kind_of_matrix(kind):
+    data = lgb_dp.Dataset(kind(X * [0, 0.01, 0.01, 0.01]), Y, bounds=(-3, 3), max_bin=8).construct()
+    for edges in data.bins.values:
+        np.testing.assert_array_equal(edges, np.linspace(-3, 3, 9)[1:-1])
+    assert data.bins.feature_infos == ["[-3.0:3.0]"] * 4
+
+
+def test_1_categories_that_no_row_has_are_kept():
+    frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200, categories=list("wxyz")), "b": [1, 3] * 200})
+    bins = lgb_dp.Dataset(frame, Y, categories={"b": range(5)}).construct().bins
+    assert bins.pandas_categories == {0: list("wxyz")}
+    assert bins.n_bins.tolist() == [4, 5]
+    assert bins.feature_infos == ["0:1:2:3", "0:1:2:3:4"]
+
+
+@pytest.mark.parametrize("n_rows", [2, 400])
+def test_1_settings_left_open_do_not_depend_on_the_number_of_rows(n_rows):
+    booster = train(dataset(X[:n_rows], Y[:n_rows]), lgb_dp.DPBoost(1.0), max_depth=-1)
+    assert [tree["num_leaves"] for tree in booster.dump_model()["tree_info"]] == [64] * 3
+    assert {row["disjoint_sets_of_rows"] for row in booster.privacy.ledger} == {3}
+
+
+def test_leaks_are_inherited_by_folds():
+    with pytest.warns(lgb_dp.PrivacyLeakWarning):
+        data = lgb_dp.Dataset(X, Y).construct()
+    folds = lgb_dp.folds(3, data)
+    reasons = [data.subset(rows).leaks for rows, _ in folds.split()]
+    assert reasons == [data.leaks] * 3
+
+
+def test_2_empty_nodes_draw_their_split_like_any_other():
+    data = lgb_dp.Dataset(np.full((1, 2), -2.9), label=[1.0], bounds=(-3, 3), max_bin=4).construct()
+    one, seen = np.ones(1, dtype=np.int32), set()
+    for _ in range(300):  # the row goes left at every split, so node 2 is empty
+        tree = grow_structure(
+            data.codes, 0 * one, one, one, data.bins.layout(), 0.0, [1e-9] * 2, SecureRandom()
+        )
+        seen.add((tree.feature[2], tree.goes_left[2].tobytes()))
+    assert len(seen) == 2 * 3 * 2
+
+
+def test_2_nodes_choose_among_the_gains_of_all_candidates(monkeypatch):
+    gains, utilities = [], []
+    monkeypatch.setattr(
+        "lgb_dp.grower.candidate_gains",
+        lambda *args: gains.append(candidate_gains(*args)) or gains[-1].copy(),
+    )
+    monkeypatch.setattr(
+        "lgb_dp.grower.select", lambda u, *args: utilities.append(u.copy()) or select(u, *args)
+    )
+    training = grower(dataset(X[:9], np.ones(9)), lgb_dp.DPBoost(1.0), max_depth=4)
+    for level in range(4):
+        assert gains[level].shape == (2**level, 4 * 7 * 2)
+        np.testing.assert_array_equal(utilities[level], gains[level] * training._selection_scale)
+
+
+@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lgb_dp.ParallelBoost])
+def test_3_in_training_too_neither_labels_nor_other_rows_decide_a_rows_tree(monkeypatch, trainer):
+    before = rows_of_every_tree(monkeypatch, dataset(X, Y), trainer(1.0, random_state=5), 4)
+    more = dataset(np.r_[X, X[:1]], np.r_[1 - Y, 1])
+    after = rows_of_every_tree(monkeypatch, more, trainer(1.0, random_state=5), 4)
+    n_compared = 4 if trainer is lgb_dp.DPBoost else 1  # PARA draws again for every tree
+    for a, b in zip(before[:n_compared], after[:n_compared], strict=True):
+        np.testing.assert_array_equal(np.sort(a.rows), np.sort(b.rows[b.rows < len(X)]))
+
+
+@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lgb_dp.ParallelBoost])
+def test_3_trees_are_disjoint_also_where_rows_are_fewer_than_trees(monkeypatch, trainer):
+    plans = rows_of_every_tree(monkeypatch, dataset(X[:12], Y[:12]), trainer(0.1), 30)
+    rows = np.concatenate([plan.rows for plan in plans])
+    assert len(np.unique(rows)) == len(rows)
+
+
+def test_4_the_stream_is_chacha20_under_a_key_of_the_operating_system(monkeypatch):
+    asked = []
+    monkeypatch.setattr("os.urandom", lambda n: asked.append(n) or bytes(range(n)))
+    stream = SecureRandom()
+    words = [stream.words(3), stream.words(2, 2)]
+    cipher = Cipher(algorithms.ChaCha20(bytes(range(32)), bytes(16)), mode=None)
+    assert asked == [32]
+    assert b"".join(w.tobytes() for w in words) == cipher.encryptor().update(bytes(56))
+
+
+def test_4_every_training_and_every_set_of_folds_has_a_key_of_its_own(monkeypatch):
+    asked, urandom, data = [], os.urandom, dataset(X, Y)
+    monkeypatch.setattr("os.urandom", lambda n: asked.append(n) or urandom(n))
+    for _ in range(2):
+        train(data, lgb_dp.DPBoost(1.0))
+    lgb_dp.folds(3, data)
+    assert asked.count(32) == 3
+
+
+def pair_of(sums):
+    n, g = sums[:, 1] * GRADIENT_STEPS, sums[:, 0]
+    return np.column_stack([n + g, n - g])
+
+
+def test_5_leaves_are_functions_of_the_noisy_integers_alone(monkeypatch):
+    training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0), lambda_l2=0.1)
+    rng = np.random.default_rng(0)
+    released = rng.integers(-(2**28), 2**28, size=(500, 2))
+    results = []
+    for n_rows in (0, 1, 999):
+        n = rng.integers(0, n_rows + 1, 500)
+        sums = np.column_stack([n * GRADIENT_STEPS // 3, n])
+        noise = (released - pair_of(sums)).ravel()
+        monkeypatch.setattr(square_loss, "discrete_laplace", lambda *_, noise=noise: noise)
+        results.append(training._leaves_of_sums(sums, 1.0, 1.0))
+    for value, count in results[1:]:
+        np.testing.assert_array_equal(value, results[0][0])
+        np.testing.assert_array_equal(count, results[0][1])
+
+
+@pytest.mark.parametrize(
+    ("variant", "n", "sensitivity"), [("tight", 2 * 4, 2 * GRADIENT_STEPS), ("paper", 4, VALUE_STEPS + 2)]
+)
+def test_5_every_released_number_has_noise_of_its_own(monkeypatch, variant, n, sensitivity):
+    asked = []
+    monkeypatch.setattr(
+        square_loss, "discrete_laplace", lambda n, s, *_: asked.append((n, s)) or np.zeros(n, dtype=np.int64)
+    )
+    train(dataset(X, Y), lgb_dp.DPBoost(1.0, variant=variant), n_rounds=1)
+    assert asked == [(n, sensitivity)]
+
+
+@pytest.mark.parametrize(("clip", "bound"), [(1.0, 1 / 1.1), (0.25, 0.5)])
+@pytest.mark.parametrize("noise", [0, 2**23])
+def test_5_the_papers_leaves_are_clipped_before_the_noise(monkeypatch, clip, bound, noise):
+    training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.1)
+    monkeypatch.setattr(square_loss, "discrete_laplace", lambda n, *_: np.full(n, noise))
+    sums = np.array([[-1000 * GRADIENT_STEPS, 1000], [1000 * GRADIENT_STEPS, 1000], [0, 0]])
+    value, _ = training._leaves_of_values(sums, clip, 1.0)
+    expected = np.clip([1000 / 1000.1, -1000 / 1000.1, 0], -clip, clip) + noise * bound / VALUE_STEPS
+    np.testing.assert_allclose(value, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["tight", "paper"])
+def test_6_trees_that_no_row_drew_are_noised_too(variant):
+    booster = train(dataset(X[:1], Y[:1]), lgb_dp.DPBoost(0.5, variant=variant), n_rounds=4, lambda_l2=1.0)
+    assert all((leaf_values(booster, t) != 0).all() for t in range(4))
+
+
+OTHER = X[:300] * 0.5, 1 - Y[:300]
+
+
+def around_the_trees(booster):
+    """A model's text but for its trees, what counts their bytes and splits, and their digests."""
+    text = booster.model_to_string()
+    head, tail = text.partition("\nTree=0")[0], text.partition("\nparameters:")[2]
+    lines = [
+        line for line in (head + tail).splitlines() if not line.startswith(("tree_sizes=", "[dp_guarantee:"))
+    ]
+    return lines, {**guarantee_in(text), "trees": None}
+
+
+@pytest.mark.parametrize("variant", ["tight", "paper"])
+def test_7_around_the_trees_a_model_is_the_same_whatever_the_rows(variant):
+    models = [
+        train(dataset(*rows), lgb_dp.DPBoost(0.05, variant=variant), n_rounds=6) for rows in ((X, Y), OTHER)
+    ]
+    assert around_the_trees(models[0]) == around_the_trees(models[1])
+
+
+def test_7_logs_are_the_same_whatever_the_rows(capfd):
+    logs = []
+    for rows in ((X, Y), (X, Y), OTHER):
+        params = {"objective": "binary", "verbosity": 2, "max_depth": 2, "learning_rate": 0.3}
+        lgb.train(params, dataset(*rows), 6, callbacks=[lgb_dp.DPBoost(0.05)])
+        logs.append(re.sub(r"\d+\.\d+ seconds", "", "".join(capfd.readouterr())))
+    assert logs[1] == logs[2]  # the first may compile
+
+
+def test_7_a_finished_booster_has_the_attributes_of_a_stock_one():
+    stock = lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1)
+    own = vars(train(dataset(X, Y), lgb_dp.DPBoost(1.0))).keys() - vars(stock).keys()
+    assert own <= {"_is_stale"}
+
+
+def test_7_lightgbm_itself_never_sees_a_row():
+    native = dataset(X, Y).construct()._native
+    assert native.num_data() == 2
+    assert native.get_label().tolist() == [0, 1]
+
+
+ACCEPTED = {
+    *("objective", "num_class", "num_iterations", "learning_rate", "max_depth", "num_leaves", "lambda_l2"),
+    *("num_threads", "verbosity", "metric", "early_stopping_round", "early_stopping_min_delta"),
+    *("first_metric_only", "force_col_wise", "force_row_wise", "histogram_pool_size", "is_enable_sparse"),
+    *("enable_bundle", "is_provide_training_metric", "metric_freq", "multi_error_top_k", "auc_mu_weights"),
+}
+"""All parameters that private training honours or that cannot change a model."""
+
+
+@pytest.mark.parametrize("name", sorted(default_parameters().keys() - ACCEPTED))
+def test_8_every_other_parameter_of_lightgbm_is_refused(name):
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match=name):
+        training_parameters({name: "12345.5"}, 255)
+
+
+def test_8_what_update_and_create_valid_cannot_honour_raises():
+    data = dataset(X, Y)
+    booster = lgb.train(
+        {"objective": "binary", "verbosity": -1},
+        data,
+        1,
+        callbacks=[lgb_dp.DPBoost(1.0)],
+        keep_training_booster=True,
+    )
+    with pytest.raises(lgb.basic.LightGBMError, match="custom objective"):
+        booster.update(fobj=lambda preds, data: (preds, preds))
+    with pytest.raises(lgb.basic.LightGBMError, match="cannot be replaced"):
+        booster.update(train_set=dataset(X, Y))
+    for argument in ("group", "position"):
+        with pytest.raises(ValueError, match=argument):
+            data.create_valid(X, Y, **{argument: [len(X)]})
+
+
+def test_9_splits_and_lambda_are_in_units_of_the_weight_bound(monkeypatch):
+    asked = []
+    grow = square_loss.grow_structure
+    monkeypatch.setattr(
+        square_loss, "grow_structure", lambda *args: asked.append((args[3], args[5], args[6])) or grow(*args)
+    )
+    data = dataset(X, Y, weight=np.full(len(X), 1.0), weight_bound=5.0)
+    booster = train(data, lgb_dp.DPBoost(1.0), n_rounds=1, lambda_l2=0.1)
+    (weight, lambda_steps, scales), epsilon = asked[0], booster.privacy.ledger[0]["epsilon"]
+    assert (weight == WEIGHT_STEPS // 5).all()
+    assert lambda_steps == pytest.approx(0.1 * WEIGHT_STEPS / 5)
+    assert scales == [selection_scale(epsilon, 4.0) / (GRADIENT_STEPS**2 * WEIGHT_STEPS)] * 2
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.01])
+@pytest.mark.parametrize("bound", [0.5, 5.0])
+def test_9_the_papers_weighted_leaves_use_the_weighted_sensitivity(monkeypatch, bound, clip):
+    data = dataset(X, Y, weight=np.full(len(X), 0.25), weight_bound=bound)
+    training = grower(data, lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.1)
+    monkeypatch.setattr(square_loss, "discrete_laplace", lambda n, *_: np.ones(n, dtype=np.int64))
+    value, _ = training._leaves_of_values(np.zeros((1, 2), dtype=np.int64), clip, 1.0)
+    assert value[0] * VALUE_STEPS == pytest.approx(min(leaf_value_sensitivity(0.1, bound), 2 * clip))
+
+
+def test_9_rows_are_private_unless_marked_public():
+    data = dataset(X, Y)
+    for valid in (data.create_valid(X, Y), dataset(X, Y, reference=data)):
+        with pytest.warns(lgb_dp.NotPrivateWarning):
+            train(data, lgb_dp.DPBoost(1.0), valid_sets=[valid])
+
+
+def test_9_subsets_keep_the_public_weight_bound():
+    data = dataset(X, Y, weight=np.ones(len(X)), weight_bound=5.0)
+    assert data.subset(np.arange(10)).weight_bound == 5.0
+
+
+def test_10_training_on_the_test_parts_is_not_private():
+    data = dataset(X, Y)
+    swapped = [(b, a) for a, b in lgb_dp.folds(3, data).split()]
+    assert not any(booster.privacy.private for booster in cv(data, folds=swapped))
+
+
+def test_10_folds_of_a_continued_training_compose_with_its_initial_model():
+    first, data = train(dataset(X, Y), lgb_dp.DPBoost(1.0)), dataset(X, Y, free_raw_data=False)
+    for booster in cv(data, folds=lgb_dp.folds(3, data), init_model=first):
+        assert booster.privacy.epsilon >= 1.0 + 2 * 0.5
+        assert booster.privacy.notes[0] == "epsilon covers all 3 folds together"

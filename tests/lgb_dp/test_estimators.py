@@ -137,3 +137,17 @@ def test_evaluation_sets_and_weights():
 def test_unknown_method_is_named():
     with pytest.raises(ValueError, match="method"):
         lgb_dp.DPLGBMClassifier(method="magic").fit(X, Y.astype(int), bounds=BOUNDS)
+
+
+def test_pickles_hold_no_rows():
+    marked = X.copy()
+    marked[:, 0] = 0.123456789
+    model = lgb_dp.DPLGBMClassifier().fit(marked, Y.astype(int), bounds=(-3, 3))
+    dump = pickle.dumps(model)
+    assert np.float64(0.123456789).tobytes() not in dump
+    assert len(dump) < 50_000
+
+
+def test_evaluation_rows_are_private_unless_marked_public():
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        lgb_dp.DPLGBMClassifier().fit(X, Y.astype(int), bounds=(-3, 3), eval_set=[(X, Y)])

@@ -3,11 +3,19 @@
 import json
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_training import binary_data, dataset, train
 
+import lgb_dp
+from lgb_dp import square_loss
 from lgb_dp.ledger import Ledger, PrivacyReport, Release, lower_float, share, upper_float
+from lgb_dp.loss import GRADIENT_STEPS
+from lgb_dp.mechanisms import selection_scale
+
+X, Y = binary_data()
 
 
 def release(epsilon, group, part):
@@ -87,3 +95,45 @@ def test_report_says_so_when_it_is_not_private():
     text = str(report(private=False, reasons=("bounds were read",)))
     assert "NOT PRIVATE" in text
     assert "bounds were read" in text
+
+
+@pytest.mark.parametrize(("variant", "width"), [("tight", 4.0), ("paper", 6.0)])
+def test_mechanisms_get_what_the_ledger_is_charged(monkeypatch, variant, width):
+    scales, leaves = [], []
+    grow, noise = square_loss.grow_structure, square_loss.discrete_laplace
+    monkeypatch.setattr(square_loss, "grow_structure", lambda *args: scales.extend(args[6]) or grow(*args))
+    monkeypatch.setattr(
+        square_loss, "discrete_laplace", lambda n, s, e, random: leaves.append(e) or noise(n, s, e, random)
+    )
+    booster = train(
+        dataset(X, Y), lgb_dp.DPBoost(1.0, variant=variant, leaf_share=0.3), n_rounds=1, max_depth=3
+    )
+    *splits, leaf = booster.privacy.ledger
+    assert [row["release"] for row in splits] == [f"splits of level {i}" for i in (1, 2, 3)]
+    assert scales == [selection_scale(row["epsilon"], width) / GRADIENT_STEPS**2 for row in splits]
+    assert leaves == [leaf["epsilon"]]
+    assert sum(Fraction(row["epsilon"]) for row in (*splits, leaf)) <= 1
+
+
+def test_trees_of_one_iteration_read_the_same_rows_and_add_up():
+    params = {"objective": "multiclass", "num_class": 3}
+    booster = train(dataset(X, np.arange(len(X)) % 3), lgb_dp.DPBoost(1.0), n_rounds=4, **params)
+    for row in booster.privacy.ledger:
+        assert (row["count"], row["disjoint_sets_of_rows"]) == (12, 4)
+    assert booster.privacy.epsilon == pytest.approx(3 * sum(row["epsilon"] for row in booster.privacy.ledger))
+
+
+def test_para_composes_in_parallel():
+    report = train(dataset(X, Y), lgb_dp.ParallelBoost(1.0), n_rounds=5).privacy
+    assert report.epsilon == 1.0
+    assert {row["disjoint_sets_of_rows"] for row in report.ledger} == {5}
+
+
+def test_replace_one_doubles_epsilon_and_more_than_doubles_delta():
+    twice = report(epsilon=1.5, delta=1e-6).replace_one
+    assert twice == (3.0, pytest.approx((1 + np.exp(1.5)) * 1e-6))
+
+
+def test_the_neighbouring_relation_is_stated():
+    assert report().to_dict()["neighbouring"] == "add or remove one row"
+    assert "(add or remove one row; replace one row: epsilon = 3)" in str(report())

@@ -1,13 +1,16 @@
 """Exponential mechanism and discrete Laplace noise."""
 
 import math
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from gbdt_kernels import BinLayout, candidate_gains
+from gbdt_kernels import BinLayout, candidate_gains, discrete_laplace_from_words
 from gbdt_kernels.selection import _integer_weights
 from scipy import stats
 
+from lgb_dp import mechanisms
 from lgb_dp.mechanisms import DRAW_SLACK, discrete_laplace, select, selection_scale
 from lgb_dp.rng import SecureRandom
 
@@ -79,3 +82,46 @@ def test_words_and_coins_are_uniform():
     bits = np.unpackbits(random.words(20_000).view(np.uint8))
     assert abs(bits.mean() - 0.5) < 0.003
     assert abs(random.coins(20_000).mean() - 0.5) < 0.02
+
+
+def test_discrete_laplace_is_the_exact_sampler_on_the_stream():
+    numerator, expected = int(Fraction(0.5) / 7 * 2**52), np.empty(50, dtype=np.int64)
+    assert discrete_laplace_from_words(numerator, SecureRandom(4).words(32 * 50 + 64), expected) == 50
+    np.testing.assert_array_equal(discrete_laplace(50, 7, 0.5, SecureRandom(4)), expected)
+
+
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(3, 1.0), (7, 0.1), (2**21, 0.3), (2**31, 1e-3)])
+def test_the_inverse_scale_is_rounded_down(monkeypatch, sensitivity, epsilon):
+    asked = []
+    monkeypatch.setattr(
+        mechanisms, "discrete_laplace_from_words", lambda numerator, *_: asked.append(numerator) or 1
+    )
+    discrete_laplace(1, sensitivity, epsilon, SecureRandom(0))
+    assert asked[0] <= Fraction(epsilon) / sensitivity * 2**52 < asked[0] + 1
+
+
+def test_words_that_run_out_are_continued(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        mechanisms,
+        "discrete_laplace_from_words",
+        lambda _, words, noise: seen.append(words) or (len(noise) if len(seen) == 3 else 0),
+    )
+    discrete_laplace(1, 1, 1.0, SecureRandom(0))
+    for short, long in pairwise(seen):
+        assert len(long) > len(short)
+        np.testing.assert_array_equal(long[: len(short)], short)
+
+
+@pytest.mark.parametrize(("word", "chosen"), [(0, 0), (2**62 - 1, 0), (2**62, 1), (2**62 + 2**32 - 1, 1)])
+def test_selection_is_an_exact_draw_among_integers(word, chosen):
+    class Words:
+        def words(self, *shape):
+            return np.resize(np.array([0, word], dtype=np.uint64), shape)
+
+    assert select(np.array([[0.0, -1e9]]), Words()).tolist() == [chosen]
+
+
+def test_both_slacks_are_paid():
+    assert Fraction(selection_scale(1.0, 1.0)) <= 1 - Fraction(2) ** -18 - Fraction(2) ** -29
+    assert selection_scale(2.0**-20, 1.0) <= 2.0**-20 * (1 - 2.0**-18) - 2.0**-29

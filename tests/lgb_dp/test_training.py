@@ -1,6 +1,7 @@
 """The callback inside lightgbm.train: native behaviour, continued and interrupted training."""
 
 import copy
+import json
 import pickle
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from gbdt_hosts import guarantee_in
 from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
+from lgb_dp import square_loss
 
 X, Y = binary_data()
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "learning_rate": 0.3}
@@ -372,3 +375,61 @@ def test_values_that_lightgbm_reads_differently_train_as_they_predict():
         with pytest.warns(lgb_dp.NotPrivateWarning):
             kept = booster._grower.raw_score(data)[:, 0]
         np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
+
+
+def with_guarantee(booster, **changes):
+    """The model with another guarantee, as a trainer of another kind would leave it."""
+    text = booster.model_to_string()
+    line = next(line for line in text.splitlines() if line.startswith("[dp_guarantee:"))
+    guarantee = {**guarantee_in(text), **changes}
+    return lgb.Booster(model_str=text.replace(line, f"[dp_guarantee: {json.dumps(guarantee)}]"))
+
+
+def test_continuing_inherits_delta_reasons_and_notes():
+    first = with_guarantee(
+        train(dataset(X, Y), lgb_dp.DPBoost(1.0)), delta=1e-6, private=False, reasons=["why"], notes=["what"]
+    )
+    params = {"objective": "binary", "verbosity": -1}
+    second = lgb.train(params, dataset(X, Y), 2, init_model=first, callbacks=[lgb_dp.DPBoost(0.5)]).privacy
+    assert (second.epsilon, second.delta) == (1.5, 1e-6)
+    assert not second.private
+    assert second.reasons == ("why",)
+    assert second.notes[0] == "of the initial model: what"
+
+
+def test_a_continued_training_plans_for_its_own_iterations():
+    first = train(dataset(X, Y), lgb_dp.SequentialBoost(1.0))
+    params = {"objective": "binary", "verbosity": -1}
+    second = lgb.train(params, dataset(X, Y), 2, init_model=first, callbacks=[lgb_dp.SequentialBoost(0.5)])
+    assert second.privacy.epsilon == pytest.approx(1.5)
+
+
+def test_a_tree_taken_back_stays_spent():
+    params = {"objective": "binary", "verbosity": -1}
+    booster = lgb.train(
+        params, dataset(X, Y), 4, callbacks=[lgb_dp.SequentialBoost(1.0)], keep_training_booster=True
+    )
+    booster.rollback_one_iter()
+    assert booster.privacy.epsilon == 1.0
+
+
+def test_leaf_clipping_follows_the_frozen_rate():
+    rates = lgb.reset_parameter(learning_rate=[0.5, 0.1, 0.1])
+    booster = train(dataset(X, Y), lgb_dp.DPBoost(1e-3), max_depth=6, callbacks=[rates])
+    for t in range(3):
+        assert np.abs(leaf_values(booster, t)).max() <= 0.5 * 0.5**t + 1e-12
+
+
+def test_lambda_reaches_the_splits(monkeypatch):
+    asked = []
+    grow = square_loss.grow_structure
+    monkeypatch.setattr(square_loss, "grow_structure", lambda *args: asked.append(args[5]) or grow(*args))
+    train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=1, lambda_l2=7.0)
+    assert asked == [7.0]
+
+
+def test_init_score_is_noted():
+    assert (
+        "init_score"
+        in train(dataset(X, Y, init_score=np.zeros(len(X))), lgb_dp.DPBoost(1.0)).privacy.notes[0]
+    )
