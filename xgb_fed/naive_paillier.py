@@ -20,7 +20,7 @@ from xgb_fed.cipher import KeepsSecrets, Plaintexts
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
 from xgb_fed.object_arrays import ObjectArithmetic, Objects, object_array
 from xgb_fed.paillier import check_key_length
-from xgb_fed.residues import number_rows
+from xgb_fed.residues import check_words, number_rows
 
 
 def require_phe() -> ModuleType:
@@ -129,6 +129,8 @@ class NaivePaillierKey(KeepsSecrets):
     def encrypt(self, plaintexts: Plaintexts) -> Objects:
         """Fresh ciphertexts, one object each."""
         rows = isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2
+        if rows:
+            check_words(np.asarray(plaintexts))
         values = from_rows(np.asarray(plaintexts)) if rows else [operator.index(x) for x in plaintexts]
         if not all(0 <= value < self.public.plaintext_limit for value in values):
             raise PlaintextRangeError("a plaintext is negative or beyond phe's largest integer")

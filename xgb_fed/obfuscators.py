@@ -8,9 +8,14 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.cipher import KeepsSecrets
+from xgb_fed.randomness import this_process
 
-class ObfuscatorPool:
+
+class ObfuscatorPool(KeepsSecrets):
     """A bounded store of prepared obfuscators in front of what makes them; safe to share by threads.
+
+    A forked child drops what its parent prepared: one used twice tells the difference of two plaintexts.
 
     Parameters
     ----------
@@ -24,6 +29,7 @@ class ObfuscatorPool:
         self._make = make
         self._capacity = capacity
         self._ready: NDArray[np.uint64] | None = None
+        self._process = this_process()
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -32,6 +38,8 @@ class ObfuscatorPool:
 
     def __len__(self) -> int:
         """How many are ready."""
+        if self._process is not this_process():
+            self._process, self._ready = this_process(), None
         ready = self._ready
         return 0 if ready is None else len(ready)
 
@@ -54,7 +62,8 @@ class ObfuscatorPool:
     def take(self, count: int) -> NDArray[np.uint64]:
         """So many obfuscators that nobody had before: ready ones first, fresh ones for the rest."""
         with self._lock:
-            ready, used = self._ready, min(count, len(self))
+            used = min(count, len(self))
+            ready = self._ready
             if ready is not None:
                 self._ready = ready[used:]
         if ready is None or used == 0:

@@ -170,6 +170,8 @@ class GHPacking:
         return out[:, 0], out[:, 1]
 
     def _split(self, value: int, count: int) -> tuple[float, float]:
+        if not 0 <= count <= self.n_rows:
+            raise PlaintextRangeError(f"a sum over {count} rows, where {self.n_rows} are the most")
         g, h = value >> self.h_bits, value & ((1 << self.h_bits) - 1)
         if not (0 <= g <= count * self._g_top and h <= count * self._h_top):
             raise PlaintextRangeError("a decrypted sum is outside its public range")

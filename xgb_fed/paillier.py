@@ -232,5 +232,7 @@ def check_primes(p: int, q: int) -> None:
     """Refuse a key that is not made of two distinct odd primes with n prime to (p − 1)(q − 1)."""
     if p == q or not all(x > 2 and gmpy2.is_prime(x, ROUNDS) for x in (p, q)):
         raise CipherError("a key needs two distinct odd primes")
+    if 4 * min(p.bit_length(), q.bit_length()) < max(p.bit_length(), q.bit_length()) * 3 - 4:
+        raise WeakKeyError("one prime is much shorter than the other")
     if gmpy2.gcd(p * q, (p - 1) * (q - 1)) != 1:
         raise CipherError("one prime divides the other less one")

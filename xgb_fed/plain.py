@@ -12,7 +12,7 @@ from xgb_fed import wire
 from xgb_fed.cipher import Plaintexts
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
 from xgb_fed.object_arrays import ObjectArithmetic, Objects, object_array
-from xgb_fed.residues import number_rows
+from xgb_fed.residues import check_words, number_rows
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Plain(ObjectArithmetic):
     def encrypt(self, plaintexts: Plaintexts) -> Objects:
         """The integers as they are."""
         rows = isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2
+        if rows:
+            check_words(np.asarray(plaintexts))
         values = from_rows(np.asarray(plaintexts)) if rows else [operator.index(x) for x in plaintexts]
         if not all(0 <= value < self.plaintext_limit for value in values):
             raise PlaintextRangeError(f"a plaintext is negative or has more than {self.plaintext_bits} bits")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import gmpy2
 
+from xgb_fed.cipher import KeepsSecrets
 from xgb_fed.errors import CipherError
 
 ROUNDS = 40
@@ -30,7 +31,7 @@ def random_prime(low: int, high: int) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class FactoredPrime:
+class FactoredPrime(KeepsSecrets):
     """An odd prime p together with every prime factor of p − 1."""
 
     value: int
@@ -42,7 +43,9 @@ class FactoredPrime:
         for f in self.factors:
             if not gmpy2.is_prime(f, ROUNDS):
                 raise CipherError("a factor of p - 1 is not prime")
-            rest = int(gmpy2.remove(rest, f)[0])
+            rest, times = gmpy2.remove(rest, f)
+            if times == 0:
+                raise CipherError("a factor does not divide p - 1")
         if rest != 1 or not gmpy2.is_prime(self.value, ROUNDS):
             raise CipherError("the factors of p - 1 are wrong, or p is not prime")
 

@@ -10,6 +10,22 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from gbdt_kernels.limbs import n_words, rows_below
 from numpy.typing import NDArray
 
+_process = object()
+
+
+def _new_process() -> None:
+    global _process
+    _process = object()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_process)
+
+
+def this_process() -> object:
+    """A token that a forked child does not share with its parent (a process number may come back)."""
+    return _process
+
 
 class SecretStream:
     """ChaCha20 key stream under a key from the operating system; safe to share by threads.
@@ -35,14 +51,14 @@ class SecretStream:
         return SecretStream, ()
 
     def _start(self, key: bytes | None) -> None:
-        self._process = os.getpid()
+        self._process = this_process()
         algorithm = algorithms.ChaCha20(os.urandom(32) if key is None else key, bytes(16))
         self._encryptor = Cipher(algorithm, mode=None).encryptor()
 
     def words(self, n_rows: int, width: int) -> NDArray[np.uint64]:
         """Uniform 64-bit words."""
         with self._lock:
-            if self._process != os.getpid():
+            if self._process is not this_process():
                 self._start(None)
             stream = self._encryptor.update(bytes(8 * n_rows * width))
         return np.frombuffer(stream, dtype="<u8").reshape(n_rows, width).astype(np.uint64)

@@ -229,7 +229,7 @@ def _is_plausible(n: int) -> bool:
 
 def number_rows(numbers: list[int]) -> Residues:
     """A few integers as rows as wide as the longest."""
-    return to_rows(numbers, max(1, -(-max(numbers).bit_length() // 64)))
+    return to_rows(numbers, max(1, -(-max(numbers, default=0).bit_length() // 64)))
 
 
 def read_numbers(data: bytes, kind: wire.Kind) -> tuple[wire.Message, list[int]]:
@@ -238,6 +238,12 @@ def read_numbers(data: bytes, kind: wire.Kind) -> tuple[wire.Message, list[int]]
     if message.kind is not kind:
         raise CorruptDataError(f"expected a {kind.name.lower()}, not a {message.kind.name.lower()}")
     return message, from_rows(message.rows)
+
+
+def check_words(rows: NDArray[Any]) -> None:
+    """Raise `PlaintextRangeError` unless rows are unsigned 64-bit words."""
+    if rows.dtype != np.uint64:
+        raise PlaintextRangeError(f"rows of plaintext words must be uint64, not {rows.dtype}")
 
 
 def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
@@ -250,6 +256,7 @@ def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
     """
     width = -(-limit.bit_length() // 64)
     if isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2:
+        check_words(plaintexts)
         rows = np.ascontiguousarray(plaintexts, dtype=np.uint64)
         if rows[:, width:].any():
             raise PlaintextRangeError(f"a plaintext is not below the limit of {limit.bit_length()} bits")

@@ -260,6 +260,8 @@ def check_rows(name: str, rows: NDArray[np.integer[Any]], n_rows: int) -> None:
 
 def check_starts(starts: NDArray[np.int64], length: int) -> None:
     """Raise ValueError unless `starts` ascends within an array of so many places."""
+    if starts.dtype.kind != "i":
+        raise ValueError(f"starts must be signed integers, not {starts.dtype}")
     if len(starts) == 0 or starts[0] < 0 or (np.diff(starts) < 0).any() or starts[-1] > length:
         raise ValueError(f"starts must ascend from 0 at least to {length} at most")
 
