@@ -6,21 +6,19 @@ imports.
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 from gbdt_kernels.limbs import from_rows
 
 from xgb_fed import wire
 from xgb_fed.cipher import KeepsSecrets, Plaintexts
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
-from xgb_fed.object_arrays import ObjectArithmetic, Objects, object_array
+from xgb_fed.object_arrays import ObjectArithmetic, Objects, integers, object_array
 from xgb_fed.paillier import check_key_length
-from xgb_fed.residues import check_words, number_rows
+from xgb_fed.residues import number_rows
 
 
 def require_phe() -> ModuleType:
@@ -128,10 +126,7 @@ class NaivePaillierKey(KeepsSecrets):
 
     def encrypt(self, plaintexts: Plaintexts) -> Objects:
         """Fresh ciphertexts, one object each."""
-        rows = isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2
-        if rows:
-            check_words(np.asarray(plaintexts))
-        values = from_rows(np.asarray(plaintexts)) if rows else [operator.index(x) for x in plaintexts]
+        values = integers(plaintexts)
         if not all(0 <= value < self.public.plaintext_limit for value in values):
             raise PlaintextRangeError("a plaintext is negative or beyond phe's largest integer")
         return object_array([self.public.phe_key.encrypt(value) for value in values])

@@ -28,8 +28,7 @@ class ObfuscatorPool(KeepsSecrets):
     def __init__(self, make: Callable[[int], NDArray[np.uint64]], capacity: int) -> None:
         self._make = make
         self._capacity = capacity
-        self._ready: NDArray[np.uint64] | None = None
-        self._process = this_process()
+        self._keep(None)
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -38,10 +37,17 @@ class ObfuscatorPool(KeepsSecrets):
 
     def __len__(self) -> int:
         """How many are ready."""
-        if self._process is not this_process():
-            self._process, self._ready = this_process(), None
-        ready = self._ready
+        ready = self._prepared
         return 0 if ready is None else len(ready)
+
+    def _keep(self, rows: NDArray[np.uint64] | None) -> None:
+        self._ready = (this_process(), rows)
+
+    @property
+    def _prepared(self) -> NDArray[np.uint64] | None:
+        """What this process, not its parent, has ready."""
+        process, rows = self._ready
+        return rows if process is this_process() else None
 
     def prepare(self, count: int) -> int:
         """Make up to `count` ahead, in idle time; the pool never holds more than its capacity.
@@ -55,17 +61,18 @@ class ObfuscatorPool(KeepsSecrets):
         if wanted > 0:
             made = self._make(wanted)
             with self._lock:
-                kept = made if self._ready is None else np.concatenate([self._ready, made])
-                self._ready = kept[: self._capacity]
+                ready = self._prepared
+                kept = made if ready is None else np.concatenate([ready, made])
+                self._keep(kept[: self._capacity])
         return len(self)
 
     def take(self, count: int) -> NDArray[np.uint64]:
         """So many obfuscators that nobody had before: ready ones first, fresh ones for the rest."""
         with self._lock:
             used = min(count, len(self))
-            ready = self._ready
+            ready = self._prepared
             if ready is not None:
-                self._ready = ready[used:]
+                self._keep(ready[used:].copy())
         if ready is None or used == 0:
             return self._make(count)
         if used == count:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from gbdt_kernels.limbs import from_rows
 from numpy.typing import NDArray
+
+from xgb_fed.cipher import Plaintexts
+from xgb_fed.residues import check_words
 
 Objects = NDArray[np.object_]
 
@@ -16,6 +21,14 @@ def object_array(items: list[Any]) -> Objects:
     out = np.empty(len(items), dtype=object)
     out[:] = items
     return out
+
+
+def integers(plaintexts: Plaintexts) -> list[int]:
+    """Plaintexts, integers or rows of words, as integers."""
+    if isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2:
+        check_words(plaintexts)
+        return from_rows(plaintexts)
+    return [operator.index(x) for x in plaintexts]
 
 
 class ObjectArithmetic:

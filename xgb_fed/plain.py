@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 
-import numpy as np
 from gbdt_kernels.limbs import from_rows
 
 from xgb_fed import wire
 from xgb_fed.cipher import Plaintexts
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
-from xgb_fed.object_arrays import ObjectArithmetic, Objects, object_array
-from xgb_fed.residues import check_words, number_rows
+from xgb_fed.object_arrays import ObjectArithmetic, Objects, integers, object_array
+from xgb_fed.residues import number_rows
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,7 @@ class Plain(ObjectArithmetic):
 
     def encrypt(self, plaintexts: Plaintexts) -> Objects:
         """The integers as they are."""
-        rows = isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2
-        if rows:
-            check_words(np.asarray(plaintexts))
-        values = from_rows(np.asarray(plaintexts)) if rows else [operator.index(x) for x in plaintexts]
+        values = integers(plaintexts)
         if not all(0 <= value < self.plaintext_limit for value in values):
             raise PlaintextRangeError(f"a plaintext is negative or has more than {self.plaintext_bits} bits")
         return object_array(values)
