@@ -47,16 +47,6 @@ class PublicPart(Protocol):
     ) -> Ciphertexts:
         """Ciphertexts of the sums of rows ``order[starts[i]:starts[i + 1]]``."""
 
-    def histogram(
-        self,
-        source: Ciphertexts,
-        codes: NDArray[np.uint8],
-        rows: NDArray[np.integer[Any]],
-        starts: NDArray[np.int64],
-        bin_offsets: NDArray[np.int64],
-    ) -> Ciphertexts:
-        """Ciphertexts of the sums in every bin of every node, shape (n_nodes, n_total_bins, ...)."""
-
     def scale(self, a: Ciphertexts, bits: int) -> Ciphertexts:
         """Ciphertexts of the plaintexts times ``2^bits``."""
 

@@ -1,4 +1,4 @@
-"""What can be wrong with keys, plaintexts and ciphertexts."""
+"""What can be wrong with data, parameters, keys, ciphertexts and messages."""
 
 from __future__ import annotations
 
@@ -33,3 +33,27 @@ class InvalidCiphertextError(CipherError):
 
 class PackingError(CipherError):
     """The plaintext space is too small for the sums that training may need."""
+
+
+class InvalidDataError(ValueError):
+    """A matrix, label or weight that cannot be trained on or predicted for."""
+
+
+class UnsupportedParameterError(ValueError):
+    """A parameter, or a value of one, that federated training does not honour."""
+
+
+class ProtocolError(RuntimeError):
+    """A message that breaks the protocol: malformed, replayed, out of order, or impossible in content."""
+
+
+class PartyRefused(ProtocolError):  # noqa: N818
+    """A party answered that it will not, or cannot, do what it was asked."""
+
+
+class ConsentError(PartyRefused):
+    """A party does not consent to reveal its part of the model."""
+
+
+class NotEncryptedWarning(UserWarning):
+    """Training without encryption was asked for."""

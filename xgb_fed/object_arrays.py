@@ -53,24 +53,6 @@ class ObjectArithmetic:
         chosen = source[order]
         return object_array([sum(chosen[first:last], self.zero()) for first, last in pairwise(starts)])
 
-    def histogram(
-        self,
-        source: Objects,
-        codes: NDArray[np.uint8],
-        rows: NDArray[np.integer[Any]],
-        starts: NDArray[np.int64],
-        bin_offsets: NDArray[np.int64],
-    ) -> Objects:
-        """Sums in every bin of every feature of every node."""
-        n_nodes = len(starts) - 1
-        sums = object_array([self.zero() for _ in range(n_nodes * int(bin_offsets[-1]))])
-        out = sums.reshape(n_nodes, int(bin_offsets[-1]))
-        for node in range(n_nodes):
-            for row in rows[starts[node] : starts[node + 1]]:
-                for f, code in enumerate(codes[row]):
-                    out[node, bin_offsets[f] + code] += source[row]
-        return out
-
     def scale(self, a: Objects, bits: int) -> Objects:
         """Every item times ``2^bits``."""
         return np.asarray(a * (1 << bits), dtype=object)

@@ -145,6 +145,10 @@ class GHPacking:
         _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
         _put_field(rows, self._integers(h, "h"), shift)
 
+    def fixed_point(self, g: NDArray[Any], h: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The integers, without offset, that `encode` packs."""
+        return self._integers(g, "g").view(np.int64), self._integers(h, "h").view(np.int64)
+
     def _integers(self, values: NDArray[Any], name: str) -> NDArray[np.uint64]:
         """Fixed-point integers, negative ones modulo 2⁶⁴."""
         low, high = (-self.offset, self._g_top - self.offset) if name == "g" else (0, self._h_top)

@@ -79,3 +79,11 @@ class SecretStream:
             out[missing[accepted]] = drawn[accepted]
             missing = missing[~accepted]
         return out
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """A uniform order of ``range(count)``: by sorting words, drawn again should two be equal."""
+        while True:
+            words = self.words(1, count)[0]
+            order = np.argsort(words, kind="stable")
+            if (np.diff(words[order]) != 0).all():
+                return order

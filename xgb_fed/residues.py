@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.bin_products import histogram_products
 from gbdt_kernels.limbs import from_rows, rows_below, to_rows
 from gbdt_kernels.modular import (
     Modulus,
@@ -120,17 +119,6 @@ class ResidueKey:
     ) -> Residues:
         """Ciphertexts of the sums of rows ``order[starts[i]:starts[i + 1]]``."""
         return chain_products(source, order, starts, self.modulus, n_threads=self.n_threads)
-
-    def histogram(
-        self,
-        source: Residues,
-        codes: NDArray[np.uint8],
-        rows: NDArray[np.integer[Any]],
-        starts: NDArray[np.int64],
-        bin_offsets: NDArray[np.int64],
-    ) -> Residues:
-        """Ciphertexts of the sums in every bin; see `gbdt_kernels.bin_products.histogram_products`."""
-        return histogram_products(source, codes, rows, starts, bin_offsets, self.modulus, self.n_threads)
 
     def scale(self, a: Residues, bits: int) -> Residues:
         """Ciphertexts of the plaintexts times ``2^bits``."""

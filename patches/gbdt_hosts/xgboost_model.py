@@ -1,0 +1,155 @@
+"""XGBoost's JSON model format, written from arrays: versions 2.0 to 3.x read it.
+
+(Format: "Introduction to Model IO" in XGBoost's documentation, and what the installed versions write.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ScalarTree:
+    """One tree; node 0 is the root, children −1 mark leaves.
+
+    Parameters
+    ----------
+    left, right, parent : sequence of int
+    feature : sequence of int
+        Of splits; 0 at leaves.
+    condition : sequence of float
+        Threshold of a split (``x < threshold`` goes left), value of a leaf.
+    default_left : sequence of bool
+    weight, loss_change, sum_hessian : sequence of float
+    group : int
+        Class that the tree belongs to.
+    """
+
+    left: Sequence[int]
+    right: Sequence[int]
+    parent: Sequence[int]
+    feature: Sequence[int]
+    condition: Sequence[float]
+    default_left: Sequence[bool]
+    weight: Sequence[float]
+    loss_change: Sequence[float]
+    sum_hessian: Sequence[float]
+    group: int = 0
+
+
+def booster_from_trees(
+    trees: Sequence[ScalarTree],
+    *,
+    objective: str,
+    n_classes: int,
+    n_features: int,
+    base_score: Sequence[float],
+    rounds: Sequence[int],
+    feature_names: Sequence[str] | None = None,
+) -> xgboost.Booster:
+    """A native booster.
+
+    Parameters
+    ----------
+    trees : sequence of ScalarTree
+        Round by round, in a round class by class.
+    objective : str
+    n_classes : int
+        Classes of softprob, else 1.
+    n_features : int
+    base_score : sequence of float
+        As XGBoost's parameter, one for all classes or one a class.
+    rounds : sequence of int
+        Where each round's trees start, and where the last one's end.
+    feature_names : sequence of str, optional
+
+    Returns
+    -------
+    xgboost.Booster
+    """
+    model = {
+        "learner": {
+            "attributes": {},
+            "feature_names": list(feature_names or []),
+            "feature_types": ["float"] * n_features if feature_names else [],
+            "gradient_booster": {
+                "model": {
+                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+                    "iteration_indptr": list(rounds),
+                    "tree_info": [tree.group for tree in trees],
+                    "trees": [_tree(k, tree, n_features) for k, tree in enumerate(trees)],
+                },
+                "name": "gbtree",
+            },
+            "learner_model_param": {
+                "base_score": _base_score(base_score),
+                "boost_from_average": "1",
+                "num_class": str(n_classes if n_classes > 1 else 0),
+                "num_feature": str(n_features),
+                "num_target": "1",
+            },
+            "objective": _objective(objective, n_classes),
+        },
+        "version": [2, 0, 0],
+    }
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(json.dumps(model).encode()))
+    return booster
+
+
+def _base_score(values: Sequence[float]) -> str:
+    texts = [repr(float(np.float32(value))) for value in values]
+    return texts[0] if len(set(texts)) == 1 else "[" + ",".join(texts) + "]"
+
+
+def _objective(name: str, n_classes: int) -> dict[str, Any]:
+    if name == "multi:softprob":
+        return {"name": name, "softmax_multiclass_param": {"num_class": str(n_classes)}}
+    return {"name": name, "reg_loss_param": {"scale_pos_weight": "1"}}
+
+
+def _tree(number: int, tree: ScalarTree, n_features: int) -> dict[str, Any]:
+    n_nodes = len(tree.left)
+    return {
+        "base_weights": _floats(tree.weight),
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": [int(flag) for flag in tree.default_left],
+        "id": number,
+        "left_children": [int(k) for k in tree.left],
+        "loss_changes": _floats(tree.loss_change),
+        "parents": [int(k) for k in tree.parent],
+        "right_children": [int(k) for k in tree.right],
+        "split_conditions": _floats(tree.condition),
+        "split_indices": [int(k) for k in tree.feature],
+        "split_type": [0] * n_nodes,
+        "sum_hessian": _floats(tree.sum_hessian),
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(n_features),
+            "num_nodes": str(n_nodes),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _floats(values: Sequence[float]) -> list[float]:
+    """The float32 values, in digits that read back to the same."""
+    as_float32: NDArray[np.float32] = np.asarray(values, dtype=np.float32)
+    return [float(value) for value in as_float32]
+
+
+def read_trees(booster: xgboost.Booster) -> list[dict[str, Any]]:
+    """The trees of a native booster as XGBoost's JSON has them."""
+    model = json.loads(booster.save_raw("json"))
+    trees: list[dict[str, Any]] = model["learner"]["gradient_booster"]["model"]["trees"]
+    return trees

@@ -1,0 +1,145 @@
+"""XGBoost's own estimate of the base score, its metrics and its callbacks, without its trees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+
+def intercept(
+    params: Mapping[str, Any], y: NDArray[np.float32], weight: NDArray[np.float32] | None
+) -> NDArray[np.float32]:
+    """The base score that the installed XGBoost estimates from labels: one number, or one a class.
+
+    It is read from a booster of one stump on a constant column.
+    """
+    data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
+    booster = xgboost.train({**params, "max_depth": 1, "verbosity": 0}, data, num_boost_round=1)
+    text = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"]
+    values = json.loads(text) if text.startswith("[") else [float(text)]
+    return np.array(values, dtype=np.float32)
+
+
+class EvaluationSet:
+    """Rows that XGBoost's own metrics are computed on, by their margins.
+
+    Parameters
+    ----------
+    name : str
+    y : ndarray of float32
+    weight : ndarray of float32 or None
+    """
+
+    def __init__(self, name: str, y: NDArray[np.float32], weight: NDArray[np.float32] | None) -> None:
+        self.name = name
+        self._data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
+
+    def with_margin(self, margin: NDArray[np.float32]) -> xgboost.DMatrix:
+        """The set as it stands at these margins, shape (n_rows, n_classes)."""
+        self._data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
+        return self._data
+
+
+class MetricBooster(xgboost.Booster):
+    """A booster of no trees: what it evaluates are the sets' margins.  XGBoost's callbacks take it for the model.
+
+    Parameters
+    ----------
+    params : mapping
+        Objective, classes and metrics.
+    sets : sequence of EvaluationSet
+    margins : callable
+        Gives the present margins of every set.
+    n_rounds : callable
+        Gives the number of rounds so far.
+    """
+
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        sets: Sequence[EvaluationSet],
+        margins: Callable[[], Sequence[NDArray[np.float32]]],
+        n_rounds: Callable[[], int],
+    ) -> None:
+        super().__init__({**params, "base_score": 0.5, "verbosity": 0})
+        self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
+
+    def evaluate(self, round_number: int) -> str:
+        """XGBoost's line of metrics, such as ``[0]\\tvalid-auc:0.9``."""
+        if not self._sets:
+            return f"[{round_number}]"
+        data = [
+            (own.with_margin(margin), own.name)
+            for own, margin in zip(self._sets, self._margins(), strict=True)
+        ]
+        return str(super().eval_set(data, round_number))
+
+    def eval_set(self, evals: Any, iteration: int = 0, feval: Any = None, output_margin: bool = True) -> str:
+        """The same for XGBoost's callbacks, whatever sets they name."""
+        return self.evaluate(iteration)
+
+    def num_boosted_rounds(self) -> int:
+        """Rounds of the federated training."""
+        return self._n_rounds()
+
+
+class Callbacks:
+    """XGBoost's callbacks around a training loop of somebody else's.
+
+    Parameters
+    ----------
+    model : MetricBooster
+    callbacks : sequence of xgboost.callback.TrainingCallback
+    early_stopping_rounds : int or None
+    verbose : bool or int
+        Whether, or every how many rounds, to print metrics.
+    """
+
+    def __init__(
+        self,
+        model: MetricBooster,
+        sets: Sequence[EvaluationSet],
+        callbacks: Sequence[Any],
+        early_stopping_rounds: int | None,
+        verbose: bool | int,
+    ) -> None:
+        own = list(callbacks)
+        if verbose and sets:
+            own.append(xgboost.callback.EvaluationMonitor(period=1 if verbose is True else int(verbose)))
+        if early_stopping_rounds is not None:
+            own.append(xgboost.callback.EarlyStopping(rounds=early_stopping_rounds))
+        self._container = xgboost.callback.CallbackContainer(own, output_margin=True)
+        self._sets, self.model = sets, model
+        self._evals = [(None, one.name) for one in sets]
+
+    @property
+    def history(self) -> dict[str, Any]:
+        """Metrics by set, as XGBoost's ``evals_result``."""
+        return dict(self._container.history)
+
+    def before_training(self) -> None:
+        """Before the first round."""
+        self._container.before_training(self.model)
+
+    def before_round(self, number: int) -> bool:
+        """Before a round; True means stop."""
+        return bool(self._container.before_iteration(self.model, number, None, self._evals))
+
+    def after_round(self, number: int) -> bool:
+        """After a round; True means stop."""
+        return bool(self._container.after_iteration(self.model, number, None, self._evals))
+
+    def after_training(self) -> None:
+        """After the last round."""
+        self._container.after_training(self.model)
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """Best round and its score, if early stopping watched."""
+        number, score = self.model.attr("best_iteration"), self.model.attr("best_score")
+        return None if number is None or score is None else (int(number), float(score))

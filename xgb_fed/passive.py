@@ -1,0 +1,449 @@
+"""The passive party: columns without labels.  Takes messages as bytes, answers in bytes.
+
+What it sees of the gradients are ciphertexts under a key it does not have.  What
+it gives away are encrypted sums with their row counts, and which rows go left at
+the splits it owns; columns, thresholds and values stay here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed import messages, wire
+from xgb_fed.candidates import Candidates, candidates_of, first_in_order
+from xgb_fed.cipher import Ciphertexts, PublicPart
+from xgb_fed.errors import CipherError, InvalidDataError, ProtocolError
+from xgb_fed.features import BinnedFeatures, Columns, bin_features
+from xgb_fed.histogram import Histograms, build_histograms, prefix_sums
+from xgb_fed.messages import Message, from_bits, to_bits
+from xgb_fed.partition import Partition
+from xgb_fed.plain import Plain
+from xgb_fed.randomness import SecretStream
+from xgb_fed.residues import ResidueKey
+from xgb_fed.share import Share
+
+SHORTEST_KEY = 2048
+"""Bits of n below which a key is weak (NIST SP 800-57: 112-bit security)."""
+
+
+def read_public_key(data: bytes) -> PublicPart:
+    """The active party's public key, of whatever scheme."""
+    message = wire.unpack(data)
+    return Plain.from_public_bytes(data) if message.scheme == "plain" else ResidueKey.from_public_bytes(data)
+
+
+@dataclass
+class GrowingTree:
+    """What a passive party keeps while a tree grows.
+
+    Attributes
+    ----------
+    features : BinnedFeatures
+        With the codes of the sampled rows and the columns of this tree only.
+    columns : ndarray of int32
+        Which of the party's columns those are.
+    sampled : ndarray of bool, shape (n_rows,)
+    position : ndarray of int32, shape (n_rows,)
+        Place of each sampled row among the ciphertexts.
+    sources : list of ciphertexts
+        The encrypted gradients; one array for each ciphertext of a row.
+    received : list of int
+        Rows of each that have arrived.
+    partition : Partition
+        All rows, in the nodes of the present level.
+    histograms : Histograms or None
+        Of the nodes of the present level, at `slots`.
+    slots : ndarray of int64
+        Where each node's histogram is, −1 if it has none.
+    candidates : dict
+        Shuffled candidates of the nodes asked about.
+    owned : dict
+        Of nodes of the present level that this party split: which rows go left.
+    """
+
+    features: BinnedFeatures
+    columns: NDArray[np.int32]
+    sampled: NDArray[np.bool_]
+    position: NDArray[np.int32]
+    sources: list[Ciphertexts]
+    received: list[int]
+    partition: Partition
+    histograms: Histograms | None = None
+    slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    candidates: dict[int, Candidates] = field(default_factory=dict)
+    owned: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+@dataclass
+class TrainingSession:
+    """What a passive party keeps from the start of a training to its end."""
+
+    key: PublicPart
+    features: BinnedFeatures
+    share: Share
+    field_bits: int
+    per_ciphertext: int
+    n_groups: int
+    tree: GrowingTree | None = None
+
+
+@dataclass
+class PredictionSession:
+    """A session that only sends rows through splits."""
+
+    share: Share
+
+
+class PassiveParty:
+    """Answers one session at a time.
+
+    Parameters
+    ----------
+    columns : Columns
+        Rows to train on, or to predict.
+    eval_sets : list of Columns
+        The same columns of evaluation rows.
+    shares : dict
+        Shares of trained models by model id; a training that ends adds one.
+    allow_export : bool
+        Whether this party consents to give its splits away.
+    allow_plain : bool
+        Whether it takes part in training without encryption.
+    allow_weak_key : bool
+        Whether it takes part under a key below 2048 bits.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        eval_sets: list[Columns],
+        shares: dict[bytes, Share],
+        allow_export: bool = False,
+        allow_plain: bool = True,
+        allow_weak_key: bool = True,
+    ) -> None:
+        self.columns = columns
+        self.eval_sets = eval_sets
+        self.shares = shares
+        self.allow_export = allow_export
+        self.allow_plain = allow_plain
+        self.allow_weak_key = allow_weak_key
+        self._random = SecretStream()
+        self._lock = Lock()
+        self._session: TrainingSession | PredictionSession | None = None
+        self._session_id = b""
+        self._next = 0
+        self._used: set[bytes] = set()
+        self._answers: dict[type[Message], Callable[[Any], Message]] = {
+            messages.StartTree: self._start_tree,
+            messages.Gradients: self._receive_gradients,
+            messages.FindSplits: self._find_splits,
+            messages.SplitNodes: self._split_nodes,
+            messages.RouteRows: self._route_rows,
+            messages.RevealSplits: self._reveal_splits,
+            messages.Finish: self._finish,
+        }
+
+    def handle(self, request: bytes) -> bytes:
+        """Answer a request; a refusal is an answer too.
+
+        A refusal ends the session: nothing is left half done.
+        """
+        with self._lock:
+            session, sequence = b"\0" * 16, 0
+            try:
+                envelope = messages.read(request)
+                session, sequence = envelope.session, envelope.sequence
+                answer = self._answer(envelope)
+            except (CipherError, InvalidDataError, ProtocolError) as error:
+                if session == self._session_id:
+                    self._session = None
+                answer = messages.Refusal(str(error), 0)
+            return messages.write(session, sequence, answer)
+
+    def _answer(self, envelope: messages.Envelope) -> Message:
+        message = envelope.message
+        if isinstance(message, (messages.OpenTraining, messages.OpenModel)):
+            if envelope.sequence != 0 or envelope.session in self._used:
+                raise ProtocolError("a session was opened out of order, or twice")
+            self._used.add(envelope.session)
+            self._session, self._session_id, self._next = None, envelope.session, 1
+            if isinstance(message, messages.OpenTraining):
+                return self._open_training(message)
+            return self._open_model(message)
+        if envelope.session != self._session_id or self._session is None:
+            raise ProtocolError("no such session")
+        if envelope.sequence != self._next:
+            raise ProtocolError(f"message {envelope.sequence} out of order; {self._next} is next")
+        self._next += 1
+        if type(message) not in self._answers:
+            raise ProtocolError(f"{type(message).__name__} is not a request")
+        return self._answers[type(message)](message)
+
+    def _open_training(self, message: messages.OpenTraining) -> Message:
+        key = read_public_key(message.public_key)
+        if isinstance(key, Plain) and not self.allow_plain:
+            raise ProtocolError("this party does not train without encryption")
+        if isinstance(key, ResidueKey) and key.n.bit_length() < SHORTEST_KEY and not self.allow_weak_key:
+            raise ProtocolError(f"this party does not train under a key of {key.n.bit_length()} bits")
+        if message.n_rows != self.columns.n_rows:
+            raise InvalidDataError(
+                f"the active party has {message.n_rows} rows, this one {self.columns.n_rows}"
+            )
+        own = [columns.n_rows for columns in self.eval_sets]
+        if message.eval_rows.tolist() != own:
+            raise InvalidDataError(
+                f"the active party's evaluation sets have {message.eval_rows.tolist()} rows, this one's {own}"
+            )
+        if not (2 <= message.max_bin < 1 << 16 and 1 <= message.n_groups <= 1 << 16):
+            raise ProtocolError("max_bin or n_groups is out of range")
+        space = key.plaintext_limit.bit_length() - 1
+        if not 1 <= message.field_bits <= space:
+            raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
+        self._session = TrainingSession(
+            key,
+            bin_features(self.columns, message.max_bin),
+            Share(self.columns.names),
+            message.field_bits,
+            space // message.field_bits,
+            message.n_groups,
+        )
+        return messages.TrainingOpened(self.columns.n_features)
+
+    def _open_model(self, message: messages.OpenModel) -> Message:
+        share = self.shares.get(message.model)
+        if share is None:
+            raise ProtocolError("this party has no share of that model")
+        share.check_columns(self.columns)
+        if message.n_rows not in (0, self.columns.n_rows):
+            raise InvalidDataError(
+                f"the active party predicts {message.n_rows} rows, this one has {self.columns.n_rows}"
+            )
+        self._session = PredictionSession(share)
+        return messages.ModelOpened(self.columns.n_rows)
+
+    @property
+    def _training(self) -> TrainingSession:
+        if not isinstance(self._session, TrainingSession):
+            raise ProtocolError("not a training session")
+        return self._session
+
+    @property
+    def _tree(self) -> GrowingTree:
+        if self._training.tree is None:
+            raise ProtocolError("no tree is growing")
+        return self._training.tree
+
+    def _start_tree(self, message: messages.StartTree) -> Message:
+        session, n_rows = self._training, self.columns.n_rows
+        everyone = np.ones(n_rows, dtype=bool)
+        sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
+        columns = np.unique(message.columns)
+        if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
+            raise ProtocolError("the tree's columns are not this party's")
+        features = session.features
+        places = np.diff(features.bin_offsets)[columns]
+        of_tree = BinnedFeatures(
+            [features.cuts[f] for f in columns],
+            features.lower[columns],
+            np.ascontiguousarray(features.codes[sampled][:, columns]),
+            np.concatenate([[0], np.cumsum(places)]).astype(np.int64),
+        )
+        session.tree = GrowingTree(
+            features=of_tree,
+            columns=columns,
+            sampled=sampled,
+            position=(np.cumsum(sampled) - 1).astype(np.int32),
+            sources=[],
+            received=[0] * session.n_groups,
+            partition=Partition.root(n_rows),
+        )
+        return messages.Done()
+
+    def _receive_gradients(self, message: messages.Gradients) -> Message:
+        session, tree = self._training, self._tree
+        part = session.key.from_bytes(message.values)
+        n_sampled = len(tree.features.codes)
+        if not 0 <= message.group < session.n_groups or tree.histograms is not None:
+            raise ProtocolError("gradients at a wrong time, or of a wrong group")
+        start = tree.received[message.group]
+        if message.start != start or start + len(part) > n_sampled:
+            raise ProtocolError("gradients of other rows than the next ones")
+        if len(tree.sources) == message.group:
+            tree.sources.append(np.empty((n_sampled, *part.shape[1:]), dtype=part.dtype))
+        if len(tree.sources) <= message.group:
+            raise ProtocolError("gradients of a wrong group")
+        tree.sources[message.group][start : start + len(part)] = part
+        tree.received[message.group] += len(part)
+        return messages.Done()
+
+    def _find_splits(self, message: messages.FindSplits) -> Message:
+        session, tree = self._training, self._tree
+        if set(tree.received) != {len(tree.features.codes)}:
+            raise ProtocolError("statistics were asked for before all gradients came")
+        parents = self._advance(tree, message)
+        if len(message.wanted) != tree.partition.n_nodes:
+            raise ProtocolError(f"{len(message.wanted)} nodes named, {tree.partition.n_nodes} exist")
+        wanted = np.flatnonzero(message.wanted)
+        self._build(session.key, tree, wanted, parents)
+        return self._statistics(session, tree, wanted)
+
+    def _advance(self, tree: GrowingTree, message: messages.FindSplits) -> NDArray[np.int64] | None:
+        """Go down to the next level; gives each of its nodes' parent, or None at the root."""
+        if tree.histograms is None:
+            if len(message.fate) or len(message.left_rows):
+                raise ProtocolError("the root has no level above")
+            return None
+        if len(message.fate) != tree.partition.n_nodes:
+            raise ProtocolError("every node of the level above has a fate")
+        mine = np.flatnonzero(message.fate == messages.SPLIT_BY_YOU).tolist()
+        others = np.flatnonzero(message.fate == messages.SPLIT_BY_OTHERS).tolist()
+        if set(mine) != set(tree.owned):
+            raise ProtocolError("the nodes said to be split here are not those that were")
+        if any(tree.slots[node] < 0 for node in others):
+            raise ProtocolError("a node was split that nobody asked about")
+        flags = from_bits(message.left_rows, int(tree.partition.sizes()[others].sum()))
+        goes_left = {**tree.owned, **tree.partition.split_flags(others, flags)}
+        tree.partition = tree.partition.children(goes_left)
+        tree.owned = {}
+        return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
+
+    def _build(
+        self,
+        key: PublicPart,
+        tree: GrowingTree,
+        wanted: NDArray[np.int64],
+        parents: NDArray[np.int64] | None,
+    ) -> None:
+        """Histograms of the wanted nodes: the smaller child summed up, the larger one by subtraction."""
+        sampled = tree.partition.kept(tree.sampled)
+        sizes, above, above_slots = sampled.sizes(), tree.histograms, tree.slots
+        summed, derived = wanted, wanted[:0]
+        if parents is not None and len(wanted):
+            sibling = wanted ^ 1
+            larger = (sizes[wanted] > sizes[sibling]) | ((sizes[wanted] == sizes[sibling]) & (wanted & 1 == 1))
+            derived = wanted[larger]
+            summed = np.union1d(wanted[~larger], derived ^ 1)
+        chosen = sampled.selected(summed)
+        rows = tree.position[chosen.rows]
+        built = build_histograms(
+            key, tree.sources, tree.features.codes, rows, chosen.starts, tree.features.bin_offsets
+        )
+        tree.slots = np.full(tree.partition.n_nodes, -1, dtype=np.int64)
+        tree.slots[summed] = np.arange(len(summed))
+        if len(derived) and parents is not None and above is not None:
+            of_parents = above.take(above_slots[parents[derived]])
+            rest = of_parents.less(key, built.take(tree.slots[derived ^ 1]))
+            tree.slots[derived] = len(summed) + np.arange(len(derived))
+            built = Histograms.joined([built, rest])
+        tree.histograms = built
+
+    def _statistics(self, session: TrainingSession, tree: GrowingTree, wanted: NDArray[np.int64]) -> Message:
+        """Totals and shuffled candidate sums of the wanted nodes, compressed and re-randomised."""
+        assert tree.histograms is not None
+        key, layout, histograms = session.key, tree.features.bin_offsets, tree.histograms
+        n_total = int(layout[-1])
+        tree.candidates = {}
+        chains: list[NDArray[np.int64]] = []
+        order: list[NDArray[np.int64]] = []
+        at = 0
+        for node in wanted.tolist():
+            slot = int(tree.slots[node])
+            counts = histograms.counts[slot]
+            canonical = candidates_of(counts, layout)
+            shuffle = self._random.permutation(len(canonical))
+            tree.candidates[node] = canonical.reordered(shuffle)
+            of_first_feature = np.flatnonzero(counts[: layout[1]])
+            node_chains = [of_first_feature, *canonical.chains]
+            chains += [slot * n_total + chain for chain in node_chains]
+            # The first chain's last running sum is the node's total.
+            order.append(np.concatenate([[at + len(of_first_feature) - 1], at + len(of_first_feature) + shuffle]))
+            at += sum(len(chain) for chain in node_chains)
+        places = np.concatenate(order) if order else np.empty(0, dtype=np.int64)
+        parts = []
+        for sums in histograms.sums:
+            running = prefix_sums(key, sums.reshape(-1, *sums.shape[2:]), chains)
+            packed = key.compress(running[places], session.field_bits, session.per_ciphertext)
+            parts.append(key.rerandomise(packed))
+        tables = [tree.candidates[node] for node in wanted.tolist()]
+        counts = [table.counts for table in tables]
+        return messages.SplitStatistics(
+            n_candidates=np.array([len(table) for table in tables], dtype=np.int32),
+            counts=np.concatenate([*counts, np.empty(0, dtype=np.int32)]),
+            sums=key.to_bytes(np.concatenate(parts)),
+        )
+
+    def _split_nodes(self, message: messages.SplitNodes) -> Message:
+        session, tree = self._training, self._tree
+        bounds = np.concatenate([[0], np.cumsum(message.n_tied)])
+        if len(message.nodes) != len(message.n_tied) or bounds[-1] != len(message.tied):
+            raise ProtocolError("candidates and nodes do not match")
+        if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
+            raise ProtocolError("a node is split once")
+        split_ids, chosen, flags = [], [], []
+        for k, node in enumerate(message.nodes.tolist()):
+            tied = message.tied[bounds[k] : bounds[k + 1]]
+            table = tree.candidates.get(node)
+            if table is None or not len(tied) or tied.min() < 0 or tied.max() >= len(table):
+                raise ProtocolError("no such candidate")
+            best = first_in_order(table, tied)
+            f, last_left = int(table.feature[best]), int(table.last_left[best])
+            column, default_left = int(tree.columns[f]), bool(table.default_left[best])
+            rows = tree.partition.of(node)
+            left = session.features.goes_left(rows, column, last_left, default_left)
+            tree.owned[node] = left
+            threshold = session.features.threshold(column, last_left)
+            split_ids.append(session.share.add(column, threshold, default_left))
+            chosen.append(best)
+            flags.append(left)
+        return messages.Assignments(
+            np.array(split_ids, dtype=np.int32),
+            np.array(chosen, dtype=np.int32),
+            to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
+        )
+
+    def _route_rows(self, message: messages.RouteRows) -> Message:
+        assert self._session is not None
+        share = self._session.share
+        sets = [self.columns, *self.eval_sets]
+        if not 0 <= message.dataset < len(sets):
+            raise ProtocolError("no such data set")
+        columns = sets[message.dataset]
+        size = -(-columns.n_rows // 8)
+        if len(message.rows) != size * len(message.split_ids) or len(message.n_rows) != len(message.split_ids):
+            raise ProtocolError("rows and splits do not match")
+        flags = []
+        for k, split in enumerate(message.split_ids.tolist()):
+            if not 0 <= split < len(share):
+                raise ProtocolError("no such split")
+            rows = np.flatnonzero(from_bits(message.rows[k * size : (k + 1) * size], columns.n_rows))
+            if len(rows) != message.n_rows[k]:
+                raise ProtocolError("rows and their number do not match")
+            flags.append(share.goes_left(split, columns, rows))
+        return messages.Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
+
+    def _reveal_splits(self, _: messages.RevealSplits) -> Message:
+        if not self.allow_export:
+            return messages.Refusal("this party does not consent to export its splits", 1)
+        assert self._session is not None
+        share = self._session.share
+        return messages.RevealedSplits(
+            np.array(share.features, dtype=np.int32),
+            np.array(share.thresholds, dtype=np.float32),
+            np.array(share.default_left, dtype=np.uint8),
+            json.dumps(share.names),
+        )
+
+    def _finish(self, _: messages.Finish) -> Message:
+        if isinstance(self._session, TrainingSession):
+            self.shares[self._session_id] = self._session.share
+        self._session = None
+        return messages.Done()
+

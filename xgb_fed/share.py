@@ -1,0 +1,115 @@
+"""A party's share of a model: its splits, which nobody else has."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.errors import CorruptDataError, InvalidDataError
+from xgb_fed.features import Columns
+
+FORMAT = 1
+
+
+@dataclass
+class Share:
+    """Splits by number, in the order in which they were chosen: equal trainings give equal shares.
+
+    Attributes
+    ----------
+    names : list of str
+        Columns.
+    features : list of int
+    thresholds : list of float
+        ``x < threshold`` goes left.
+    default_left : list of bool
+        Whether missing values go left.
+    """
+
+    names: list[str]
+    features: list[int] = field(default_factory=list)
+    thresholds: list[float] = field(default_factory=list)
+    default_left: list[bool] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the columns came without names."""
+        return self.names == [f"f{k}" for k in range(len(self.names))]
+
+    def add(self, feature: int, threshold: float, default_left: bool) -> int:
+        """Keep a split; returns its number."""
+        self.features.append(feature)
+        self.thresholds.append(threshold)
+        self.default_left.append(default_left)
+        return len(self) - 1
+
+    def goes_left(self, split: int, columns: Columns, rows: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Which rows a split sends left."""
+        values = columns.column(self.features[split])[rows]
+        below = values < np.float32(self.thresholds[split])
+        return np.where(np.isnan(values), self.default_left[split], below)
+
+    def check_columns(self, columns: Columns) -> None:
+        """Raise `InvalidDataError` unless the columns are those of the share, by number and, if named, by name."""
+        if columns.n_features != len(self.names):
+            raise InvalidDataError(
+                f"the data has {columns.n_features} columns; this share of the model was trained on "
+                f"{len(self.names)}"
+            )
+        unnamed = [f"f{k}" for k in range(len(self.names))]
+        if columns.names not in (self.names, unnamed):
+            raise InvalidDataError(f"the data's columns {columns.names} are not the model's {self.names}")
+
+    def save(self, path: str | Path) -> None:
+        """Write the share; a file that is there is replaced only when the new one is complete."""
+        content = {
+            "format": FORMAT,
+            "names": self.names,
+            "features": self.features,
+            "thresholds": self.thresholds,
+            "default_left": self.default_left,
+        }
+        write_atomically(path, json.dumps(content))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Share:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        CorruptDataError
+            If the file is not a share.
+        """
+        try:
+            content = json.loads(Path(path).read_text())
+            if content.pop("format") != FORMAT:
+                raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
+            share = cls(**content)
+            lengths = {len(share.features), len(share.thresholds), len(share.default_left)}
+            if len(lengths) != 1 or not all(0 <= f < len(share.names) for f in share.features):
+                raise ValueError("inconsistent")
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, CorruptDataError):
+                raise
+            raise CorruptDataError(f"{path} is not a party's share of a model") from None
+        return share
+
+
+def write_atomically(path: str | Path, text: str) -> None:
+    """Write a text file so that a failure leaves the old one as it was."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
