@@ -1,8 +1,39 @@
-"""XGBoost models trained across organisations under encryption (in preparation; the ciphers are ready)."""
+"""XGBoost models trained across organisations under encryption."""
 
+from xgb_fed.errors import (
+    ConsentError,
+    InvalidDataError,
+    NotEncryptedWarning,
+    PartyRefused,
+    ProtocolError,
+    UnsupportedParameterError,
+)
+from xgb_fed.estimators import VerticalXGBClassifier, VerticalXGBRegressor
+from xgb_fed.model import VerticalModel
 from xgb_fed.naive_paillier import NaivePaillier
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.paillier import Paillier
+from xgb_fed.party import LocalParty
 from xgb_fed.plain import Plain
+from xgb_fed.traffic import Traffic
+from xgb_fed.training import ActiveData, train
 
-__all__ = ["NaivePaillier", "OkamotoUchiyama", "Paillier", "Plain"]
+__all__ = [
+    "ActiveData",
+    "ConsentError",
+    "InvalidDataError",
+    "LocalParty",
+    "NaivePaillier",
+    "NotEncryptedWarning",
+    "OkamotoUchiyama",
+    "Paillier",
+    "PartyRefused",
+    "Plain",
+    "ProtocolError",
+    "Traffic",
+    "UnsupportedParameterError",
+    "VerticalModel",
+    "VerticalXGBClassifier",
+    "VerticalXGBRegressor",
+    "train",
+]

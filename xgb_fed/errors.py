@@ -47,7 +47,7 @@ class ProtocolError(RuntimeError):
     """A message that breaks the protocol: malformed, replayed, out of order, or impossible in content."""
 
 
-class PartyRefused(ProtocolError):  # noqa: N818
+class PartyRefused(ProtocolError):
     """A party answered that it will not, or cannot, do what it was asked."""
 
 

@@ -61,7 +61,7 @@ def read_columns(X: Any, argument: str = "X") -> Columns:
     Raises
     ------
     InvalidDataError
-        If it is not two-dimensional and numeric, has no rows, categorical or infinite values; names `argument`.
+        If it is not two-dimensional and numeric, or has no rows, categories or infinite values.
     """
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
@@ -86,7 +86,9 @@ def read_columns(X: Any, argument: str = "X") -> Columns:
     if data.shape[0] == 0:
         raise InvalidDataError(f"{argument} has no rows")
     if np.isinf(values).any():
-        raise InvalidDataError(f"{argument} has infinite values (as float32); finite ones or NaN are accepted")
+        raise InvalidDataError(
+            f"{argument} has infinite values (as float32); finite ones or NaN are accepted"
+        )
     names = names or [f"f{k}" for k in range(data.shape[1])]
     if len(set(names)) != len(names):
         raise InvalidDataError(f"{argument} has columns of one name: {names}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -145,7 +146,9 @@ class OwnColumns:
         halves = self._gradients.halves
         n_classes = halves.shape[2]
         ones = np.ones(halves.shape[-1], dtype=np.int32)
-        pairs = [(halves[q, 0, k], halves[q, 1, k]) for q in range(2) for k in range(n_classes)] + [(ones, ones)]
+        pairs = [(halves[q, 0, k], halves[q, 1, k]) for q in range(2) for k in range(n_classes)] + [
+            (ones, ones)
+        ]
         split = sorted(level.fate)
         built = []
         for k, (a, b) in enumerate(pairs):
@@ -167,8 +170,9 @@ class OwnColumns:
 
     def _best(self, level: Level, node: int, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> Found:
         first, missing, at, default_left = self._order
-        # Left-hand sums: a running sum from the feature's first bin, plus the missing values where they go left.
-        running = np.concatenate([np.zeros((*sums.shape[:-1], 1), dtype=np.int64), np.cumsum(sums, axis=-1)], axis=-1)
+        # Left-hand sums: running sums from the feature's first bin, plus missing values that go left.
+        running = np.zeros((*sums.shape[:-1], sums.shape[-1] + 1), dtype=np.int64)
+        np.cumsum(sums, axis=-1, out=running[..., 1:])
         left = running[..., at] - running[..., first]
         left += np.where(default_left, sums[..., missing], 0)
         walked = np.concatenate([[0], np.cumsum(counts)])
@@ -185,7 +189,7 @@ class OwnColumns:
 
     def split(self, level: Level, chosen: dict[int, Found]) -> dict[int, Split]:
         """See `SplitFinder`."""
-        first, missing, at, default_left = self._order
+        first, _, at, default_left = self._order
         splits = {}
         for node, found in chosen.items():
             candidate = int(found.tied[0])
@@ -234,7 +238,9 @@ class PassivePeer:
     regularization : Regularization
     """
 
-    def __init__(self, channel: Channel, key: PrivatePart, number: int, regularization: Regularization) -> None:
+    def __init__(
+        self, channel: Channel, key: PrivatePart, number: int, regularization: Regularization
+    ) -> None:
         self.channel = channel
         self.number = number
         self._key = key
@@ -252,9 +258,9 @@ class PassivePeer:
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
         self.channel.ask(messages.StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
 
-    def send(self, group: int, start: int, values: bytes) -> None:
+    def send(self, message: messages.Gradients) -> None:
         """Encrypted gradients of consecutive rows of the sample."""
-        self.channel.ask(messages.Gradients(group, start, values), messages.Done)
+        self.channel.ask(message, messages.Done)
 
     def find(self, level: Level) -> dict[int, Found]:
         """See `SplitFinder`."""
@@ -266,7 +272,9 @@ class PassivePeer:
             return dict(self._evaluate(level, wanted, answer))
         except (CipherError, ProtocolError):
             # One error for all causes: the reason would answer questions about the key.
-            raise ProtocolError(f"party {self.channel.name!r}: its split statistics fail the checks") from None
+            raise ProtocolError(
+                f"party {self.channel.name!r}: its split statistics fail the checks"
+            ) from None
 
     def _news(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """How the level above was split, as far as this party does not know."""
@@ -345,7 +353,9 @@ class PassivePeer:
         if expected != totals:
             raise ProtocolError("a node's total is wrong")
 
-    def _check_rests(self, fields: list[list[int]], counts: NDArray[np.int64], is_total: NDArray[np.bool_]) -> None:
+    def _check_rests(
+        self, fields: list[list[int]], counts: NDArray[np.int64], is_total: NDArray[np.bool_]
+    ) -> None:
         """What is right of a candidate must be a possible sum over its rows, as what is left of it."""
         node = np.cumsum(is_total) - 1
         sizes = counts[is_total][node]
@@ -384,7 +394,7 @@ def send_gradients(
     key: PrivatePart,
     gradients: FixedPointGradients,
     rows: NDArray[np.int32],
-    together: Callable[[list[Callable[[], Any]]], list[Any]],
+    together: Callable[[Callable[[Any], Any], list[Any]], list[Any]],
     rows_at_once: int,
 ) -> None:
     """Encrypt the gradients of a sample once and send them to all peers, piece by piece.
@@ -392,7 +402,7 @@ def send_gradients(
     Parameters
     ----------
     together : callable
-        Runs functions at the same time and gives their results.
+        Applies a function to several things at the same time.
     rows_at_once : int
         Rows of a message.
     """
@@ -400,4 +410,4 @@ def send_gradients(
         for start in range(0, len(rows), rows_at_once):
             plaintexts = gradients.plaintexts(rows[start : start + rows_at_once])[group]
             values = key.public.to_bytes(key.encrypt(plaintexts))
-            together([lambda p=peer: p.send(group, start, values) for peer in peers])  # type: ignore[misc]
+            together(partial(PassivePeer.send, message=messages.Gradients(group, start, values)), peers)

@@ -51,7 +51,9 @@ class FixedPointGradients:
         self.halves = np.stack([_halves(self.g), _halves(self.h)])
 
     @classmethod
-    def scaled(cls, g: NDArray[np.float64], h: NDArray[np.float64], packing: MultiClassPacking) -> FixedPointGradients:
+    def scaled(
+        cls, g: NDArray[np.float64], h: NDArray[np.float64], packing: MultiClassPacking
+    ) -> FixedPointGradients:
         """Scale and round float gradients, shape (n_rows, n_classes)."""
         g_exponent, h_exponent = _exponent(g), _exponent(h)
         integers = [
@@ -84,13 +86,13 @@ class FixedPointGradients:
         return np.diff(running[..., partition.starts], axis=-1), partition.sizes()
 
     def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """g and h of exact sums, shape (2, 2, ...): each the float64 nearest to its sum."""
+        """G and h of exact sums, shape (2, 2, ...): each the float64 nearest to its sum."""
         g, h = (_joined(part) for part in sums)
         r = self.packing.gh.precision
         return np.ldexp(g, self.g_exponent - r), np.ldexp(h, self.h_exponent - r)
 
     def to_integers(self, sums: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-        """g and h of exact sums of shape (2, 2, n), as integers without limit."""
+        """G and h of exact sums of shape (2, 2, n), as integers without limit."""
         g, h = ([(int(a) << HALF_BITS) + int(b) for a, b in zip(*part, strict=True)] for part in sums)
         return g, h
 
@@ -103,7 +105,7 @@ def _exponent(values: NDArray[np.float64]) -> int:
 
 
 def _halves(values: NDArray[np.int64]) -> NDArray[np.int32]:
-    """High and low halves, so that sums over 2^31 rows of either are exact, also as float64 up to 2^26 rows."""
+    """High and low halves: sums of either are exact in float64 up to 2^26 rows."""
     return np.stack([(values >> HALF_BITS).T, (values & _HALF).T]).astype(np.int32)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from xgb_fed.partition import Partition
 from xgb_fed.regularization import Regularization
 from xgb_fed.tree import ROOT, FederatedTree
 
-Together = Callable[[list[Callable[[], Any]]], list[Any]]
-"""Runs functions at the same time and gives their results, in their order."""
+Together = Callable[[Callable[[Any], Any], list[Any]], list[Any]]
+"""Applies a function to several things at the same time and gives the results in their order."""
 
 
 def grow_tree(
@@ -57,16 +58,15 @@ def grow_tree(
         searching = {k: finder for k, finder in finders.items() if depth in levels[k]}
         if not searching or not level.wanted.any():
             break
-        found = dict(
-            zip(searching, together([lambda f=f: f.find(level) for f in searching.values()]), strict=True)
-        )
+        found = dict(zip(searching, together(_Find(level), list(searching.values())), strict=True))
         chosen = _choose(found, np.flatnonzero(level.wanted).tolist(), regularization)
         splits: dict[int, tuple[int, Split]] = {}
         owners = sorted({owner for owner, _ in chosen.values()})
-        jobs = {
-            owner: {node: best for node, (who, best) in chosen.items() if who == owner} for owner in owners
-        }
-        answers = together([lambda o=o: searching[o].split(level, jobs[o]) for o in owners])
+        jobs = [
+            (searching[owner], {node: best for node, (who, best) in chosen.items() if who == owner})
+            for owner in owners
+        ]
+        answers = together(_SplitAt(level), jobs)
         for owner, answer in zip(owners, answers, strict=True):
             splits |= {node: (owner, split) for node, split in answer.items()}
         for node, number in enumerate(numbers):
@@ -91,6 +91,27 @@ def grow_tree(
     return tree, leaf
 
 
+@dataclass(frozen=True)
+class _Find:
+    """The question for candidates."""
+
+    level: Level
+
+    def __call__(self, finder: SplitFinder) -> dict[int, Found]:
+        return finder.find(self.level)
+
+
+@dataclass(frozen=True)
+class _SplitAt:
+    """The order to split."""
+
+    level: Level
+
+    def __call__(self, job: tuple[SplitFinder, dict[int, Found]]) -> dict[int, Split]:
+        finder, chosen = job
+        return finder.split(self.level, chosen)
+
+
 def _level(
     partition: Partition,
     rows: NDArray[np.bool_],
@@ -101,7 +122,7 @@ def _level(
 ) -> Level:
     """The nodes of a level, and which of them could be split at all.
 
-    A node of one row has no two sides, and one with less than twice `min_child_weight` cannot give it to both.
+    A node of one row has no two sides; less than twice `min_child_weight` is too little for both.
     """
     sampled = partition.kept(rows)
     sums, counts = gradients.node_sums(sampled)

@@ -5,8 +5,9 @@
     magic "VBMS" | version u16 | kind u16 | session 16 bytes | sequence u64 | fields in order
 
 A field is a tag and a value: ``i`` a signed 64-bit integer, ``b`` bytes and ``s`` UTF-8 text (u64 length
-before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L`` and ``F`` are vectors
-of uint8, int32, int64 and float32 (u64 number of items before them), little-endian.  Everything but ``c`` is in clear.
+before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F`` are vectors
+of uint8, int32, int64 and float32 (u64 number of items before them), little-endian.  Everything but ``c`` is
+in clear.
 
 Whoever holds both ends of a connection numbers its requests; the answer carries the request's session and
 number.  A message that is cut off, extended, of another session or out of turn is refused.
@@ -15,8 +16,8 @@ number.  A message that is cut off, extended, of another session or out of turn 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,34 +29,18 @@ _MAGIC = b"VBMS"
 _HEADER = struct.Struct("<4sHH16sQ")
 _I64 = struct.Struct("<q")
 _U64 = struct.Struct("<Q")
-_DTYPES = {"B": "<u1", "i": "<i4", "l": "<i8", "f": "<f4"}
-
-M = TypeVar("M", bound="Message")
+_DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4"}
 
 
-def integer() -> Any:
-    """A field that is a signed 64-bit integer."""
-    return field(metadata={"tag": "i"})
-
-
-def text() -> Any:
-    """A field that is text."""
-    return field(metadata={"tag": "s"})
-
-
-def octets() -> Any:
-    """A field that is bytes."""
-    return field(metadata={"tag": "b"})
-
-
-def ciphertexts() -> Any:
-    """A field that is ciphertexts, or a public key, as `cipher.PublicPart` writes them."""
-    return field(metadata={"tag": "c"})
-
-
-def array(dtype: str) -> Any:
-    """A field that is a vector: "B" uint8, "i" int32, "l" int64, "f" float32."""
-    return field(metadata={"tag": "a" + dtype})
+Integer = Annotated[int, "i"]
+Text = Annotated[str, "s"]
+Octets = Annotated[bytes, "b"]
+Encrypted = Annotated[bytes, "c"]
+"""Ciphertexts, or a public key, as `cipher.PublicPart` writes them."""
+Bits = Annotated[NDArray[np.uint8], "B"]
+Int32s = Annotated[NDArray[np.int32], "I"]
+Int64s = Annotated[NDArray[np.int64], "L"]
+Float32s = Annotated[NDArray[np.float32], "F"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +52,13 @@ class Message:
     @property
     def ciphertext_bytes(self) -> int:
         """Bytes of ciphertexts in this message."""
-        return sum(len(getattr(self, f.name)) for f in fields(self) if f.metadata["tag"] == "c")
+        return sum(len(getattr(self, name)) for name, tag in tags(type(self)).items() if tag == "c")
+
+
+def tags(cls: type[Message]) -> dict[str, str]:
+    """Fields of a kind of message, in order, and the tag of each."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}
 
 
 @dataclass(frozen=True)
@@ -84,14 +75,14 @@ class OpenTraining(Message):
     """Active to passive: start a training session."""
 
     kind: ClassVar[int] = 1
-    public_key: bytes = ciphertexts()
-    n_rows: int = integer()
-    max_bin: int = integer()
-    field_bits: int = integer()
+    public_key: Encrypted
+    n_rows: Integer
+    max_bin: Integer
+    field_bits: Integer
     """Bits of one packed sum (of all classes in a ciphertext)."""
-    n_groups: int = integer()
+    n_groups: Integer
     """Ciphertexts of a row."""
-    eval_rows: NDArray[np.int64] = array("l")
+    eval_rows: Int64s
     """Rows of each evaluation set."""
 
 
@@ -100,7 +91,7 @@ class TrainingOpened(Message):
     """Passive to active: ready."""
 
     kind: ClassVar[int] = 2
-    n_features: int = integer()
+    n_features: Integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +99,10 @@ class StartTree(Message):
     """Active to passive: a tree on some rows and columns."""
 
     kind: ClassVar[int] = 3
-    tree: int = integer()
-    sampled_rows: NDArray[np.uint8] = array("B")
+    tree: Integer
+    sampled_rows: Bits
     """One bit a row; empty means all."""
-    columns: NDArray[np.int32] = array("i")
+    columns: Int32s
     """Columns that may split."""
 
 
@@ -120,9 +111,9 @@ class Gradients(Message):
     """Active to passive: encrypted gradients of consecutive sampled rows."""
 
     kind: ClassVar[int] = 4
-    group: int = integer()
-    start: int = integer()
-    values: bytes = ciphertexts()
+    group: Integer
+    start: Integer
+    values: Encrypted
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +121,11 @@ class FindSplits(Message):
     """Active to passive: how the level above was split, and which nodes of this one want statistics."""
 
     kind: ClassVar[int] = 5
-    fate: NDArray[np.uint8] = array("B")
+    fate: Bits
     """Of each node of the level above: `LEAF`, `SPLIT_BY_OTHERS` or `SPLIT_BY_YOU`; empty at the root."""
-    left_rows: NDArray[np.uint8] = array("B")
+    left_rows: Bits
     """For nodes split by others, one after the other, one bit a row of the node: 1 goes left."""
-    wanted: NDArray[np.uint8] = array("B")
+    wanted: Bits
     """One flag for each node of this level."""
 
 
@@ -143,14 +134,14 @@ LEAF, SPLIT_BY_OTHERS, SPLIT_BY_YOU = range(3)
 
 @dataclass(frozen=True, eq=False)
 class SplitStatistics(Message):
-    """Passive to active: left-hand sums of shuffled candidate splits, encrypted, and their row counts in clear."""
+    """Passive to active: left-hand sums of shuffled candidate splits, encrypted; row counts in clear."""
 
     kind: ClassVar[int] = 6
-    n_candidates: NDArray[np.int32] = array("i")
+    n_candidates: Int32s
     """Of each wanted node."""
-    counts: NDArray[np.int32] = array("i")
+    counts: Int32s
     """Sampled rows to the left of each candidate, node by node."""
-    sums: bytes = ciphertexts()
+    sums: Encrypted
     """For each group: of every wanted node its total and its candidates' sums, compressed, re-randomised."""
 
 
@@ -159,9 +150,9 @@ class SplitNodes(Message):
     """Active to passive: these nodes are split by you, at the first of these candidates in your order."""
 
     kind: ClassVar[int] = 7
-    nodes: NDArray[np.int32] = array("i")
-    n_tied: NDArray[np.int32] = array("i")
-    tied: NDArray[np.int32] = array("i")
+    nodes: Int32s
+    n_tied: Int32s
+    tied: Int32s
     """Numbers of candidates with the same gain, node by node."""
 
 
@@ -170,10 +161,10 @@ class Assignments(Message):
     """Passive to active: where the rows of the nodes go, and the number under which the split is kept."""
 
     kind: ClassVar[int] = 8
-    split_ids: NDArray[np.int32] = array("i")
-    candidates: NDArray[np.int32] = array("i")
+    split_ids: Int32s
+    candidates: Int32s
     """Which of the tied candidates came first."""
-    left_rows: NDArray[np.uint8] = array("B")
+    left_rows: Bits
     """Node by node, one bit a row of the node."""
 
 
@@ -182,12 +173,12 @@ class RouteRows(Message):
     """Active to passive: send rows through your splits."""
 
     kind: ClassVar[int] = 9
-    dataset: int = integer()
+    dataset: Integer
     """0: the rows trained on (or the only ones); k: the k-th evaluation set."""
-    split_ids: NDArray[np.int32] = array("i")
-    n_rows: NDArray[np.int32] = array("i")
+    split_ids: Int32s
+    n_rows: Int32s
     """Rows that reach each split."""
-    rows: NDArray[np.uint8] = array("B")
+    rows: Bits
     """For each split, one bit a row of the data set."""
 
 
@@ -196,7 +187,7 @@ class Routed(Message):
     """Passive to active: for each split, one bit for each row that reached it: 1 goes left."""
 
     kind: ClassVar[int] = 10
-    left_rows: NDArray[np.uint8] = array("B")
+    left_rows: Bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +195,8 @@ class OpenModel(Message):
     """Active to passive: a prediction session with a trained model."""
 
     kind: ClassVar[int] = 11
-    model: bytes = octets()
-    n_rows: int = integer()
+    model: Octets
+    n_rows: Integer
     """Rows of the active party; 0 if it has no columns of its own."""
 
 
@@ -214,7 +205,7 @@ class ModelOpened(Message):
     """Passive to active: ready."""
 
     kind: ClassVar[int] = 17
-    n_rows: int = integer()
+    n_rows: Integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,10 +220,10 @@ class RevealedSplits(Message):
     """Passive to active: column, threshold and default direction of every split, by its number."""
 
     kind: ClassVar[int] = 13
-    features: NDArray[np.int32] = array("i")
-    thresholds: NDArray[np.float32] = array("f")
-    default_left: NDArray[np.uint8] = array("B")
-    names: str = text()
+    features: Int32s
+    thresholds: Float32s
+    default_left: Bits
+    names: Text
     """Column names, a JSON list."""
 
 
@@ -255,8 +246,8 @@ class Refusal(Message):
     """Passive to active: no, and why, in words that hold no data."""
 
     kind: ClassVar[int] = 16
-    reason: str = text()
-    consent: int = integer()
+    reason: Text
+    consent: Integer
     """1 if the reason is that consent was not given."""
 
 
@@ -266,13 +257,13 @@ KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in Message.__subclasses
 def write(session: bytes, sequence: int, message: Message) -> bytes:
     """A message as bytes."""
     parts = [_HEADER.pack(_MAGIC, VERSION, message.kind, session, sequence)]
-    for f in fields(message):
-        value, tag = getattr(message, f.name), f.metadata["tag"]
+    for name, tag in tags(type(message)).items():
+        value = getattr(message, name)
         if tag == "i":
             parts += [b"i", _I64.pack(value)]
-        elif tag[0] == "a":
-            items = np.ascontiguousarray(value, dtype=_DTYPES[tag[1]])
-            parts += [tag[1].upper().encode(), _U64.pack(items.size), items.tobytes()]
+        elif tag in _DTYPES:
+            items = np.ascontiguousarray(value, dtype=_DTYPES[tag])
+            parts += [tag.encode(), _U64.pack(items.size), items.tobytes()]
         else:
             data = value.encode() if tag == "s" else value
             parts += [tag.encode(), _U64.pack(len(data)), data]
@@ -299,8 +290,8 @@ def read(data: bytes) -> Envelope:
         raise ProtocolError(f"unknown kind of message {kind}")
     cls, at, values = KINDS[kind], _HEADER.size, {}
     try:
-        for f in fields(cls):
-            values[f.name], at = _read_field(view, at, f.metadata["tag"])
+        for name, tag in tags(cls).items():
+            values[name], at = _read_field(view, at, tag)
     except (struct.error, ValueError):
         raise ProtocolError(f"a {cls.__name__} message is malformed") from None
     if at != len(view):
@@ -309,26 +300,21 @@ def read(data: bytes) -> Envelope:
 
 
 def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
-    if tag == "i":
-        _expect(view, at, b"i")
-        return _I64.unpack_from(view, at + 1)[0], at + 9
-    _expect(view, at, tag[1].upper().encode() if tag[0] == "a" else tag.encode())
+    if view[at : at + 1] != tag.encode():
+        raise ValueError("another field")
     at += 1
-    size = np.dtype(_DTYPES[tag[1]]).itemsize if tag[0] == "a" else 1
+    if tag == "i":
+        return _I64.unpack_from(view, at)[0], at + 8
+    dtype = np.dtype(_DTYPES.get(tag, "<u1"))
     (count,) = _U64.unpack_from(view, at)
     at += 8
-    if count > (len(view) - at) // size:
+    if count > (len(view) - at) // dtype.itemsize:
         raise ValueError("longer than the message")
-    content = view[at : at + count * size]
-    at += count * size
-    if tag[0] == "a":
-        return np.frombuffer(content, dtype=_DTYPES[tag[1]]).astype(_DTYPES[tag[1]][1:]), at
+    content = view[at : at + count * dtype.itemsize]
+    at += len(content)
+    if tag in _DTYPES:
+        return np.frombuffer(content, dtype=dtype).astype(dtype.newbyteorder("=")), at
     return (str(content, "utf-8") if tag == "s" else bytes(content)), at
-
-
-def _expect(view: memoryview, at: int, mark: bytes) -> None:
-    if view[at : at + 1] != mark:
-        raise ValueError("another field")
 
 
 def to_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -220,7 +220,9 @@ class VerticalModel:
             for t in range(begin, end):
                 group = self.group_of(t)
                 classes = range(self.n_classes) if group is None else [group]
-                scalar += [_scalar_tree(self.trees[t], shares, first, k if group is None else 0, k) for k in classes]
+                scalar += [
+                    _scalar_tree(self.trees[t], shares, first, k if group is None else 0, k) for k in classes
+                ]
             rounds.append(len(scalar))
         booster = booster_from_trees(
             scalar,
@@ -246,7 +248,9 @@ class VerticalModel:
         kind : {"gain", "weight", "cover", "total_gain", "total_cover"}
         """
         if kind not in ("gain", "weight", "cover", "total_gain", "total_cover"):
-            raise ValueError(f"importance_type={kind!r} must be gain, weight, cover, total_gain or total_cover")
+            raise ValueError(
+                f"importance_type={kind!r} must be gain, weight, cover, total_gain or total_cover"
+            )
         times: dict[str, float] = {}
         total: dict[str, float] = {}
         for tree in self.trees:
@@ -430,4 +434,3 @@ def route(trees: list[FederatedTree], n_rows: int, router: Router) -> NDArray[np
                 below.append((t, trees[t].right[node], rows[~left]))
         frontier = below
     return leaves
-

@@ -16,7 +16,7 @@ OBJECTIVES = ("binary:logistic", "reg:squarederror", "multi:softprob")
 
 
 def _exp(x: Vector) -> Vector:
-    """exp to float32 as a C library rounds it, which computes in double."""
+    """Exp to float32 as a C library rounds it, which computes in double."""
     return np.exp(x.astype(np.float64)).astype(np.float32)
 
 

@@ -328,7 +328,9 @@ class PassiveParty:
         summed, derived = wanted, wanted[:0]
         if parents is not None and len(wanted):
             sibling = wanted ^ 1
-            larger = (sizes[wanted] > sizes[sibling]) | ((sizes[wanted] == sizes[sibling]) & (wanted & 1 == 1))
+            larger = (sizes[wanted] > sizes[sibling]) | (
+                (sizes[wanted] == sizes[sibling]) & (wanted & 1 == 1)
+            )
             derived = wanted[larger]
             summed = np.union1d(wanted[~larger], derived ^ 1)
         chosen = sampled.selected(summed)
@@ -364,7 +366,9 @@ class PassiveParty:
             node_chains = [of_first_feature, *canonical.chains]
             chains += [slot * n_total + chain for chain in node_chains]
             # The first chain's last running sum is the node's total.
-            order.append(np.concatenate([[at + len(of_first_feature) - 1], at + len(of_first_feature) + shuffle]))
+            order.append(
+                np.concatenate([[at + len(of_first_feature) - 1], at + len(of_first_feature) + shuffle])
+            )
             at += sum(len(chain) for chain in node_chains)
         places = np.concatenate(order) if order else np.empty(0, dtype=np.int64)
         parts = []
@@ -417,7 +421,9 @@ class PassiveParty:
             raise ProtocolError("no such data set")
         columns = sets[message.dataset]
         size = -(-columns.n_rows // 8)
-        if len(message.rows) != size * len(message.split_ids) or len(message.n_rows) != len(message.split_ids):
+        if len(message.rows) != size * len(message.split_ids) or len(message.n_rows) != len(
+            message.split_ids
+        ):
             raise ProtocolError("rows and splits do not match")
         flags = []
         for k, split in enumerate(message.split_ids.tolist()):
@@ -446,4 +452,3 @@ class PassiveParty:
             self.shares[self._session_id] = self._session.share
         self._session = None
         return messages.Done()
-

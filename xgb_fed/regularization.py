@@ -79,7 +79,9 @@ class Regularization:
         right_g, right_h = g - left_g, h - left_h
         root = self.root_gain(g, h)
         if len(g) == 1:
-            gains = self.side_gains(left_g[:, 0], left_h[:, 0]) + self.side_gains(right_g[:, 0], right_h[:, 0])
+            gains = self.side_gains(left_g[:, 0], left_h[:, 0]) + self.side_gains(
+                right_g[:, 0], right_h[:, 0]
+            )
             change = (gains - root).astype(np.float32)
             enough = (left_h[:, 0] >= self.min_child_weight) & (right_h[:, 0] >= self.min_child_weight)
         else:

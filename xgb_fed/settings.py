@@ -74,7 +74,9 @@ class Settings:
             raise UnsupportedParameterError(f"tree_mode={self.tree_mode!r} must be one of {MODES}")
         softprob = self.objective == "multi:softprob"
         if softprob and not (isinstance(self.num_class, int) and self.num_class >= 2):
-            raise ValueError(f"num_class={self.num_class!r} must be an integer of at least 2 for multi:softprob")
+            raise ValueError(
+                f"num_class={self.num_class!r} must be an integer of at least 2 for multi:softprob"
+            )
         if not softprob and (self.num_class != 1 or self.multi_output):
             raise ValueError("num_class and multi_output are for objective='multi:softprob' only")
         _whole("max_depth", self.max_depth, 1, 30)

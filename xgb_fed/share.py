@@ -59,7 +59,7 @@ class Share:
         return np.where(np.isnan(values), self.default_left[split], below)
 
     def check_columns(self, columns: Columns) -> None:
-        """Raise `InvalidDataError` unless the columns are those of the share, by number and, if named, by name."""
+        """Raise `InvalidDataError` unless the columns are the share's, by number and, if named, by name."""
         if columns.n_features != len(self.names):
             raise InvalidDataError(
                 f"the data has {columns.n_features} columns; this share of the model was trained on "

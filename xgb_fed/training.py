@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from gbdt_hosts.xgboost_training import Callbacks, EvaluationSet, MetricBooster, intercept
@@ -30,6 +30,9 @@ from xgb_fed.settings import Settings
 from xgb_fed.share import Share
 from xgb_fed.traffic import Traffic
 from xgb_fed.tree_modes import TreeMode
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
@@ -146,9 +149,7 @@ def train(
     settings = Settings.from_params(params)
     training = Training(settings, active_data, parties, evals, cipher if cipher is not None else Paillier())
     _check_loop(num_boost_round, early_stopping_rounds, callbacks, evals)
-    return training.run(
-        num_boost_round, early_stopping_rounds, evals_result, verbose_eval, callbacks
-    )
+    return training.run(num_boost_round, early_stopping_rounds, evals_result, verbose_eval, callbacks)
 
 
 def _check_loop(rounds: Any, stopping: Any, callbacks: Sequence[Any], evals: Sequence[Any]) -> None:
@@ -188,7 +189,7 @@ class Training:
         self._check_evals()
         n_own = 0 if self.rows.columns is None else self.rows.columns.n_features
         if not self.parties and not n_own:
-            raise InvalidDataError("there are no columns: the active party has none, and there are no parties")
+            raise InvalidDataError("no columns: the active party has none, and there are no parties")
         self.mode = TreeMode(
             settings.tree_mode,
             settings.max_depth,
@@ -254,10 +255,10 @@ class _Together:
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
 
-    def __call__(self, work: list[Callable[[], Any]]) -> list[Any]:
+    def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         # The first runs here: the active party's own search, or the only question.
-        others = [self._pool.submit(one) for one in work[1:]]
-        results = [one() for one in work[:1]]
+        others = [self._pool.submit(work, item) for item in items[1:]]
+        results = [work(item) for item in items[:1]]
         return results + [future.result() for future in others]
 
 
@@ -312,7 +313,7 @@ class _Rounds:
             eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
         )
         channels = [Channel(party, self.model.model_id, self.traffic) for party in self.training.parties]
-        opened = self.together([lambda c=c: c.ask(opening, messages.TrainingOpened) for c in channels])  # type: ignore[misc]
+        opened = self.together(lambda c: c.ask(opening, messages.TrainingOpened), channels)
         self.model.party_features = [answer.n_features for answer in opened]
         return {
             number: PassivePeer(channel, self.key, number, settings.regularization)
@@ -355,7 +356,8 @@ class _Rounds:
         plan = training.mode.plan(number)
         levels = {0: plan.active, **plan.passive}
         finders = self._with_columns({k: f for k, f in self.finders.items() if len(levels.get(k, ()))})
-        self.together([lambda f=f: f.start_tree(len(self.model.trees), gradients, sample.rows) for f in finders.values()])  # type: ignore[misc]
+        number_of_tree = len(self.model.trees)
+        self.together(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
         peers = [finder for finder in finders.values() if isinstance(finder, PassivePeer)]
         if peers:
             rows = np.flatnonzero(sample.rows).astype(np.int32)

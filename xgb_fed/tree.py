@@ -1,4 +1,4 @@
-"""A federated tree as the active party has it: who splits each node under which number, and the leaves' values."""
+"""A federated tree as the active party has it: who splits each node, and the leaves' values."""
 
 from __future__ import annotations
 

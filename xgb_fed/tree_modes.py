@@ -60,7 +60,7 @@ class TreeMode:
         if self.name == "layered":
             if not 1 <= self.active_depth < self.max_depth:
                 raise ValueError(
-                    f"active_depth={self.active_depth} must be from 1 to max_depth - 1 = {self.max_depth - 1} "
+                    f"active_depth={self.active_depth} must be from 1 to {self.max_depth - 1} "
                     "for tree_mode='layered'"
                 )
             if not (self.active_has_features and self.n_passive):

@@ -46,7 +46,7 @@ class EvaluationSet:
 
 
 class MetricBooster(xgboost.Booster):
-    """A booster of no trees: what it evaluates are the sets' margins.  XGBoost's callbacks take it for the model.
+    """A booster of no trees that evaluates the sets' margins; XGBoost's callbacks take it for the model.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class MetricBooster(xgboost.Booster):
         self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
 
     def evaluate(self, round_number: int) -> str:
-        """XGBoost's line of metrics, such as ``[0]\\tvalid-auc:0.9``."""
+        """XGBoost's line of metrics: round number, then ``set-metric:value`` after tabs."""
         if not self._sets:
             return f"[{round_number}]"
         data = [

@@ -1,4 +1,4 @@
-"""Sums of long integers in rows of words, modulo a power of two: what the cipher that encrypts nothing needs."""
+"""Sums of long integers in rows of words, modulo a power of two: for the cipher that encrypts nothing."""
 
 from __future__ import annotations
 
