@@ -37,12 +37,12 @@ class EvaluationSet:
 
     def __init__(self, name: str, y: NDArray[np.float32], weight: NDArray[np.float32] | None) -> None:
         self.name = name
-        self._data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
+        self.data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
 
     def with_margin(self, margin: NDArray[np.float32]) -> xgboost.DMatrix:
         """The set as it stands at these margins, shape (n_rows, n_classes)."""
-        self._data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
-        return self._data
+        self.data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
+        return self.data
 
 
 class MetricBooster(xgboost.Booster):
@@ -66,7 +66,9 @@ class MetricBooster(xgboost.Booster):
         margins: Callable[[], Sequence[NDArray[np.float32]]],
         n_rounds: Callable[[], int],
     ) -> None:
-        super().__init__({**params, "base_score": 0.5, "verbosity": 0})
+        # XGBoost learns the number of columns from a data set in its cache.
+        known = [own.data for own in sets[:1]]
+        super().__init__({**params, "base_score": 0.5, "verbosity": 0}, cache=known)
         self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
 
     def evaluate(self, round_number: int) -> str:
