@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite, ldexp
 from typing import Any
 
@@ -74,30 +75,30 @@ class GHPacking:
     def _fixed_point(self, bound: float) -> int:
         return round(ldexp(bound * self.amplification, self.precision))
 
-    @property
+    @cached_property
     def offset(self) -> int:
         """What makes every g' non-negative: −g_min, as an integer."""
         return max(0, -self._fixed_point(self.g_min))
 
-    @property
+    @cached_property
     def _g_top(self) -> int:
         return max(0, self._fixed_point(self.g_max)) + self.offset
 
-    @property
+    @cached_property
     def _h_top(self) -> int:
         return self._fixed_point(self.h_max)
 
-    @property
+    @cached_property
     def g_bits(self) -> int:
         """b_g: bits of the largest sum of g'."""
         return (self.n_rows * self._g_top).bit_length()
 
-    @property
+    @cached_property
     def h_bits(self) -> int:
         """b_h: bits of the largest sum of h'."""
         return (self.n_rows * self._h_top).bit_length()
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """b_gh: bits of the largest sum of plaintexts."""
         return self.g_bits + self.h_bits
