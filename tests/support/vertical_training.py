@@ -90,7 +90,8 @@ def assert_same_tree(a, b, name=""):
     np.testing.assert_array_equal(x[split], y[split], f"{name} thresholds")
     np.testing.assert_allclose(x[~split], y[~split], rtol=1e-6, atol=1e-9, err_msg=f"{name} leaves")
     for key in ("loss_changes", "sum_hessian"):
-        np.testing.assert_allclose(a[key], b[key], rtol=2e-5, atol=2e-5, err_msg=f"{name} {key}")
+        # Differences of float32 sums: as exact as the largest of them.
+        np.testing.assert_allclose(a[key], b[key], rtol=2e-5, atol=2e-6 * max(b[key]), err_msg=f"{name} {key}")
 
 
 def text_of(model):
