@@ -36,7 +36,7 @@ Integer = Annotated[int, "i"]
 Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
 Encrypted = Annotated[bytes, "c"]
-"""Ciphertexts, or a public key, as `cipher.PublicPart` writes them."""
+"""Ciphertexts, as `cipher.PublicPart` writes them."""
 Bits = Annotated[NDArray[np.uint8], "B"]
 Int32s = Annotated[NDArray[np.int32], "I"]
 Int64s = Annotated[NDArray[np.int64], "L"]
@@ -75,7 +75,7 @@ class OpenTraining(Message):
     """Active to passive: start a training session."""
 
     kind: ClassVar[int] = 1
-    public_key: Encrypted
+    public_key: Octets
     n_rows: Integer
     max_bin: Integer
     field_bits: Integer
