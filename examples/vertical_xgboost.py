@@ -1,7 +1,7 @@
 """A clinic and a laboratory train XGBoost together: the clinic has the diagnosis, both have columns.
 
-Trains on the breast cancer data that scikit-learn bundles, columns shared out between two parties, under
-Okamoto–Uchiyama encryption; compares with XGBoost on the pooled columns, tree by tree, and prints what left whom.
+Trains on the breast cancer data that scikit-learn bundles, its columns shared out between two parties, under
+Okamoto–Uchiyama encryption; compares with XGBoost on the pooled columns tree by tree; prints what left whom.
 """
 
 import json

@@ -82,6 +82,8 @@ class OpenTraining(Message):
     """Bits of one packed sum (of all classes in a ciphertext)."""
     n_groups: Integer
     """Ciphertexts of a row."""
+    rows: Int32s
+    """Positions of the rows in the party's data; empty means all."""
     eval_rows: Int64s
     """Rows of each evaluation set."""
 
@@ -198,6 +200,8 @@ class OpenModel(Message):
     model: Octets
     n_rows: Integer
     """Rows of the active party; 0 if it has no columns of its own."""
+    rows: Int32s
+    """Positions of the rows in the party's data; empty means all."""
 
 
 @dataclass(frozen=True, eq=False)
