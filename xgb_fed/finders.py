@@ -247,6 +247,8 @@ class PassivePeer:
         self._regularization = regularization
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
+        self._claims: dict[int, _Claim] = {}
+        self._n_splits = 0
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
         """Columns that the next tree may split."""
@@ -314,8 +316,10 @@ class PassivePeer:
         g, h = np.ldexp(g, self._gradients.g_exponent), np.ldexp(h, self._gradients.h_exponent)
         total_g, total_h = self._gradients.to_float(level.sums)
         left_g, left_h = g[~is_total], h[~is_total]
+        self._claims = {}
         for k, node in enumerate(wanted):
             part = slice(bounds[k], bounds[k + 1])
+            self._claims[node] = _Claim(answer.counts[part], left_g[part], left_h[part])
             if bounds[k] == bounds[k + 1]:
                 yield node, NOTHING
                 continue
@@ -379,14 +383,61 @@ class PassivePeer:
             ),
             messages.Assignments,
         )
-        sizes = level.partition.sizes()[nodes]
-        flags = level.partition.split_flags(nodes, from_bits(answer.left_rows, int(sizes.sum())))
-        if not len(answer.split_ids) == len(answer.candidates) == len(nodes):
-            raise ProtocolError(f"party {self.channel.name!r} split other nodes than it was asked to")
+        try:
+            flags = self._checked_flags(level, nodes, tied, answer)
+        except ProtocolError as error:
+            raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+        self._n_splits += len(nodes)
         return {
             node: Split(int(split_id), flags[node])
             for node, split_id in zip(nodes, answer.split_ids, strict=True)
         }
+
+    def _checked_flags(
+        self, level: Level, nodes: list[int], tied: list[NDArray[np.int32]], answer: messages.Assignments
+    ) -> dict[int, NDArray[np.bool_]]:
+        """Which rows go left: those whose number and sums the winning candidate was said to have.
+
+        The active party knows every row's gradients, so that it can add them up itself.
+        """
+        sizes = level.partition.sizes()[nodes]
+        flags = level.partition.split_flags(nodes, from_bits(answer.left_rows, int(sizes.sum())))
+        numbers = np.arange(self._n_splits, self._n_splits + len(nodes))
+        if len(answer.candidates) != len(nodes) or not np.array_equal(answer.split_ids, numbers):
+            raise ProtocolError("other nodes were split than those it was asked to")
+        sampled = [level.sampled.of(node) for node in nodes]
+        lefts = [
+            rows[flags[node][np.searchsorted(level.partition.of(node), rows)]]
+            for node, rows in zip(nodes, sampled, strict=True)
+        ]
+        starts = np.concatenate([[0], np.cumsum([len(left) for left in lefts])])
+        sums, counts = self._gradients.node_sums(Partition(np.concatenate(lefts), starts))
+        g, h = self._gradients.to_float(sums)
+        for k, (node, candidate) in enumerate(zip(nodes, answer.candidates.tolist(), strict=True)):
+            if candidate not in tied[k]:
+                raise ProtocolError("another candidate was taken than one of the best")
+            claim = self._claims[node]
+            same_sums = (claim.g[candidate] == g[:, k]).all() and (claim.h[candidate] == h[:, k]).all()
+            if claim.counts[candidate] != counts[k] or not same_sums:
+                raise ProtocolError("the rows that go left do not have the sums that won the split")
+        return flags
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """What a passive party said of one node's candidates.
+
+    Attributes
+    ----------
+    counts : ndarray of int32, shape (n_candidates,)
+        Sampled rows to the left.
+    g, h : ndarray of float64, shape (n_candidates, n_classes)
+        Their sums.
+    """
+
+    counts: NDArray[np.int32]
+    g: NDArray[np.float64]
+    h: NDArray[np.float64]
 
 
 def send_gradients(

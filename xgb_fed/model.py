@@ -184,6 +184,8 @@ class VerticalModel:
                 opened = channels[k].ask(
                     messages.OpenModel(self.model_id, n_rows, positions), messages.ModelOpened
                 )
+                if opened.n_rows < 1:
+                    raise ProtocolError(f"party {party.name!r} says that it has {opened.n_rows} rows")
                 if n_rows not in (0, opened.n_rows):
                     raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
                 n_rows = opened.n_rows
@@ -214,15 +216,34 @@ class VerticalModel:
             channel.ask(messages.OpenModel(self.model_id, 0, row_positions(None)), messages.ModelOpened)
             answer = channel.ask(messages.RevealSplits(), messages.RevealedSplits)
             channel.ask(messages.Finish(), messages.Done)
-            share = Share(
-                json.loads(answer.names),
-                answer.features.tolist(),
-                answer.thresholds.tolist(),
-                answer.default_left.astype(bool).tolist(),
-            )
+            share = self._revealed(len(shares), answer)
             shares.append(share)
             names += [f"{name}:{column}" if column in names else column for column in share.names]
         return self._to_booster(shares, names)
+
+    def _revealed(self, number: int, answer: messages.RevealedSplits) -> Share:
+        """The share of a passive party, checked against the trees."""
+        splits = {s for t in self.trees for o, s in zip(t.owner, t.split_id, strict=True) if o == number}
+        n_features, n_splits = self.party_features[number - 1], len(answer.features)
+        try:
+            names = json.loads(answer.names)
+        except (ValueError, RecursionError):
+            names = None
+        named = isinstance(names, list) and len(names) == n_features
+        if not (
+            named
+            and all(isinstance(name, str) for name in names)
+            and len(answer.thresholds) == len(answer.default_left) == n_splits > max(splits, default=-1)
+            and ((answer.features >= 0) & (answer.features < n_features)).all()
+            and np.isfinite(answer.thresholds).all()
+        ):
+            raise ProtocolError(f"party {self.parties[number - 1]!r} revealed splits that are not the model's")
+        return Share(
+            names,
+            answer.features.tolist(),
+            answer.thresholds.tolist(),
+            answer.default_left.astype(bool).tolist(),
+        )
 
     def _to_booster(self, shares: list[Share], names: list[str]) -> xgboost.Booster:
         first = np.cumsum([0, *(len(share.names) for share in shares)])
@@ -323,7 +344,9 @@ class VerticalModel:
             content["share"] = Share(**content["share"])
             content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
             return cls(**content)
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        except CorruptDataError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None
 
 

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from xgb_fed import messages
 from xgb_fed.cipher import PrivatePart, Scheme
-from xgb_fed.errors import InvalidDataError, NotEncryptedWarning, UnsupportedParameterError
+from xgb_fed.errors import InvalidDataError, NotEncryptedWarning, ProtocolError, UnsupportedParameterError
 from xgb_fed.features import Columns, bin_features, read_columns
 from xgb_fed.finders import OwnColumns, PassivePeer, SplitFinder, send_gradients
 from xgb_fed.gradients import FixedPointGradients, packing_for
@@ -33,6 +33,9 @@ from xgb_fed.tree_modes import TreeMode
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+MOST_FEATURES = 1 << 24
+"""Columns of a party at most: what is drawn from must fit memory."""
 
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
@@ -323,6 +326,9 @@ class _Rounds:
         )
         channels = [Channel(party, self.model.model_id, self.traffic) for party in self.training.parties]
         opened = self.together(lambda c: c.ask(opening, messages.TrainingOpened), channels)
+        for channel, answer in zip(channels, opened, strict=True):
+            if not 1 <= answer.n_features <= MOST_FEATURES:
+                raise ProtocolError(f"party {channel.name!r} says that it has {answer.n_features} columns")
         self.model.party_features = [answer.n_features for answer in opened]
         return {
             number: PassivePeer(channel, self.key, number, settings.regularization)
