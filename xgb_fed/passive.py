@@ -223,7 +223,11 @@ class PassiveParty:
         share = self.shares.get(message.model)
         if share is None:
             raise ProtocolError("this party has no share of that model")
-        share.check_columns(self.columns)
+        try:
+            share.check_columns(self.columns)
+        except InvalidDataError:
+            # The reason names columns, and goes to the active party.
+            raise InvalidDataError("this party's data has other columns than its share of the model") from None
         columns = self._selected(message.rows)
         if message.n_rows not in (0, columns.n_rows):
             raise InvalidDataError(
@@ -303,6 +307,8 @@ class PassiveParty:
         if len(message.wanted) != tree.partition.n_nodes:
             raise ProtocolError(f"{len(message.wanted)} nodes named, {tree.partition.n_nodes} exist")
         wanted = np.flatnonzero(message.wanted)
+        if not len(wanted):
+            raise ProtocolError("statistics of no node were asked for")
         self._build(session.key, tree, wanted, parents)
         return self._statistics(session, tree, wanted)
 
@@ -335,6 +341,8 @@ class PassiveParty:
     ) -> None:
         """Histograms of the wanted nodes: the smaller child summed up, the larger one by subtraction."""
         sampled = tree.partition.kept(tree.sampled)
+        if not sampled.sizes()[wanted].all():
+            raise ProtocolError("a node without rows has no statistics")
         sizes, above, above_slots = sampled.sizes(), tree.histograms, tree.slots
         summed, derived = wanted, wanted[:0]
         if parents is not None and len(wanted):
