@@ -237,7 +237,9 @@ class VerticalModel:
             and ((answer.features >= 0) & (answer.features < n_features)).all()
             and np.isfinite(answer.thresholds).all()
         ):
-            raise ProtocolError(f"party {self.parties[number - 1]!r} revealed splits that are not the model's")
+            raise ProtocolError(
+                f"party {self.parties[number - 1]!r} revealed splits that are not the model's"
+            )
         return Share(
             names,
             answer.features.tolist(),

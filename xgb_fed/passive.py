@@ -227,7 +227,9 @@ class PassiveParty:
             share.check_columns(self.columns)
         except InvalidDataError:
             # The reason names columns, and goes to the active party.
-            raise InvalidDataError("this party's data has other columns than its share of the model") from None
+            raise InvalidDataError(
+                "this party's data has other columns than its share of the model"
+            ) from None
         columns = self._selected(message.rows)
         if message.n_rows not in (0, columns.n_rows):
             raise InvalidDataError(

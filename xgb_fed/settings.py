@@ -91,6 +91,11 @@ class Settings:
             _number("base_score", self.base_score, low=-np.inf)
             if self.objective == "binary:logistic" and not 0 < self.base_score < 1:
                 raise ValueError(f"base_score={self.base_score} must be in (0, 1) for binary:logistic")
+        metrics = self.eval_metric if isinstance(self.eval_metric, (list, tuple)) else [self.eval_metric]
+        if not all(metric is None or isinstance(metric, str) for metric in metrics):
+            raise UnsupportedParameterError(
+                f"eval_metric={self.eval_metric!r} must be the name of an XGBoost metric, or a list of names"
+            )
         _whole("random_state", self.random_state, 0, 2**63 - 1)
         _whole("trees_per_party", self.trees_per_party, 1, 2**31 - 1)
         _whole("active_depth", self.active_depth, 1, 30)

@@ -65,4 +65,3 @@ def test_nothing_out_of_range_reaches_the_kernels():
         for call in both(rows=bad):
             with pytest.raises(IndexError):
                 call()
-

@@ -1,5 +1,7 @@
 """A small plaintext XGBoost tree, level by level, with the columns allowed at every level."""
 
+from itertools import pairwise
+
 import numpy as np
 import xgboost
 
@@ -7,8 +9,10 @@ import xgboost
 def cut_columns(X, max_bin):
     """XGBoost's cuts, and the bin of every value (−1 where missing)."""
     starts, values = xgboost.QuantileDMatrix(X, max_bin=max_bin).get_quantile_cut()
-    cuts = [values[a + 1 : b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
-    codes = [np.minimum(np.searchsorted(c, x, side="right"), len(c) - 1) for c, x in zip(cuts, X.T, strict=True)]
+    cuts = [values[a + 1 : b] for a, b in pairwise(starts)]
+    codes = [
+        np.minimum(np.searchsorted(c, x, side="right"), len(c) - 1) for c, x in zip(cuts, X.T, strict=True)
+    ]
     return cuts, np.where(np.isnan(X), -1, np.stack(codes, axis=1))
 
 

@@ -1,6 +1,7 @@
 """Small federated trainings that the tests of xgb_fed share."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
@@ -30,7 +31,7 @@ def problem(objective="binary:logistic", n=400, n_features=6, n_classes=3, missi
 def parts(X, *bounds):
     """Columns cut at some places: the active party's, then each passive one's."""
     edges = [0, *bounds, X.shape[1]]
-    return [X[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [X[:, a:b] for a, b in pairwise(edges)]
 
 
 def parties_of(passive, **kwargs):
@@ -66,9 +67,7 @@ def quantile_matrix(params, X, y, weight=None, base_margin=None):
 
 def stock(params, X, y, rounds=4, weight=None, base_margin=None):
     """XGBoost itself on pooled columns."""
-    return xgboost.train(
-        {"nthread": 1, **params}, quantile_matrix(params, X, y, weight, base_margin), rounds
-    )
+    return xgboost.train({"nthread": 1, **params}, quantile_matrix(params, X, y, weight, base_margin), rounds)
 
 
 def assert_same_trees(ours, theirs, n_trees=None):
@@ -91,7 +90,9 @@ def assert_same_tree(a, b, name=""):
     np.testing.assert_allclose(x[~split], y[~split], rtol=1e-6, atol=1e-9, err_msg=f"{name} leaves")
     for key in ("loss_changes", "sum_hessian"):
         # Differences of float32 sums: as exact as the largest of them.
-        np.testing.assert_allclose(a[key], b[key], rtol=2e-5, atol=2e-6 * max(b[key]), err_msg=f"{name} {key}")
+        np.testing.assert_allclose(
+            a[key], b[key], rtol=2e-5, atol=2e-6 * max(b[key]), err_msg=f"{name} {key}"
+        )
 
 
 def text_of(model):

@@ -15,7 +15,13 @@ from vertical_training import Recorder, assert_same_trees, problem
 
 import xgb_fed
 from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor, messages
-from xgb_fed.errors import ConsentError, CorruptDataError, InvalidDataError, ProtocolError, UnsupportedParameterError
+from xgb_fed.errors import (
+    ConsentError,
+    CorruptDataError,
+    InvalidDataError,
+    ProtocolError,
+    UnsupportedParameterError,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.errors.NotEncryptedWarning")
 
@@ -77,7 +83,9 @@ def test_classes_of_any_kind(kind, tmp_path):
     model = classifier().fit(X[:, :3], y, parties=[party()])
     reference = stock_model(xgboost.XGBClassifier, np.searchsorted(np.unique(y), y))
     assert model.classes_.tolist() == sorted(kind)
-    np.testing.assert_allclose(model.predict_proba(X[:, :3]), reference.predict_proba(X), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        model.predict_proba(X[:, :3]), reference.predict_proba(X), rtol=1e-5, atol=1e-7
+    )
     np.testing.assert_array_equal(model.predict(X[:, :3]), model.classes_[reference.predict(X)])
     assert model.apply(X[:, :3]).shape == (300, 12)
     np.testing.assert_array_equal(model.apply(X[:, :3]), reference.apply(X).reshape(300, -1))
@@ -116,7 +124,9 @@ def test_an_active_party_without_columns_predicts():
 
 
 @pytest.mark.parametrize(
-    "y", [Y.astype(bool), np.where(Y == 1, "a\nb", "c"), np.where(Y == 1, 2.5, -1)], ids=["bool", "text", "float"]
+    "y",
+    [Y.astype(bool), np.where(Y == 1, "a\nb", "c"), np.where(Y == 1, 2.5, -1)],
+    ids=["bool", "text", "float"],
 )
 def test_shares_on_disk(y, tmp_path):
     """Each party keeps its own; together they predict as before."""
@@ -125,8 +135,8 @@ def test_shares_on_disk(y, tmp_path):
     model.save_model(tmp_path / "active")
     one.save_model(tmp_path / "bank")
     again, other = VerticalXGBClassifier(), LocalParty(NEW[:, 3:], "bank")
+    again.load_model(tmp_path / "active", [other])
     with pytest.raises(xgb_fed.PartyRefused, match="no share"):
-        again.load_model(tmp_path / "active", [other])
         again.predict(NEW[:, :3])
     other.load_model(tmp_path / "bank")
     got, expected = again.predict(NEW[:, :3]), model.predict(NEW[:, :3], [one.with_rows(NEW[:, 3:])])
@@ -156,7 +166,11 @@ def test_damaged_shares(fitted, tmp_path):
             VerticalXGBClassifier().load_model(tmp_path / "active")
     fitted.parties_[0].save_model(tmp_path / "bank")
     share = next((tmp_path / "bank").glob("*.share.json"))
-    for damaged in ("", "{}", '{"format": 1, "names": [], "features": [3], "thresholds": [], "default_left": []}'):
+    for damaged in (
+        "",
+        "{}",
+        '{"format": 1, "names": [], "features": [3], "thresholds": [], "default_left": []}',
+    ):
         share.write_text(damaged)
         with pytest.raises(CorruptDataError):
             LocalParty(X[:, 3:], "bank").load_model(tmp_path / "bank")
@@ -223,7 +237,9 @@ def test_data_frames():
     assert booster.feature_names == names
     reference = xgboost.XGBClassifier(**SMALL, n_jobs=1, tree_method="hist").fit(frame, Y)
     assert_same_trees(booster, reference.get_booster())
-    np.testing.assert_allclose(booster.predict(xgboost.DMatrix(frame)), reference.predict_proba(frame)[:, 1], rtol=1e-5)
+    np.testing.assert_allclose(
+        booster.predict(xgboost.DMatrix(frame)), reference.predict_proba(frame)[:, 1], rtol=1e-5
+    )
     assert set(model.model_.importances()) & set(names[:3])
     with pytest.raises(InvalidDataError, match="columns"):
         model.predict(frame[["income", "age", "debt"]])

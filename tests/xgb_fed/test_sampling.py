@@ -42,7 +42,9 @@ def test_booster_given_the_same_rows(sampling, monkeypatch):
     objective, margin = Objective("binary:logistic"), np.zeros((len(y), 1), dtype=np.float32)
     for number, (sample, tree) in enumerate(zip(drawn, ours, strict=True)):
         assert 0 < sample.rows.sum() < len(y)
-        g, h = (v[:, 0] * sample.factor * sample.rows for v in objective.gradients(margin, y, np.ones_like(y)))
+        g, h = (
+            v[:, 0] * sample.factor * sample.rows for v in objective.gradients(margin, y, np.ones_like(y))
+        )
         boost(booster, data, number, g, h)
         assert_same_tree(tree, read_trees(booster)[number], f"tree {number}")
         margin = booster.predict(data, output_margin=True).reshape(-1, 1)

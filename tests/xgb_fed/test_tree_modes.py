@@ -1,5 +1,7 @@
 """Mix, layered and multi-output trees against references with the same columns at the same places."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import xgboost
@@ -46,7 +48,7 @@ def test_mix_is_xgboost_on_one_party_s_columns_at_a_time(bounds, per_party):
     model = train(params, active if active.shape[1] else None, y, parties, 6)
     ours = read_trees(model.export_booster(parties))
     edges = [0, *bounds, X.shape[1]]
-    turns = [range(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+    turns = [range(a, b) for a, b in pairwise(edges) if b > a]
     margin = np.zeros(len(y), dtype=np.float32)
     for number, tree in enumerate(ours):
         columns = turns[number // per_party % len(turns)]
@@ -77,14 +79,20 @@ def test_layered_is_a_tree_with_the_columns_of_each_level(bounds, active_depth):
         g, h = objective.gradients(margin, y, np.ones_like(y))
         splits, value = grow(codes, cuts, g[:, 0].astype(np.float64), h[:, 0].astype(np.float64), levels)
         inner = [k for k, left in enumerate(tree["left_children"]) if left >= 0]
-        got = [(tree["split_indices"][k], tree["split_conditions"][k], tree["default_left"][k]) for k in inner]
+        got = [
+            (tree["split_indices"][k], tree["split_conditions"][k], tree["default_left"][k]) for k in inner
+        ]
         lower = xgboost.QuantileDMatrix(X, max_bin=8).get_quantile_cut()
         expected = [
             (f, float(cuts[f][b] if b >= 0 else lower[1][lower[0][f]]), int(left)) for f, b, left in splits
         ]
         assert [g[::2] for g in got] == [e[::2] for e in expected]
         np.testing.assert_allclose([g[1] for g in got], [e[1] for e in expected], rtol=1e-7)
-        leaves = {np.float32(c) for c, left in zip(tree["split_conditions"], tree["left_children"], strict=True) if left < 0}
+        leaves = {
+            np.float32(c)
+            for c, left in zip(tree["split_conditions"], tree["left_children"], strict=True)
+            if left < 0
+        }
         np.testing.assert_allclose(sorted(leaves), sorted(set(value)), rtol=1e-6)
         margin[:, 0] += value
     assert any(tree["split_indices"][0] >= bounds[0] for tree in ours)
@@ -92,7 +100,14 @@ def test_layered_is_a_tree_with_the_columns_of_each_level(bounds, active_depth):
 
 @pytest.mark.parametrize(
     "case",
-    [{}, {"missing": 0.2}, {"reg_alpha": 1.0}, {"min_child_weight": 5.0}, {"max_delta_step": 0.3}, {"gamma": 1.0}],
+    [
+        {},
+        {"missing": 0.2},
+        {"reg_alpha": 1.0},
+        {"min_child_weight": 5.0},
+        {"max_delta_step": 0.3},
+        {"gamma": 1.0},
+    ],
     ids=str,
 )
 def test_multi_output_is_xgboost_s_vector_leaves(case):
@@ -110,10 +125,16 @@ def test_multi_output_is_xgboost_s_vector_leaves(case):
         for node, owner in enumerate(ours.owner):
             if owner >= 0:
                 share, split = shares[owner], ours.split_id[node]
-                got = (share.features[split] + 3 * owner, np.float32(share.thresholds[split]), share.default_left[split])
+                got = (
+                    share.features[split] + 3 * owner,
+                    np.float32(share.thresholds[split]),
+                    share.default_left[split],
+                )
                 condition = np.float32(tree["split_conditions"][node])
                 assert got == (tree["split_indices"][node], condition, bool(tree["default_left"][node]))
     margin = theirs.predict(xgboost.DMatrix(X), output_margin=True)
-    np.testing.assert_allclose(model.predict(X[:, :3], parties, output_margin=True), margin, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(X[:, :3], parties, output_margin=True), margin, rtol=1e-5, atol=1e-6
+    )
     exported = model.export_booster(parties).predict(xgboost.DMatrix(X), output_margin=True)
     np.testing.assert_allclose(exported, margin, rtol=1e-5, atol=1e-6)
