@@ -16,7 +16,9 @@ from xgb_fed.packing import unpack
 from xgb_fed.passive import read_public_key
 
 X, Y = problem(n=60, n_features=4, missing=0.1)
-PARAMS = {"max_depth": 3, "max_bin": 6, "n_estimators": 2}
+PARAMS = {"max_depth": 3, "max_bin": 6, "n_estimators": 1, "base_score": 0.5}
+
+BRIEF = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 4, "base_score": 0.5}
 
 
 class Liar:
@@ -298,7 +300,7 @@ def test_a_refusal_is_told_with_its_reason():
 def test_answers_with_flipped_bytes():
     """Every answer of a training, damaged here and there: our errors or a model, never another exception."""
     good = Recorder(parties_of([X[:, 2:]])[0])
-    train({"objective": "binary:logistic", "max_depth": 2, "max_bin": 4}, X[:, :2], Y, [good], 1)
+    train(BRIEF, X[:, :2], Y, [good], 1)
     rng = np.random.default_rng(0)
     for at, _ in itertools.product(range(len(good.answers)), range(3)):
         counter = itertools.count()
@@ -313,4 +315,4 @@ def test_answers_with_flipped_bytes():
 
         party = Recorder(parties_of([X[:, 2:]])[0], damage)
         with contextlib.suppress(ProtocolError, CipherError, InvalidDataError):
-            train({"objective": "binary:logistic", "max_depth": 2, "max_bin": 4}, X[:, :2], Y, [party], 1)
+            train(BRIEF, X[:, :2], Y, [party], 1)

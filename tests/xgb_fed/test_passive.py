@@ -16,7 +16,7 @@ from xgb_fed.messages import to_bits
 from xgb_fed.residues import ResidueKey
 
 X, Y = problem(n=60, n_features=4, missing=0.1)
-PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 6}
+PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 6, "base_score": 0.3}
 
 
 FEATURES = bin_features(read_columns(X[:, 2:]), PARAMS["max_bin"])

@@ -35,7 +35,7 @@ def xgb_params(case):
     return {"objective": "binary:logistic", **BASE, **case}
 
 
-def compare(params, X, y, bounds, weight=None, rounds=4):
+def compare(params, X, y, bounds, weight=None, rounds=3):
     active, *passive = parts(X, *bounds)
     parties = parties_of(passive)
     model = train(params, active if active.shape[1] else None, y, parties, rounds, weight)
@@ -44,8 +44,11 @@ def compare(params, X, y, bounds, weight=None, rounds=4):
     return model, parties, theirs
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("case", "missing"),
+    [(case, 0.2) for case in CASES.values()] + [(CASES[name], 0.0) for name in ("binary", "softprob")],
+    ids=[*CASES, "binary, nothing missing", "softprob, nothing missing"],
+)
 def test_trees_are_those_of_xgboost(case, missing):
     params = xgb_params(case)
     X, y = problem(params["objective"], missing=missing)
