@@ -14,6 +14,8 @@ from lgb_dp.errors import (
 from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.folds import folds
 from lgb_dp.ledger import PrivacyReport
+from lgb_dp.mboost import MBoost
+from lgb_dp.mloss import MLoss
 
 __version__ = "0.1.0"
 
@@ -23,6 +25,8 @@ __all__ = [
     "DPLGBMClassifier",
     "DPLGBMRegressor",
     "Dataset",
+    "MBoost",
+    "MLoss",
     "NoGuaranteeError",
     "NotPrivateWarning",
     "ParallelBoost",
