@@ -77,7 +77,7 @@ class MLoss:
 
     def _positive_loss(self, u: Floats, rest: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            smooth = np.sqrt(rest / u)
+            smooth = np.sqrt(rest) / np.sqrt(u)
         return self.alpha * smooth + self.flat * (0.5 + 0.5 * np.sign(0.5 - u))
 
     def bayes_risk(self, u: ArrayLike) -> Floats:
