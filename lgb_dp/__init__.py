@@ -16,6 +16,7 @@ from lgb_dp.folds import folds
 from lgb_dp.ledger import PrivacyReport
 from lgb_dp.mboost import MBoost
 from lgb_dp.mloss import MLoss
+from lgb_dp.random_forest import RandomForestExponential, RandomForestLaplace
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,8 @@ __all__ = [
     "ParallelBoost",
     "PrivacyLeakWarning",
     "PrivacyReport",
+    "RandomForestExponential",
+    "RandomForestLaplace",
     "SequentialBoost",
     "UnsupportedParameterError",
     "folds",

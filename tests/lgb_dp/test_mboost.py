@@ -183,6 +183,65 @@ def test_the_worst_neighbours_come_close_to_epsilon(monkeypatch):
     assert 0.45 * 3.0 < worst_case(monkeypatch, range(3)) <= 3.0
 
 
+def mutated(columns, rng):
+    """A case like another one: the added row and one other drawn anew."""
+    rows, label, weight, start = (None if column is None else column.copy() for column in columns)
+    for i in {int(rng.integers(len(rows))), len(rows) - 1}:
+        other = int(rng.integers(len(rows)))
+        rows[i] = (
+            rows[other] if rng.random() < 0.3 else (rng.choice([-2.9, -1, 0, 2.9, np.nan]), rng.integers(5))
+        )
+        label[i] = rng.choice(label) if rng.random() < 0.5 else rng.integers(2)
+        if weight is not None:
+            weight[i] = rng.choice([0.0, 0.3, 2.0])
+        if start is not None:
+            start[i] = rng.choice([-100.0, -1.0, 0.0, 1.0, 100.0])
+    return rows, label, weight, start
+
+
+def climb(monkeypatch, trainer, n_rounds, weighted, started, rng, n_steps, n=15):
+    """Largest loss found by going from case to case whenever it does not fall."""
+    columns = (
+        np.column_stack([rng.choice([-2.9, 2.9, np.nan], n), rng.integers(0, 5, n)]),
+        np.zeros(n),
+        np.full(n, 2.0) if weighted else None,
+        np.zeros((n, 1)) if started else None,
+    )
+    params = {"objective": "binary", "max_depth": 2, "learning_rate": 1.0}
+    seed, largest = 0, 0.0
+    for _ in range(n_steps):
+        new = mutated(columns, rng), seed if rng.random() < 0.5 else int(rng.integers(2**32))
+        lost, epsilon = loss_of(monkeypatch, new[0], trainer, params, n_rounds, new[1])
+        assert lost <= epsilon
+        if lost >= largest:
+            (columns, seed), largest = new, lost
+    return largest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_rounds", [1, 3])
+@pytest.mark.parametrize(("weighted", "started"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    "settings_of",
+    [
+        {"alpha": 1.0, "smoothing": 0.0, "n_rows": 1e-3},
+        {"alpha": 0.1, "smoothing": 0.1, "weight_share": 0.2},
+        {"alpha": "calibrated", "weight_share": 0.3, "leaf_bound": 50.0, "leverage": "noised"},
+    ],
+)
+def test_a_directed_search_finds_no_loss_above_epsilon(monkeypatch, settings_of, weighted, started, n_rounds):
+    rng = np.random.default_rng(n_rounds)
+    assert climb(monkeypatch, settings_of, n_rounds, weighted, started, rng, 300) > 0.5
+
+
+@pytest.mark.slow
+@settings(EVERY_TEST, max_examples=1500)
+@given(case=trainings())
+def test_a_long_random_search_finds_no_loss_above_epsilon(monkeypatch, case):
+    lost, epsilon = loss_of(monkeypatch, *case)
+    assert lost <= epsilon
+
+
 @pytest.mark.parametrize(("name", "factor"), [("risk_sensitivity", 0.4)])
 def test_a_sensitivity_too_small_would_be_found_out(monkeypatch, name, factor):
     original = getattr(mboost, name)
