@@ -224,7 +224,7 @@ class _MBoostTraining(Training):
         if level == 0 or not self._weight_epsilon:
             alpha = 0.5**level if self.calibrated else self.loss.alpha
             return np.full(n_nodes, alpha), caps
-        what = f"node weights of level {level + 1}"
+        what = f"weights of level {level + 1}"
         noised = self._noised(weights, what, self._weight_epsilon, largest, self.iteration - 1)
         noised = np.maximum(noised, largest)
         noise = 0.0 if self.exact else largest / self._weight_epsilon

@@ -283,7 +283,7 @@ def test_every_release_is_charged_once_and_they_add_up_to_epsilon(n_rows, weight
         counts[row["release"]] = counts.get(row["release"], 0) + row["count"]
     expected = {f"splits of level {level}": 3 for level in (1, 2, 3)} | {"leaf class weights": 3}
     if weight_share:
-        expected |= {f"node weights of level {level}": 3 for level in (2, 3)}
+        expected |= {f"weights of level {level}": 3 for level in (2, 3)}
     if n_rows is None:
         expected |= {"number of rows": 1}
     assert counts == expected
