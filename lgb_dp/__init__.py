@@ -14,6 +14,9 @@ from lgb_dp.errors import (
 from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.folds import folds
 from lgb_dp.ledger import PrivacyReport
+from lgb_dp.mboost import MBoost
+from lgb_dp.mloss import MLoss
+from lgb_dp.random_forest import RandomForestExponential, RandomForestLaplace
 
 __version__ = "0.1.0"
 
@@ -23,11 +26,15 @@ __all__ = [
     "DPLGBMClassifier",
     "DPLGBMRegressor",
     "Dataset",
+    "MBoost",
+    "MLoss",
     "NoGuaranteeError",
     "NotPrivateWarning",
     "ParallelBoost",
     "PrivacyLeakWarning",
     "PrivacyReport",
+    "RandomForestExponential",
+    "RandomForestLaplace",
     "SequentialBoost",
     "UnsupportedParameterError",
     "folds",

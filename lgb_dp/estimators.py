@@ -17,6 +17,7 @@ from lgb_dp.dataset import Dataset
 from lgb_dp.dpboost import DPBoost
 from lgb_dp.errors import PrivacyLeakWarning
 from lgb_dp.ledger import PrivacyReport
+from lgb_dp.mboost import MBoost
 from lgb_dp.training import PrivateTrainer
 
 _CLASSES_LEAK = "the classes were read from the data; pass public `classes`"
@@ -29,8 +30,9 @@ class _DPLGBMModel(BaseEstimator):
     ----------
     epsilon : float
         Total privacy budget in nats, under adding or removing one row.
-    method : {"dpboost"}
-        Private trainer.
+    method : {"dpboost", "mboost"}
+        Private trainer: `lgb_dp.DPBoost`, or for classes `lgb_dp.MBoost`, whose models should be small (one
+        to three trees).
     n_estimators : int
         Boosting iterations.
     learning_rate : float
@@ -47,6 +49,8 @@ class _DPLGBMModel(BaseEstimator):
         Share of a tree's budget that goes to its leaves.
     gdf : bool
         Leave rows with large gradients out of a tree, as the paper does, instead of clipping their gradients.
+    alpha : float or "calibrated"
+        MBoost's α.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -65,7 +69,7 @@ class _DPLGBMModel(BaseEstimator):
         self,
         epsilon: float = 1.0,
         *,
-        method: Literal["dpboost"] = "dpboost",
+        method: Literal["dpboost", "mboost"] = "dpboost",
         n_estimators: int = 20,
         learning_rate: float = 0.2,
         max_depth: int = 4,
@@ -74,6 +78,7 @@ class _DPLGBMModel(BaseEstimator):
         trees_per_ensemble: int = 50,
         leaf_share: float = 0.3,
         gdf: bool = False,
+        alpha: float | Literal["calibrated"] = "calibrated",
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
@@ -88,13 +93,22 @@ class _DPLGBMModel(BaseEstimator):
         self.trees_per_ensemble = trees_per_ensemble
         self.leaf_share = leaf_share
         self.gdf = gdf
+        self.alpha = alpha
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     def _trainer(self) -> PrivateTrainer:
+        if self.method == "mboost":
+            if self.gdf or self.trees_per_ensemble != 50:
+                raise ValueError("gdf and trees_per_ensemble go with method='dpboost' only")
+            return MBoost(
+                self.epsilon, alpha=self.alpha, leaf_share=self.leaf_share, random_state=self.random_state
+            )
         if self.method != "dpboost":
-            raise ValueError(f"method must be 'dpboost', got {self.method!r}")
+            raise ValueError(f"method must be 'dpboost' or 'mboost', got {self.method!r}")
+        if self.alpha != "calibrated":
+            raise ValueError(f"alpha goes with method='mboost' only, got {self.alpha!r}")
         return DPBoost(
             self.epsilon,
             trees_per_ensemble=self.trees_per_ensemble,

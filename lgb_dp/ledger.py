@@ -90,6 +90,8 @@ class Ledger:
         return self._total(lambda release: release.delta)
 
     def _total(self, cost: Callable[[Release], float]) -> float:
+        if any(math.isinf(cost(release)) for release in self.releases):
+            return math.inf
         parts: dict[int, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         for release in self.releases:
             parts[release.group][release.part] += Fraction(cost(release))

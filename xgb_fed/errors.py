@@ -55,5 +55,9 @@ class ConsentError(PartyRefused):
     """A party does not consent to reveal its part of the model."""
 
 
+class LabelLeakWarning(UserWarning):
+    """Something was asked for that lets passive parties infer labels."""
+
+
 class NotEncryptedWarning(UserWarning):
     """Training without encryption was asked for."""

@@ -89,6 +89,10 @@ class _VerticalXGB(BaseEstimator):
             raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
         return X.index.to_numpy()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the parties: a pickle of the model holds nobody's rows."""
+        return {name: value for name, value in super().__getstate__().items() if name != "parties_"}
+
     def _params(self, objective: str, num_class: int | None) -> dict[str, Any]:
         others = (
             "n_estimators",
@@ -180,9 +184,14 @@ class _VerticalXGB(BaseEstimator):
         self, X: Any, parties: Any, iteration_range: tuple[int, int] | None, **how: Any
     ) -> NDArray[Any]:
         check_is_fitted(self, "model_")
-        parties = self.parties_ if parties is None else parties
+        parties = self._parties(parties)
         rows = self._positions(X)
         return self.model_.predict(X, parties, iteration_range=iteration_range, rows=rows, **how)
+
+    def _parties(self, parties: Any) -> Any:
+        if parties is None and not hasattr(self, "parties_"):
+            raise ValueError("parties must be given: a pickled model does not know them")
+        return self.parties_ if parties is None else parties
 
     def apply(
         self, X: Any, parties: Any = None, iteration_range: tuple[int, int] | None = None
@@ -193,7 +202,7 @@ class _VerticalXGB(BaseEstimator):
     def export_booster(self, parties: Any = None) -> xgboost.Booster:
         """A native booster, if every party consents; see `VerticalModel.export_booster`."""
         check_is_fitted(self, "model_")
-        return self.model_.export_booster(self.parties_ if parties is None else parties)
+        return self.model_.export_booster(self._parties(parties))
 
     def save_model(self, directory: str | Path) -> None:
         """Write the active party's share; each passive party keeps its own."""

@@ -27,6 +27,7 @@ from xgb_fed.packing import unpack_all
 from xgb_fed.partition import Partition
 from xgb_fed.party import Channel
 from xgb_fed.regularization import Regularization
+from xgb_fed.settings import Settings
 from xgb_fed.share import Share
 
 NONE = np.float32(-np.inf)
@@ -38,6 +39,8 @@ class Level:
 
     Attributes
     ----------
+    rows : ndarray of bool, shape (n_rows,)
+        The sample.
     partition, sampled : Partition
         Rows of every node, all and those of the sample.
     wanted : ndarray of bool, shape (n_nodes,)
@@ -50,6 +53,7 @@ class Level:
         Of nodes of the level above that were split: by whom, and which rows went left.
     """
 
+    rows: NDArray[np.bool_]
     partition: Partition
     sampled: Partition
     wanted: NDArray[np.bool_]
@@ -235,20 +239,24 @@ class PassivePeer:
     key : PrivatePart
     number : int
         This party's number, from 1.
-    regularization : Regularization
+    settings : Settings
+    n_features : int
+        Its columns.
     """
 
     def __init__(
-        self, channel: Channel, key: PrivatePart, number: int, regularization: Regularization
+        self, channel: Channel, key: PrivatePart, number: int, settings: Settings, n_features: int
     ) -> None:
         self.channel = channel
         self.number = number
         self._key = key
-        self._regularization = regularization
+        self._regularization = settings.regularization
+        # A feature has a cut more than max_bin at most, and a cut two candidates: missing left or right.
+        self._most_candidates = 2 * n_features * (settings.max_bin + 1)
+        self._n_splits = 0
+        self._tied: dict[int, set[tuple[int, ...]]] = {}
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
-        self._claims: dict[int, _Claim] = {}
-        self._n_splits = 0
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
         """Columns that the next tree may split."""
@@ -301,6 +309,8 @@ class PassivePeer:
             raise ProtocolError("other nodes than those asked about")
         if bounds[-1] != len(answer.counts):
             raise ProtocolError("candidates and counts do not match")
+        if (answer.n_candidates > self._most_candidates).any():
+            raise ProtocolError("more candidates than its columns can have")
         # Each node's total comes before its candidates.
         is_total = np.zeros(len(answer.counts) + len(wanted), dtype=bool)
         is_total[bounds[:-1] + np.arange(len(wanted))] = True
@@ -316,10 +326,10 @@ class PassivePeer:
         g, h = np.ldexp(g, self._gradients.g_exponent), np.ldexp(h, self._gradients.h_exponent)
         total_g, total_h = self._gradients.to_float(level.sums)
         left_g, left_h = g[~is_total], h[~is_total]
-        self._claims = {}
+        is_candidate = np.flatnonzero(~is_total)
+        self._tied = {}
         for k, node in enumerate(wanted):
             part = slice(bounds[k], bounds[k + 1])
-            self._claims[node] = _Claim(answer.counts[part], left_g[part], left_h[part])
             if bounds[k] == bounds[k + 1]:
                 yield node, NOTHING
                 continue
@@ -327,7 +337,10 @@ class PassivePeer:
                 left_g[part], left_h[part], total_g[:, node], total_h[:, node]
             )
             best = change.max()
-            yield node, Found(best, np.flatnonzero(change == best).astype(np.int32))
+            tied = np.flatnonzero(change == best)
+            places = is_candidate[part][tied]
+            self._tied[node] = {(int(counts[i]), *(values[i] for values in fields)) for i in places}
+            yield node, Found(best, tied.astype(np.int32))
 
     def _fields(self, received: Ciphertexts, count: int) -> list[list[int]]:
         """Packed sums of every group, decrypted and taken apart."""
@@ -345,16 +358,8 @@ class PassivePeer:
 
     def _check_totals(self, level: Level, wanted: list[int], totals: list[list[int]]) -> None:
         """The nodes' totals are known here to the last bit."""
-        packing = self._gradients.packing
-        sizes = level.sampled.sizes()
-        expected = [[0] * len(wanted) for _ in packing.groups]
-        for group, classes in enumerate(packing.groups):
-            for k in classes:
-                g, h = self._gradients.to_integers(level.sums[:, :, k, wanted])
-                for i, node in enumerate(wanted):
-                    gh = ((g[i] + int(sizes[node]) * packing.gh.offset) << packing.gh.h_bits) + h[i]
-                    expected[group][i] = (expected[group][i] << packing.gh.bits) + gh
-        if expected != totals:
+        sums, sizes = level.sums[..., wanted], level.sampled.sizes()[wanted]
+        if self._gradients.packed_sums(sums, sizes) != totals:
             raise ProtocolError("a node's total is wrong")
 
     def _check_rests(
@@ -383,61 +388,26 @@ class PassivePeer:
             ),
             messages.Assignments,
         )
-        try:
-            flags = self._checked_flags(level, nodes, tied, answer)
-        except ProtocolError as error:
-            raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+        sizes = level.partition.sizes()[nodes]
+        flags = level.partition.split_flags(nodes, from_bits(answer.left_rows, int(sizes.sum())))
+        if answer.split_ids.tolist() != list(range(self._n_splits, self._n_splits + len(nodes))):
+            raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
         self._n_splits += len(nodes)
+        self._check_left(level, flags)
         return {
             node: Split(int(split_id), flags[node])
             for node, split_id in zip(nodes, answer.split_ids, strict=True)
         }
 
-    def _checked_flags(
-        self, level: Level, nodes: list[int], tied: list[NDArray[np.int32]], answer: messages.Assignments
-    ) -> dict[int, NDArray[np.bool_]]:
-        """Which rows go left: those whose number and sums the winning candidate was said to have.
-
-        The active party knows every row's gradients, so that it can add them up itself.
-        """
-        sizes = level.partition.sizes()[nodes]
-        flags = level.partition.split_flags(nodes, from_bits(answer.left_rows, int(sizes.sum())))
-        numbers = np.arange(self._n_splits, self._n_splits + len(nodes))
-        if len(answer.candidates) != len(nodes) or not np.array_equal(answer.split_ids, numbers):
-            raise ProtocolError("other nodes were split than those it was asked to")
-        sampled = [level.sampled.of(node) for node in nodes]
-        lefts = [
-            rows[flags[node][np.searchsorted(level.partition.of(node), rows)]]
-            for node, rows in zip(nodes, sampled, strict=True)
-        ]
-        starts = np.concatenate([[0], np.cumsum([len(left) for left in lefts])])
-        sums, counts = self._gradients.node_sums(Partition(np.concatenate(lefts), starts))
-        g, h = self._gradients.to_float(sums)
-        for k, (node, candidate) in enumerate(zip(nodes, answer.candidates.tolist(), strict=True)):
-            if candidate not in tied[k]:
-                raise ProtocolError("another candidate was taken than one of the best")
-            claim = self._claims[node]
-            same_sums = (claim.g[candidate] == g[:, k]).all() and (claim.h[candidate] == h[:, k]).all()
-            if claim.counts[candidate] != counts[k] or not same_sums:
-                raise ProtocolError("the rows that go left do not have the sums that won the split")
-        return flags
-
-
-@dataclass(frozen=True)
-class _Claim:
-    """What a passive party said of one node's candidates.
-
-    Attributes
-    ----------
-    counts : ndarray of int32, shape (n_candidates,)
-        Sampled rows to the left.
-    g, h : ndarray of float64, shape (n_candidates, n_classes)
-        Their sums.
-    """
-
-    counts: NDArray[np.int32]
-    g: NDArray[np.float64]
-    h: NDArray[np.float64]
+    def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
+        """The rows that go left must add up to the sums of one of the candidates that were asked for."""
+        left = level.partition.children(flags)
+        own = Partition(left.rows, left.starts).kept(level.rows)
+        sums, counts = self._gradients.node_sums(own)
+        packed = self._gradients.packed_sums(sums[..., ::2], counts[::2])
+        for k, node in enumerate(sorted(flags)):
+            if (int(counts[2 * k]), *(values[k] for values in packed)) not in self._tied[node]:
+                raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")
 
 
 def send_gradients(

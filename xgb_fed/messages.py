@@ -98,7 +98,7 @@ class TrainingOpened(Message):
 
 @dataclass(frozen=True, eq=False)
 class StartTree(Message):
-    """Active to passive: a tree on some rows and columns."""
+    """Active to passive: a tree on some rows and columns; numbers ascend."""
 
     kind: ClassVar[int] = 3
     tree: Integer
@@ -164,8 +164,6 @@ class Assignments(Message):
 
     kind: ClassVar[int] = 8
     split_ids: Int32s
-    candidates: Int32s
-    """Which of the tied candidates came first."""
     left_rows: Bits
     """Node by node, one bit a row of the node."""
 
@@ -236,6 +234,13 @@ class Finish(Message):
     """Active to passive: the session ends; a model trained in it is kept."""
 
     kind: ClassVar[int] = 14
+
+
+@dataclass(frozen=True, eq=False)
+class Abort(Message):
+    """Active to passive: the session ends; nothing of it is kept."""
+
+    kind: ClassVar[int] = 18
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,8 @@ class Sampling:
         """Rows of a tree.
 
         GOSS (Ke et al., 2017) keeps the rows with the largest Σ|g| over the classes, and of the others a
-        random part whose gradients are multiplied by (1 − top) / other.
+        random part whose gradients are multiplied by (1 − top) / other.  Equal gradients are kept in random
+        order: in the rows' order, who sees the sample could count labels between its gaps.
         """
         n_rows = len(g)
         if self.goss is None:
@@ -60,7 +61,8 @@ class Sampling:
             return Sample(rows, np.ones(n_rows, dtype=np.float32))
         top, other = self.goss
         n_top, n_other = max(1, round(top * n_rows)), max(1, round(other * n_rows))
-        order = np.argsort(-np.abs(g).sum(axis=1), kind="stable")
+        shuffled = random.permutation(n_rows)
+        order = shuffled[np.argsort(-np.abs(g[shuffled]).sum(axis=1), kind="stable")]
         drawn = random.choice(order[n_top:], size=min(n_other, n_rows - n_top), replace=False)
         rows = np.zeros(n_rows, dtype=bool)
         rows[order[:n_top]] = rows[drawn] = True

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,7 +17,13 @@ from tqdm.auto import tqdm
 
 from xgb_fed import messages
 from xgb_fed.cipher import PrivatePart, Scheme
-from xgb_fed.errors import InvalidDataError, NotEncryptedWarning, ProtocolError, UnsupportedParameterError
+from xgb_fed.errors import (
+    InvalidDataError,
+    LabelLeakWarning,
+    NotEncryptedWarning,
+    ProtocolError,
+    UnsupportedParameterError,
+)
 from xgb_fed.features import Columns, bin_features, read_columns
 from xgb_fed.finders import OwnColumns, PassivePeer, SplitFinder, send_gradients
 from xgb_fed.gradients import FixedPointGradients, packing_for
@@ -34,8 +41,8 @@ from xgb_fed.tree_modes import TreeMode
 T = TypeVar("T")
 R = TypeVar("R")
 
-MOST_FEATURES = 1 << 24
-"""Columns of a party at most: what is drawn from must fit memory."""
+MOST_FEATURES = 1 << 20
+"""Columns of a party at most."""
 
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
@@ -208,6 +215,13 @@ class Training:
         if isinstance(cipher, type) or not hasattr(cipher, "generate"):
             raise TypeError(f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()")
         self.cipher = cipher
+        if settings.goss is not None and self.parties:
+            warnings.warn(
+                "goss: passive parties see which rows are sampled; those left out have small gradients. "
+                "On imbalanced data this discloses most labels to them",
+                LabelLeakWarning,
+                stacklevel=4,
+            )
         if isinstance(cipher, Plain) and self.parties:
             warnings.warn(
                 "cipher=Plain(): gradients, and with them labels, leave this party in CLEAR TEXT",
@@ -240,15 +254,20 @@ class Training:
                 self.settings.of_xgboost, sets, lambda: rounds.eval_margins, rounds.model.num_boosted_rounds
             )
             loop = Callbacks(metrics, sets, callbacks, early_stopping_rounds, verbose)
-            loop.before_training()
-            for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
-                if loop.before_round(number):
-                    break
-                rounds.grow(number)
-                if loop.after_round(number):
-                    break
-            loop.after_training()
-            rounds.finish()
+            try:
+                rounds.open()
+                loop.before_training()
+                for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
+                    if loop.before_round(number):
+                        break
+                    rounds.grow(number)
+                    if loop.after_round(number):
+                        break
+                loop.after_training()
+                rounds.finish()
+            except BaseException:
+                rounds.abort()
+                raise
         model = rounds.model
         model.evals_result = loop.history
         if evals_result is not None:
@@ -297,11 +316,9 @@ class _Rounds:
             [],
             traffic=self.traffic,
         )
-        self.peers = self._open()
-        self.finders: dict[int, OwnColumns | PassivePeer] = dict(self.peers)
-        if rows.columns is not None:
-            features = bin_features(rows.columns, settings.max_bin)
-            self.finders[0] = OwnColumns(features, own, settings.regularization)
+        self.channels = [Channel(party, self.model.model_id, self.traffic) for party in training.parties]
+        self.peers: dict[int, PassivePeer] = {}
+        self.finders: dict[int, OwnColumns | PassivePeer] = {}
         self.margin = np.tile(self.model.base_margin, (rows.n_rows, 1))
         self.eval_margins = [np.tile(self.model.base_margin, (e.n_rows, 1)) for e, _ in training.evals]
 
@@ -312,7 +329,7 @@ class _Rounds:
         params = {k: v for k, v in settings.of_xgboost.items() if k != "eval_metric"}
         return [float(value) for value in intercept(params, rows.y, rows.weight)]
 
-    def _open(self) -> dict[int, PassivePeer]:
+    def open(self) -> None:
         """Start a session with every party."""
         settings, rows = self.training.settings, self.training.rows
         opening = messages.OpenTraining(
@@ -324,16 +341,22 @@ class _Rounds:
             rows=rows.positions,
             eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
         )
-        channels = [Channel(party, self.model.model_id, self.traffic) for party in self.training.parties]
-        opened = self.together(lambda c: c.ask(opening, messages.TrainingOpened), channels)
-        for channel, answer in zip(channels, opened, strict=True):
+        opened = self.together(lambda c: c.ask(opening, messages.TrainingOpened), self.channels)
+        for number, (channel, answer) in enumerate(zip(self.channels, opened, strict=True), start=1):
             if not 1 <= answer.n_features <= MOST_FEATURES:
-                raise ProtocolError(f"party {channel.name!r} says that it has {answer.n_features} columns")
-        self.model.party_features = [answer.n_features for answer in opened]
-        return {
-            number: PassivePeer(channel, self.key, number, settings.regularization)
-            for number, channel in enumerate(channels, start=1)
-        }
+                raise ProtocolError(f"party {channel.name!r} says it has {answer.n_features} columns")
+            self.model.party_features.append(answer.n_features)
+            self.peers[number] = PassivePeer(channel, self.key, number, settings, answer.n_features)
+        self.finders.update(self.peers)
+        if rows.columns is not None:
+            features = bin_features(rows.columns, settings.max_bin)
+            self.finders[0] = OwnColumns(features, self.model.share, settings.regularization)
+
+    def abort(self) -> None:
+        """Let parties forget a training that failed; one that does not answer has nothing to be told."""
+        for channel in self.channels:
+            with suppress(Exception):
+                channel.ask(messages.Abort(), messages.Done)
 
     def grow(self, number: int) -> None:
         """One boosting round: a tree, or one a class, on gradients of the same margins."""
@@ -341,6 +364,8 @@ class _Rounds:
         rows, settings = training.rows, training.settings
         weight = np.ones(rows.n_rows, dtype=np.float32) if rows.weight is None else rows.weight
         g, h = training.objective.gradients(self.margin, rows.y, weight)
+        if not (np.isfinite(g).all() and np.isfinite(h).all()):
+            raise InvalidDataError("labels or weights are so large that gradients are infinite in float32")
         together = settings.multi_output or settings.n_classes == 1
         groups = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         grown = [self._grow_tree(number, g[:, group], h[:, group]) for group in groups]

@@ -12,7 +12,7 @@ from gbdt_kernels.layout import BinLayout
 from gbdt_kernels.routing import add_trees, partition_level
 from gbdt_kernels.sampling import discrete_laplace_from_words
 from gbdt_kernels.selection import select
-from gbdt_kernels.splitting import candidate_gains, goes_left_table
+from gbdt_kernels.splitting import candidate_gains, candidate_risks, goes_left_table
 
 __all__ = [
     "BinLayout",
@@ -22,6 +22,7 @@ __all__ = [
     "bin_csr",
     "bin_dense",
     "candidate_gains",
+    "candidate_risks",
     "compiled_on_this_machine",
     "discrete_laplace_from_words",
     "goes_left_table",

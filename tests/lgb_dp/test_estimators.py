@@ -36,6 +36,33 @@ def test_classifier_learns_and_reports():
     assert model.n_features_in_ == 4
 
 
+def test_mboost_is_a_method_for_classes():
+    model = fitted(method="mboost", alpha=0.1, n_estimators=3, max_depth=3)
+    assert model.score(X, Y) > 0.8
+    assert "leaf class weights" in {row["release"] for row in model.privacy_.ledger}
+    assert model.privacy_.private
+    letters = np.array(["a", "b", "c"])[(X[:, 0] > -0.5).astype(int) + (X[:, 0] > 0.5)]
+    several = lgb_dp.DPLGBMClassifier(epsilon=100.0, method="mboost", alpha=0.1, n_estimators=2, max_depth=2)
+    assert several.fit(X, letters, bounds=BOUNDS, classes=["a", "b", "c"]).score(X, letters) > 0.8
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="regression"):
+        lgb_dp.DPLGBMRegressor(method="mboost").fit(X, X[:, 0], bounds=BOUNDS, label_bounds=(-3, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"method": "mboost", "gdf": True}, "gdf"),
+        ({"method": "mboost", "trees_per_ensemble": 5}, "trees_per_ensemble"),
+        ({"method": "mboost", "alpha": 2.0}, "alpha"),
+        ({"alpha": 0.5}, "alpha"),
+        ({"method": "rf"}, "method"),
+    ],
+)
+def test_arguments_of_another_method_are_not_ignored(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        fitted(**arguments)
+
+
 def test_regressor_learns_within_public_label_bounds():
     target = 5 + 2 * X[:, 0]
     model = lgb_dp.DPLGBMRegressor(epsilon=50.0).fit(X, target, bounds=BOUNDS, label_bounds=(-1, 11))

@@ -10,6 +10,7 @@ from gbdt_hosts.xgboost_model import read_trees
 
 import xgb_fed
 from xgb_fed import messages
+from xgb_fed.errors import LabelLeakWarning
 
 
 def problem(objective="binary:logistic", n=400, n_features=6, n_classes=3, missing=0.0, seed=0):
@@ -44,6 +45,7 @@ def train(params, active, y, parties, rounds=4, weight=None, cipher=None, **kwar
     """`xgb_fed.train` with `Plain` unless another cipher is given, without its warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
+        warnings.simplefilter("ignore", LabelLeakWarning)
         return xgb_fed.train(
             params,
             xgb_fed.ActiveData(active, y, weight),

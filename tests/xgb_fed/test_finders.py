@@ -213,8 +213,6 @@ ASSIGNMENTS = {
     "more splits": lambda a, o: {"split_ids": np.append(a.split_ids, 7).astype(np.int32)},
     "a negative number": lambda a, o: {"split_ids": -1 - a.split_ids},
     "an old number": lambda a, o: {"split_ids": a.split_ids + 5},
-    "a candidate not tied": lambda a, o: {"candidates": a.candidates + 1},
-    "no candidate": lambda a, o: {"candidates": a.candidates[:0]},
 }
 
 

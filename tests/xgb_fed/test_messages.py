@@ -67,7 +67,7 @@ def test_what_is_written_is_read(session, number, message):
 
 
 def test_every_kind_has_its_number():
-    assert len(messages.KINDS) == len(messages.Message.__subclasses__()) == 17
+    assert len(messages.KINDS) == len(messages.Message.__subclasses__()) == 18
     assert 0 not in messages.KINDS
 
 
@@ -99,7 +99,7 @@ def test_altered_bytes(message, data):
 def test_arbitrary_bytes(data):
     with pytest.raises(ProtocolError):
         messages.read(data)
-    header = struct.pack("<4sHH16sQ", b"VBMS", 1, 1 + len(data) % 17, bytes(16), 0)
+    header = struct.pack("<4sHH16sQ", b"VBMS", 1, 1 + len(data) % 18, bytes(16), 0)
     with contextlib.suppress(ProtocolError):
         messages.read(header + data)
 

@@ -59,9 +59,12 @@ def same_cuts():
 
 
 def replay(requests, change=None, at=-1):
-    """Send recorded requests to a fresh party; gives the answers."""
+    """Send recorded requests to a fresh party; gives the answers, none of which is a caught exception."""
     party = party_in_order()
-    return [party.handle(change(r) if k == at else r) for k, r in enumerate(requests)]
+    answers = [party.handle(change(r) if k == at else r) for k, r in enumerate(requests)]
+    reasons = [getattr(messages.read(answer).message, "reason", "") for answer in answers]
+    assert "internal error" not in reasons
+    return answers
 
 
 def is_refusal(answer):
@@ -182,6 +185,7 @@ class Session:
 
     def ask(self, message):
         answer = messages.read(self.party.handle(messages.write(b"s" * 16, self.number, message))).message
+        assert getattr(answer, "reason", "") != "internal error"
         self.number += 1
         return answer
 
