@@ -389,7 +389,11 @@ class PassivePeer:
             messages.Assignments,
         )
         sizes = level.partition.sizes()[nodes]
-        flags = level.partition.split_flags(nodes, from_bits(answer.left_rows, int(sizes.sum())))
+        try:
+            together = from_bits(answer.left_rows, int(sizes.sum()))
+        except ProtocolError as error:
+            raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+        flags = level.partition.split_flags(nodes, together)
         if answer.split_ids.tolist() != list(range(self._n_splits, self._n_splits + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
         self._n_splits += len(nodes)
