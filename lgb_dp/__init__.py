@@ -14,6 +14,7 @@ from lgb_dp.errors import (
 from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.folds import folds
 from lgb_dp.ledger import PrivacyReport
+from lgb_dp.newton import NewtonBoost
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ __all__ = [
     "DPLGBMClassifier",
     "DPLGBMRegressor",
     "Dataset",
+    "NewtonBoost",
     "NoGuaranteeError",
     "NotPrivateWarning",
     "ParallelBoost",

@@ -12,7 +12,7 @@ from gbdt_hosts import StandInDataset
 from gbdt_kernels import DenseCodes, SparseCodes
 from numpy.typing import NDArray
 
-from lgb_dp.bins import Bounds, PublicBins, feature_names, is_data_frame, public_bins
+from lgb_dp.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
 from lgb_dp.errors import PrivacyLeakWarning
 from lgb_dp.loss import WEIGHT_STEPS
 from lgb_dp.mechanisms import MAX_ROWS
@@ -34,7 +34,9 @@ class Dataset(StandInDataset):
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
         unless given).
     max_bin : int or mapping of feature to int
-        Bins of a numeric feature, between 2 and 255, of equal width between its bounds.
+        Bins of a numeric feature between its bounds, at least 2 and at most 255.
+    spacing : {"linear", "mixed"}
+        Bins of equal width, or half of them so and half growing geometrically away from zero.
     categories : mapping of feature to sequence, optional
         Public values of categorical features.  A pandas category column is categorical anyway and its
         dtype's categories count as public.
@@ -70,6 +72,7 @@ class Dataset(StandInDataset):
         bounds: Bounds | None = None,
         label_bounds: tuple[float, float] | None = None,
         max_bin: Any = 32,
+        spacing: Spacing = "linear",
         categories: Mapping[Any, Sequence[Any]] | None = None,
         bin_edges: Mapping[Any, Any] | None = None,
         public: bool = False,
@@ -94,6 +97,7 @@ class Dataset(StandInDataset):
         self.bounds = bounds
         self.label_bounds = _checked_label_bounds(label_bounds)
         self.max_bin = max_bin
+        self.spacing = _checked_spacing(spacing)
         self.categories = categories
         self.bin_edges = bin_edges
         self.public = public
@@ -132,7 +136,13 @@ class Dataset(StandInDataset):
             bins = self.reference.bins
             if self.bounds is not None:
                 own, _ = public_bins(
-                    data, bins.names, self.bounds, self.max_bin, self.categories, self.bin_edges
+                    data,
+                    bins.names,
+                    self.bounds,
+                    self.max_bin,
+                    self.categories,
+                    self.bin_edges,
+                    self.spacing,
                 )
                 if not own.same_as(bins):
                     raise ValueError(
@@ -142,7 +152,9 @@ class Dataset(StandInDataset):
             self.notes += self.reference.notes
             return bins
         names = feature_names(data, self.feature_name)
-        bins, leaks = public_bins(data, names, self.bounds, self.max_bin, self.categories, self.bin_edges)
+        bins, leaks = public_bins(
+            data, names, self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing
+        )
         if leaks:
             self._leak("bounds were read from the data; pass public `bounds`")
         undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
@@ -222,6 +234,7 @@ class Dataset(StandInDataset):
             None,
             label_bounds=self.label_bounds,
             max_bin=self.max_bin,
+            spacing=self.spacing,
             public=self.public,
             weight_bound=self.weight_bound,
             reference=self,
@@ -377,6 +390,12 @@ def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
     if not np.isfinite(values).all():
         raise ValueError("init_score must be finite")
     return values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
+
+
+def _checked_spacing(spacing: Any) -> Spacing:
+    if spacing == "linear" or spacing == "mixed":
+        return spacing
+    raise ValueError(f"spacing must be 'linear' or 'mixed', got {spacing!r}")
 
 
 def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:

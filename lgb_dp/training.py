@@ -66,6 +66,9 @@ class TrainingTask:
 class Training(ABC):
     """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`."""
 
+    sigmoid = 2.0
+    """Slope by which the model turns raw scores of a class into probabilities."""
+
     def __init__(self, task: TrainingTask) -> None:
         train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
@@ -89,7 +92,7 @@ class Training(ABC):
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
         if initial is not None:
-            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0, initial.delta))
+            self._charge_initial(initial)
             self.reasons += initial.reasons
             self.notes += [f"of the initial model: {note}" for note in initial.notes]
         self.learning_rate = params.learning_rate
@@ -119,7 +122,16 @@ class Training(ABC):
             self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
-        return LabelScale(objective, self.params.n_outputs, low, high)
+        return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
+
+    def _charge_initial(self, initial: PrivacyReport) -> None:
+        """Take over what the model that training continues from has cost."""
+        cost, name = initial.cost, ("initial model", "composed")
+        self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
+        for part in cost.sampled:
+            for _ in range(part.count):
+                self.ledger.charge(Release(*name, 0.0, -1, 0, 0.0, part.mu, part.probability))
+        self.ledger.granted_delta = initial.delta - cost.delta
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:
@@ -235,6 +247,7 @@ class Training(ABC):
             reasons=tuple(dict.fromkeys(self.reasons)),
             notes=tuple(dict.fromkeys(self.notes)),
             ledger=tuple(self.ledger.table()),
+            cost=self.ledger.cost,
         )
 
     def guarantee(self) -> Mapping[str, Any]:
@@ -304,6 +317,10 @@ class PrivateTrainer(ABC):
     def begin(self, task: TrainingTask) -> Training:
         """Start a training."""
 
+    def planned_rounds(self, n_rounds: int) -> int:
+        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
+        return n_rounds
+
     def __call__(self, env: CallbackEnv) -> None:
         """Take the booster over before its first iteration; called by LightGBM."""
         boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
@@ -322,7 +339,7 @@ class PrivateTrainer(ABC):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
-        n_rounds = env.end_iteration - env.begin_iteration
+        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = self._initial_guarantee(booster)
         training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
         training.trainer = self
