@@ -24,11 +24,11 @@ from lgb_dp.mechanisms import rounded_gaussian
 from lgb_dp.newton_loss import STEPS, NewtonLoss
 from lgb_dp.newton_settings import (
     GRADIENT_CLIP,
-    LARGEST_LEAF_VALUE,
     PRIOR_SHARE,
     SHRINKAGE,
     automatic_depth,
     automatic_rate,
+    largest_leaf_value,
 )
 from lgb_dp.params import MAX_DEPTH
 from lgb_dp.public_splits import CyclicSplits, RandomSplits, StructureKind, cyclic_depth
@@ -182,7 +182,8 @@ class _NewtonTraining(Training):
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
         lambda_l2 = self.params.lambda_l2 / self.weight_bound
         value = -gradient / (np.maximum(hessian, 0.0) + lambda_l2 + SHRINKAGE * deviation)
-        value = np.clip(value, -LARGEST_LEAF_VALUE, LARGEST_LEAF_VALUE) * self._rate
+        largest = largest_leaf_value(self.params.objective, self.loss.clip)
+        value = np.clip(value, -largest, largest) * self._rate
         add_leaf_values(self._leaf, value, score, n_threads)
         if not self.trees and not self.continues:
             value = value + self._prior

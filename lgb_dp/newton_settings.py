@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.25}
+GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.12}
 """Clip C of each objective's gradients.
 
 Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
@@ -20,8 +20,17 @@ little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
 
-LARGEST_LEAF_VALUE = 4.0
-"""Bound of a leaf value before the learning rate, in log-odds."""
+_LARGEST_LOG_ODDS = 4.0
+
+
+def largest_leaf_value(objective: str, clip: float) -> float:
+    """Bound of a leaf value before the learning rate.
+
+    In log-odds; for regression the largest residual whose gradient is not clipped, 2 C, since rows beyond it
+    have no hessian and a leaf of such rows would overshoot.
+    """
+    return 2 * clip if objective == "regression" else _LARGEST_LOG_ODDS
+
 
 PRIOR_SHARE = 0.01
 """Share of μ² that the released class counts (or label sum) get."""
