@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
 from lgb_dp.errors import PrivacyLeakWarning
+from lgb_dp.ledger import PrivacyReport
 from lgb_dp.loss import WEIGHT_STEPS
 from lgb_dp.mechanisms import MAX_ROWS
 
@@ -50,6 +51,9 @@ class Dataset(StandInDataset):
         Public bound of the weights; required with `weight`.
     init_score : array-like, optional
         Raw scores to start from; a function of the row alone, such as a public model's.
+    paid_for : sequence of PrivacyReport
+        What public-looking knowledge of these rows has cost (`lgb_dp.private_bounds`,
+        `lgb_dp.private_quantile_edges`): charged to every model that is trained on them.
     reference : Dataset, optional
         Training data whose bins to share.
     feature_name : "auto" or sequence of str
@@ -79,6 +83,7 @@ class Dataset(StandInDataset):
         weight: Any = None,
         weight_bound: float | None = None,
         init_score: Any = None,
+        paid_for: Sequence[PrivacyReport] = (),
         reference: Dataset | None = None,
         feature_name: Any = "auto",
         params: dict[str, Any] | None = None,
@@ -102,6 +107,7 @@ class Dataset(StandInDataset):
         self.bin_edges = bin_edges
         self.public = public
         self.weight_bound = weight_bound
+        self.paid_for = tuple(paid_for)
         self.leaks: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.assigned_folds: FoldAssignment | None = None
@@ -237,6 +243,7 @@ class Dataset(StandInDataset):
             spacing=self.spacing,
             public=self.public,
             weight_bound=self.weight_bound,
+            paid_for=self.paid_for,
             reference=self,
             params=self.params if params is None else params,
             free_raw_data=self.free_raw_data,

@@ -92,9 +92,9 @@ class Training(ABC):
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
         if initial is not None:
-            self._charge_initial(initial)
-            self.reasons += initial.reasons
-            self.notes += [f"of the initial model: {note}" for note in initial.notes]
+            self._charge_report(initial, "initial model")
+        for report in train_set.paid_for:
+            self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
         self.trainer: PrivateTrainer | None = None
         self.iteration = 0
@@ -124,14 +124,16 @@ class Training(ABC):
         low, high = bounds or (0.0, 1.0)
         return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
 
-    def _charge_initial(self, initial: PrivacyReport) -> None:
-        """Take over what the model that training continues from has cost."""
-        cost, name = initial.cost, ("initial model", "composed")
+    def _charge_report(self, report: PrivacyReport, what: str) -> None:
+        """Take over what something that this training rests on has cost."""
+        cost, name = report.cost, (what, "composed")
         self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
         for part in cost.sampled:
             for _ in range(part.count):
                 self.ledger.charge(Release(*name, 0.0, -1, 0, 0.0, part.mu, part.probability))
-        self.ledger.granted_delta = initial.delta - cost.delta
+        self.ledger.granted_delta = max(self.ledger.granted_delta, report.delta - cost.delta)
+        self.reasons += report.reasons
+        self.notes += [f"of the {what}: {note}" for note in report.notes]
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:
