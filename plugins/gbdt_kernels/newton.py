@@ -16,18 +16,35 @@ from numpy.typing import NDArray
 from gbdt_kernels.binning import DenseCodes, SparseCodes
 from gbdt_kernels.threads import blocks, run
 
+_ROWS_AT_ONCE = 512
+
 _STEPS_PER_ROW = 40
 """Elementary steps of a row in the kernels below, an exponential among them."""
 
 
 @njit(nogil=True, cache=True)
 def _leaves_dense(codes, feature, goes_left, first, last, leaf):
+    """Four rows go down together: a row's next node waits for its last, the others' need not."""
     n_internal = len(feature)
-    for row in range(first, last):
+    row = first
+    while row + 4 <= last:
+        a = b = c = d = 0
+        while a < n_internal:
+            a = 2 * a + 2 - goes_left[a, codes[row, feature[a]]]
+            b = 2 * b + 2 - goes_left[b, codes[row + 1, feature[b]]]
+            c = 2 * c + 2 - goes_left[c, codes[row + 2, feature[c]]]
+            d = 2 * d + 2 - goes_left[d, codes[row + 3, feature[d]]]
+        leaf[row] = a - n_internal
+        leaf[row + 1] = b - n_internal
+        leaf[row + 2] = c - n_internal
+        leaf[row + 3] = d - n_internal
+        row += 4
+    while row < last:
         node = 0
         while node < n_internal:
             node = 2 * node + 2 - goes_left[node, codes[row, feature[node]]]
         leaf[row] = node - n_internal
+        row += 1
 
 
 @njit(nogil=True, cache=True)
@@ -119,23 +136,54 @@ def add_leaf_values(
 
 
 @njit(nogil=True, cache=True)
+def _logistic_gradients(score, target, first, n, gradient):
+    """``1 / (1 + exp(-score)) - target``, within 1e-9, by products that vectorise.
+
+    exp(x) is the 2¹⁰-th power of a polynomial in x / 2¹⁰, whose relative error x⁴ / (24 · 2³⁰) weighs
+    p (1 - p) in the result; beyond ±30 that is nothing.
+    """
+    for j in range(n):
+        x = min(max(-score[first + j, 0], -30.0), 30.0) * (1.0 / 1024.0)
+        e = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0)))
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        e *= e
+        gradient[j] = 1.0 / (1.0 + e) - target[first + j]
+
+
+@njit(nogil=True, cache=True)
+def _square_gradients(score, target, first, n, gradient):
+    for j in range(n):
+        gradient[j] = 0.5 * (score[first + j, 0] - target[first + j])
+
+
+@njit(nogil=True, cache=True)
 def _table_sums(score, target, weight, leaf, logistic, table, first, last, out):
     top = len(table) - 1
-    for row in range(first, last):
-        w = np.int64(weight[row])
-        if w == 0:
-            continue
+    gradient = np.empty(_ROWS_AT_ONCE)
+    for start in range(first, last, _ROWS_AT_ONCE):
+        n = min(_ROWS_AT_ONCE, last - start)
         if logistic:
-            gradient = 1.0 / (1.0 + np.exp(-score[row, 0])) - target[row]
+            _logistic_gradients(score, target, start, n, gradient)
         else:
-            gradient = 0.5 * (score[row, 0] - target[row])
-        size = abs(gradient)
-        if not size < 1.0:  # NaN compares false twice and becomes 0
-            size = 1.0 if size >= 1.0 else 0.0
-        entry = np.int64(size * top)
-        g = table[entry, 0] * w
-        out[leaf[row], 0, 0] += g if gradient >= 0.0 else -g
-        out[leaf[row], 0, 1] += table[entry, 1] * w
+            _square_gradients(score, target, start, n, gradient)
+        for j in range(n):
+            size = abs(gradient[j])
+            if not size < 1.0:  # NaN compares false twice and becomes 0
+                size = 1.0 if size >= 1.0 else 0.0
+            entry = np.int64(size * top)
+            w = np.int64(weight[start + j])
+            g = table[entry, 0] * w
+            node = leaf[start + j]
+            out[node, 0, 0] += g if gradient[j] >= 0.0 else -g
+            out[node, 0, 1] += table[entry, 1] * w
 
 
 def table_sums(
@@ -145,7 +193,7 @@ def table_sums(
     leaf: NDArray[np.uint16],
     n_leaves: int,
     logistic: bool,
-    table: NDArray[np.int64],
+    table: NDArray[np.int16],
     n_threads: int = 0,
 ) -> NDArray[np.int64]:
     """Sums per leaf of the table's entries for each row's gradient, times its weight.
@@ -156,12 +204,12 @@ def table_sums(
     target : ndarray of float64, shape (n_rows,)
         In [0, 1] for the logistic loss, in [-1, 1] for the square loss.
     weight : ndarray of int32, shape (n_rows,)
-        Not negative; rows of weight 0 are left out.
+        Not negative.
     leaf : ndarray of uint16, shape (n_rows,)
     n_leaves : int
     logistic : bool
         Gradient σ(score) - target of the logistic loss; otherwise (score - target) / 2.
-    table : ndarray of int64, shape (steps + 1, 2)
+    table : ndarray of int16, shape (steps + 1, 2)
         What a row of gradient ``± entry / steps`` (rounded toward zero, at most 1) adds to the two sums,
         the first with the gradient's sign.
     n_threads : int

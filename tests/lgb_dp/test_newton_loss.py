@@ -4,6 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.special
+from gbdt_kernels.newton import _logistic_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,6 +110,13 @@ def test_rounding_is_toward_zero():
             g, h = one_row(loss, [score], target, 1)
             assert abs(int(g[0])) <= abs(p - target) * STEPS * (1 + 1e-12)
             assert int(h[0]) <= p * (1 - p) * STEPS + 1  # of the rounded gradient
+
+
+def test_the_fast_logistic_is_the_logistic():
+    score = np.concatenate([np.linspace(-29, 29, 4001), [0.0, 100.0, -100.0]]).reshape(-1, 1)
+    gradient = np.empty(len(score))
+    _logistic_gradients(score, np.zeros(len(score)), 0, len(score), gradient)
+    np.testing.assert_allclose(gradient, scipy.special.expit(score[:, 0]), atol=1e-9)
 
 
 def test_sums_are_exact_whatever_the_threads():
