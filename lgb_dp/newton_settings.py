@@ -35,7 +35,12 @@ def largest_leaf_value(objective: str, clip: float) -> float:
 PRIOR_SHARE = 0.01
 """Share of μ² that the released class counts (or label sum) get."""
 
-_DEPTH_FROM = ((600.0, 3), (2_000.0, 4), (10_000.0, 5), (30_000.0, 6))
+_DEPTH_FROM = ((600.0, 3), (2_000.0, 4), (100_000.0, 5), (1_000_000.0, 6))
+"""ν from which trees have a depth.
+
+Between ν = 10,000 and 40,000 depth 6 gains up to 0.003 of AUC over depth 4 on two sets, loses as much on a
+third and changes nothing on five: the smaller trees it is.
+"""
 
 
 def automatic_rounds(epsilon: float) -> int:
