@@ -136,8 +136,10 @@ class Trees(Message):
     """Builder to coordinator, and on to every other party: a round's trees, one a class."""
 
     kind: ClassVar[int] = 113
+    lengths: Int64s
+    """Bytes of each model."""
     models: Octets
-    """JSON list of one-tree models as XGBoost writes them."""
+    """One-tree models in XGBoost's binary format, one after the other."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import xgboost
-from gbdt_hosts.xgboost_boosting import TreeGrower, read_models, read_tree, write_models
-from gbdt_hosts.xgboost_model import booster_from_json_trees
+from gbdt_hosts.xgboost_boosting import TreeGrower, read_tree
+from gbdt_hosts.xgboost_model import ScalarTree, booster_from_trees
 from gbdt_kernels.collisions import MOST_HASHES, most_similar
 from gbdt_kernels.raw_trees import RawTree, leaf_values
 from numpy.typing import NDArray
@@ -123,21 +123,21 @@ class SharedTrees:
     n_features : int
     base_score : list of float
         XGBoost's parameter.
-    trees : list of dict
-        In XGBoost's JSON; round by round, in a round class by class.
+    rounds : list of Trees
+        Each round's trees as they travelled.
     """
 
     objective: Objective
     n_features: int
     base_score: list[float]
-    trees: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[hm.Trees] = field(default_factory=list)
 
     def start(self, n_rows: int) -> NDArray[np.float32]:
         """Margins before the first tree, shape (n_rows, n_classes)."""
         margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
         return np.tile(np.broadcast_to(margin, (self.objective.n_classes,)), (n_rows, 1)).astype(np.float32)
 
-    def read_round(self, models: bytes) -> list[dict[str, Any]]:
+    def read_round(self, message: hm.Trees) -> list[ScalarTree]:
         """A round's trees, checked.
 
         Raises
@@ -145,25 +145,33 @@ class SharedTrees:
         ProtocolError
             If they are not one a class.
         """
+        lengths = message.lengths
+        if (
+            len(lengths) != self.objective.n_classes
+            or (lengths < 0).any()
+            or lengths.sum() != len(message.models)
+        ):
+            raise ProtocolError(f"{len(lengths)} trees in a round of {self.objective.n_classes}, or cut off")
+        ends = np.cumsum(lengths).tolist()
         try:
-            trees = [read_tree(model, self.n_features) for model in read_models(models)]
+            return [
+                read_tree(message.models[end - length : end], self.n_features, group)
+                for group, (end, length) in enumerate(zip(ends, lengths.tolist(), strict=True))
+            ]
         except ValueError as error:
             raise ProtocolError(f"a round's trees: {error}") from None
-        if len(trees) != self.objective.n_classes:
-            raise ProtocolError(f"{len(trees)} trees in a round of {self.objective.n_classes}")
-        return trees
 
     def booster(self, names: list[str], best_iteration: int | None) -> xgboost.Booster:
         """A native booster of all trees."""
         per_round = self.objective.n_classes
-        booster = booster_from_json_trees(
-            self.trees,
-            groups=[k % per_round for k in range(len(self.trees))],
+        trees = [tree for message in self.rounds for tree in self.read_round(message)]
+        booster = booster_from_trees(
+            trees,
             objective=self.objective.name,
             n_classes=per_round,
             n_features=self.n_features,
             base_score=self.base_score,
-            rounds=range(0, len(self.trees) + 1, per_round),
+            rounds=range(0, len(trees) + 1, per_round),
             feature_names=names,
         )
         if best_iteration is not None:
@@ -171,17 +179,17 @@ class SharedTrees:
         return booster
 
 
-def add_round(margin: NDArray[np.float32], X: Any, trees: list[dict[str, Any]], n_threads: int = 0) -> None:
+def add_round(margin: NDArray[np.float32], X: Any, trees: list[ScalarTree], n_threads: int = 0) -> None:
     """Add a round's leaf values to margins, in place."""
-    for k, tree in enumerate(trees):
+    for tree in trees:
         raw = RawTree(
-            np.array(tree["left_children"], dtype=np.int32),
-            np.array(tree["right_children"], dtype=np.int32),
-            np.array(tree["split_indices"], dtype=np.int32),
-            np.array(tree["split_conditions"], dtype=np.float32),
-            np.array(tree["default_left"], dtype=np.bool_),
+            np.asarray(tree.left, dtype=np.int32),
+            np.asarray(tree.right, dtype=np.int32),
+            np.asarray(tree.feature, dtype=np.int32),
+            np.asarray(tree.condition, dtype=np.float32),
+            np.asarray(tree.default_left, dtype=np.bool_),
         )
-        margin[:, k] += leaf_values(X, raw, n_threads)
+        margin[:, tree.group] += leaf_values(X, raw, n_threads)
 
 
 @dataclass
@@ -198,6 +206,10 @@ class _Boosting:
         Of its own rows.
     similar : dict
         This party's column of the similarity matrix for each other party (S of the paper).
+    margin, others : ndarray of float32, shape (n_rows, n_classes)
+        Of all trees, and of all but those grown here.
+    gradients : (g, h) or None
+        Of the present margins.
     g, h : ndarray of float64, shape (n_classes, n_rows), or None
         Sums received for the tree to grow here.
     """
@@ -214,6 +226,7 @@ class _Boosting:
     similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
     shared: SharedTrees | None = None
     margin: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
+    others: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
     grower: TreeGrower | None = None
     gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     g: NDArray[np.float64] | None = None
@@ -277,7 +290,7 @@ class HorizontalParty(SessionHandler):
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         self._random = SecretStream(key)
         self._boosting: _Boosting | None = None
-        self._model: xgboost.Booster | None = None
+        self._model: tuple[SharedTrees, int | None] | None = None
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             hm.Introduce: self._introduce,
             hm.OpenHorizontal: self._open,
@@ -306,7 +319,8 @@ class HorizontalParty(SessionHandler):
         """
         if self._model is None:
             raise ValueError(f"party {self.name!r} has no model yet")
-        return self._model
+        shared, best = self._model
+        return shared.booster(self._names, best)
 
     def answer(self, message: Message) -> Message:
         """Answer a request of the open session."""
@@ -423,8 +437,9 @@ class HorizontalParty(SessionHandler):
             raise ProtocolError("the base score is no probability")
         state.shared = SharedTrees(state.objective, self._X.shape[1], base_score.tolist())
         state.margin = state.shared.start(len(self._y))
+        state.others = state.margin.copy()
         params = {name: getattr(state.settings, name) for name in TREE_PARAMETERS}
-        state.grower = TreeGrower(self._X, params, self._n_jobs)
+        state.grower = TreeGrower(self._X, params, state.objective.n_classes, self._n_jobs)
         return messages.Done()
 
     def _gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -464,34 +479,37 @@ class HorizontalParty(SessionHandler):
     def _grow(self, message: hm.GrowTrees) -> Message:
         """Algorithm 2, lines 9 to 21: trees on the own rows with own and received gradients."""
         state, shared = self._state, self._shared
-        if state.grower is None or message.round * state.objective.n_classes != len(shared.trees):
+        if state.grower is None or message.round != len(shared.rounds):
             raise ProtocolError("a round out of turn")
         g, h = (one.T for one in self._gradients())
         if state.g is not None and state.h is not None:
             g, h = (state.g + g).astype(np.float32), (state.h + h).astype(np.float32)
             state.g = state.h = None
+        seed = (state.settings.random_state + int(message.round)) % 2**31
         models = []
         for k in range(state.objective.n_classes):
-            seed = (state.settings.random_state * 1_000_003 + len(shared.trees) + k) % 2**31
-            model, values = state.grower.grow(np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
-            state.margin[:, k] += values
+            model, values = state.grower.grow(k, np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
+            state.margin[:, k] = state.others[:, k] + values
             models.append(model)
-        answer = hm.Trees(write_models(models))
-        shared.trees += shared.read_round(answer.models)
+        grown = hm.Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models))
+        shared.rounds.append(grown)
         state.gradients = None
-        return answer
+        return grown
 
     def _add_trees(self, message: hm.Trees) -> Message:
         state, shared = self._state, self._shared
-        trees = shared.read_round(message.models)
-        add_round(state.margin, self._X, trees, self._n_jobs)
-        shared.trees += trees
+        grown = np.zeros_like(state.margin)
+        add_round(grown, self._X, shared.read_round(message), self._n_jobs)
+        state.margin += grown
+        state.others += grown
+        shared.rounds.append(message)
         state.gradients = None
+        self._gradients()  # while the other parties do the same
         return messages.Done()
 
     def _finish(self, message: hm.FinishBoosting) -> Message:
         best = int(message.best_iteration)
-        self._model = self._shared.booster(self._names, None if best < 0 else best)
+        self._model = self._shared, None if best < 0 else best
         self._boosting = None
         return messages.Done()
 

@@ -243,19 +243,16 @@ class TurnTaking:
         builder = number % len(self.channels)
         self.gather(builder)
         grown = self.channels[builder].ask(hm.GrowTrees(number), hm.Trees)
-        try:
-            trees = self.shared.read_round(grown.models)
-        except ProtocolError as error:
-            raise ProtocolError(f"party {self.channels[builder].name!r}: {error}") from None
         self.together([lambda c=c: c.ask(grown, messages.Done) for _, c in self.others(builder)])  # type: ignore[misc]
-        self.shared.trees += trees
+        self.shared.rounds.append(grown)
+        trees = self.shared.read_round(grown) if self._evals else []
         for rows in self._evals:
             add_round(rows.margin, rows.X, trees)
 
     @property
     def n_rounds(self) -> int:
         """Rounds so far."""
-        return len(self.shared.trees) // self.objective.n_classes
+        return len(self.shared.rounds)
 
     def run(
         self,

@@ -74,33 +74,6 @@ def booster_from_trees(
     -------
     xgboost.Booster
     """
-    return booster_from_json_trees(
-        [_tree(k, tree, n_features) for k, tree in enumerate(trees)],
-        groups=[tree.group for tree in trees],
-        objective=objective,
-        n_classes=n_classes,
-        n_features=n_features,
-        base_score=base_score,
-        rounds=rounds,
-        feature_names=feature_names,
-    )
-
-
-def booster_from_json_trees(
-    trees: Sequence[dict[str, Any]],
-    *,
-    groups: Sequence[int],
-    objective: str,
-    n_classes: int,
-    n_features: int,
-    base_score: Sequence[float],
-    rounds: Sequence[int],
-    feature_names: Sequence[str] | None = None,
-) -> xgboost.Booster:
-    """A native booster of trees in XGBoost's JSON, such as `read_trees` gives; their ids are their places.
-
-    The other parameters are those of `booster_from_trees`; `groups` has each tree's class.
-    """
     model = {
         "learner": {
             "attributes": {},
@@ -110,8 +83,8 @@ def booster_from_json_trees(
                 "model": {
                     "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
                     "iteration_indptr": list(rounds),
-                    "tree_info": list(groups),
-                    "trees": [{**tree, "id": k} for k, tree in enumerate(trees)],
+                    "tree_info": [tree.group for tree in trees],
+                    "trees": [_tree(k, tree, n_features) for k, tree in enumerate(trees)],
                 },
                 "name": "gbtree",
             },
