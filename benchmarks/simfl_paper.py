@@ -133,11 +133,15 @@ def table_of_errors(part: str, names: list[str], theta: float | None, args: Any)
             ]
         )
         simfl, tfl, a, b, all_in = PAPER[part][name]
-        rows.append(["  paper", simfl, tfl, a, b, all_in, "", f"{simfl - tfl:+.2f}", f"{simfl - all_in:+.2f}"])
+        rows.append(
+            ["  paper", simfl, tfl, a, b, all_in, "", f"{simfl - tfl:+.2f}", f"{simfl - all_in:+.2f}"]
+        )
     kind = "balanced" if theta is None else f"unbalanced, θ = {theta:.0%}"
     columns = ["data", "SimFL", "TFL", "SOLO A", "SOLO B", "ALL-IN", "< SOLO", "− TFL", "− ALL-IN"]
     print_table(
-        f"Test errors in %, two parties, {kind}; {args.trees} trees, {args.runs} draws of hashes", columns, rows
+        f"Test errors in %, two parties, {kind}; {args.trees} trees, {args.runs} draws of hashes",
+        columns,
+        rows,
     )
     return results
 
@@ -151,7 +155,9 @@ def figure(part: str, names: list[str], args: Any) -> dict[str, Any]:
     for name in tqdm(names, desc=part, disable=None):
         problem = load(name, args.rows)
         for point in points:
-            n_parties, theta = (2, point) if part == "figure2" else (point, None if part == "figure4" else 0.8)
+            n_parties, theta = (
+                (2, point) if part == "figure2" else (point, None if part == "figure4" else 0.8)
+            )
             found = errors(divide(problem, n_parties, theta), args.trees, runs)
             results.setdefault(name, {})[str(point)] = found
             solo = found["solo"]
@@ -268,7 +274,9 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
         )
     columns = ["data", "SOLO ms", "growing ms", "SimFL ms", "SimFL/SOLO", "ALL-IN ms", "prep s"]
     columns += ["hash MB", "8MNL", "tree MB", "formula"]
-    print_table(f"Ten parties, balanced, {trees} trees: CPU time and bytes per tree, M − 1 receivers", columns, rows)
+    print_table(
+        f"Ten parties, balanced, {trees} trees: CPU time and bytes per tree, M − 1 receivers", columns, rows
+    )
     return results
 
 
@@ -286,7 +294,9 @@ def million(args: Any) -> dict[str, Any]:
         X = random.standard_normal((n_rows, 18), dtype=np.float32)
     y = (X[:, 0] + X[:, 9] > 0).astype(np.float64)
     parties = list(zip(np.array_split(X, 10), np.array_split(y, 10), strict=True))
-    training = SimFL(check_training(PARAMS, 1, None, [], []), as_parties(parties, 0), n_hashes=17, hash_seed=0)
+    training = SimFL(
+        check_training(PARAMS, 1, None, [], []), as_parties(parties, 0), n_hashes=17, hash_seed=0
+    )
     started, used = time.perf_counter(), time.process_time()
     training.prepare()
     found = {
@@ -305,7 +315,9 @@ def million(args: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="few trees, draws and rows: does it run?")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--only", nargs="+", choices=DATA, default=DATA)
@@ -320,7 +332,11 @@ def main() -> None:
     names = list(args.only)
     for name in names:
         say(load(name, args.rows).describe())
-    results: dict[str, Any] = {"machine": machine(available_threads()), "trees": args.trees, "runs": args.runs}
+    results: dict[str, Any] = {
+        "machine": machine(available_threads()),
+        "trees": args.trees,
+        "runs": args.runs,
+    }
     steps = {
         "table2": lambda: table_of_errors("table2", names, 0.8, args),
         "table3": lambda: table_of_errors("table3", names, None, args),

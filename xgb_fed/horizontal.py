@@ -185,7 +185,8 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGBModel):
         """Most probable classes, shape (n_rows,), or margins."""
         if output_margin:
             return self._raw_predictions(X, output_margin=True)
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        p = self.predict_proba(X)
+        return np.asarray(self.classes_[p.argmax(axis=1)])
 
 
 class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGBModel):
