@@ -1,11 +1,11 @@
-"""SimFL against SOLO, TFL and ALL-IN: Tables 2 to 4 and Figures 2 to 4 of Li, Wen and He (2020), and 1,000,000 rows.
+"""SimFL against SOLO, TFL and ALL-IN: Tables 2 to 4, Figures 2 to 4 of Li, Wen and He (2020), 1,000,000 rows.
 
     VEILBOOST_DATA=folder python benchmarks/simfl_paper.py [--quick] [--parts table2 ...] [--only a9a ...]
 
-As the paper: 75% of the rows train, depth 8, 500 trees over all parties, r = 4, L = min(40, d - 1), means of ten
-draws of the hash functions.  Unlike it: XGBoost's hist in place of ThunderGBM, learning rate 0.1 (the paper names
-none), 8 columns of cod-rna where it has 9, 30,000 rows of SUSY and 10,984 of HIGGS in place of 1,000,000; real-sim
-is left out.  Errors are of the test rows, which nothing was chosen by.
+As the paper: 75% of the rows train, depth 8, 500 trees over all parties, r = 4, L = min(40, d - 1), means of
+ten draws of the hash functions.  Unlike it: XGBoost's hist in place of ThunderGBM, learning rate 0.1 (the
+paper names none), 8 columns of cod-rna where it has 9, 30,000 rows of SUSY and 10,984 of HIGGS in place of
+1,000,000; real-sim is left out.  Errors are of the test rows, which nothing was chosen by.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from data import load
 from gbdt_kernels.threads import available_threads
-from report import machine, print_table, say, save_panels, write_json
+from report import machine, print_table, save_panels, say, write_json
 from tqdm import tqdm
 
 from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_stock, train_tfl
@@ -186,7 +186,7 @@ def figure(part: str, names: list[str], args: Any) -> dict[str, Any]:
 
 
 class Stopwatch:
-    """CPU time of every answer of every party, measured in its own thread; needs parties of one thread each."""
+    """CPU time of every answer of every party, in the answering thread; needs parties of one thread each."""
 
     def __init__(self, parties: list[HorizontalParty]) -> None:
         self.seconds: dict[tuple[str, str], list[float]] = {}
@@ -212,7 +212,7 @@ class Stopwatch:
 
 
 def timing(names: list[str], args: Any) -> dict[str, Any]:
-    """Table 4: ten parties, balanced; CPU seconds of one thread for each party, and bytes against the formulas.
+    """Table 4: ten parties, balanced; CPU seconds of one thread a party, and bytes against the formulas.
 
     A tree's critical path is one party's growing, and what the others do before and after, at the same time.
     """

@@ -25,8 +25,8 @@ class _HorizontalXGBModel(BaseEstimator):
     ----------
     n_estimators : int
         Boosting rounds of all parties together.
-    max_depth, learning_rate, max_bin, reg_lambda, reg_alpha, gamma, min_child_weight, max_delta_step, subsample, \
-colsample_bytree, base_score, eval_metric
+    max_depth, learning_rate, max_bin, reg_lambda, reg_alpha, gamma, min_child_weight, max_delta_step, \
+subsample, colsample_bytree, base_score, eval_metric
         XGBoost's, with its defaults; `base_score` is the mean label of all parties by default.
     n_hashes : int, optional
         Hashes L of a row; min(40, d − 1) by default, or fewer where a party allows only fewer.
@@ -171,7 +171,8 @@ colsample_bytree, base_score, eval_metric
 class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGBModel):
     """Classifier of rows that several parties hold.
 
-    See the base class for parameters.  After fitting: `classes_`, `traffic_`, `evals_result_`, `best_iteration`.
+    See the base class for parameters.
+    After fitting: `classes_`, `traffic_`, `evals_result_`, `best_iteration`.
     """
 
     _objective = "binary:logistic"

@@ -239,8 +239,8 @@ class HorizontalParty(SessionHandler):
     Parameters
     ----------
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        Same columns as every other party's.  NaN, and entries that a sparse matrix does not store, are missing
-        to XGBoost.  To the hashes NaN is the column's mean and an unstored entry is zero.
+        Same columns as every other party's.  NaN, and entries that a sparse matrix does not store, are
+        missing to XGBoost.  To the hashes NaN is the column's mean and an unstored entry is zero.
     y : array-like of shape (n_rows,)
         Labels.
     name : str
@@ -310,7 +310,7 @@ class HorizontalParty(SessionHandler):
         return f"HorizontalParty({self.name!r}, {self._X.shape[0]} rows, {self._X.shape[1]} columns)"
 
     def get_booster(self) -> xgboost.Booster:
-        """This party's copy of the model.
+        """The party's copy of the model.
 
         Raises
         ------
@@ -352,7 +352,7 @@ class HorizontalParty(SessionHandler):
                 raise InvalidDataError("y has missing labels")
             classes = json.dumps(values.tolist())
         names = json.dumps(self._names) if self._names else ""
-        return hm.Introduction(*self._X.shape, names, classes)
+        return hm.Introduction(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _open(self, message: hm.OpenHorizontal) -> Message:
         settings = settings_of(message.params)
@@ -390,7 +390,7 @@ class HorizontalParty(SessionHandler):
         if state.n_hashes_allowed < 1:
             raise InvalidDataError(
                 f"{n_rows} rows with {moments.n_varying} columns that vary, {known} of them known to others, "
-                "cannot be hashed: even one hash a row and the columns' moments would be as many equations as unknowns"
+                "cannot be hashed: one hash a row and the columns' moments are as many equations as unknowns"
             )
         return hm.ColumnMoments(moments.count, moments.mean, moments.squares, state.n_hashes_allowed)
 

@@ -1,4 +1,4 @@
-"""Parties with different rows of the same columns take turns in growing trees: the loop that SimFL and TFL share.
+"""Parties with different rows of the same columns take turns in growing trees, in SimFL as in TFL.
 
 The coordinator runs it.  It passes messages from party to party and sees what they hold; it may be one of the
 parties' own machines.
@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
-from xgb_fed.errors import InvalidDataError, ProtocolError, UnsupportedParameterError
+from xgb_fed.errors import InvalidDataError, UnsupportedParameterError
 from xgb_fed.horizontal_party import (
     COORDINATOR,
     HorizontalParty,
@@ -37,6 +37,7 @@ from xgb_fed.settings import Settings
 from xgb_fed.traffic import Traffic
 
 Answer = TypeVar("Answer")
+M = TypeVar("M", bound=messages.Message)
 
 
 @dataclass
@@ -133,7 +134,7 @@ class TurnTaking:
         for rows in self._evals:
             rows.margin = self.shared.start(len(rows.y))
 
-    def ask_all(self, message: messages.Message, answer: type[messages.M]) -> list[messages.M]:
+    def ask_all(self, message: messages.Message, answer: type[M]) -> list[M]:
         """Put a question to every party at the same time."""
         return self.together([lambda c=c: c.ask(message, answer) for c in self.channels])  # type: ignore[misc]
 
@@ -150,7 +151,8 @@ class TurnTaking:
         for channel, other in zip(self.channels[1:], introductions[1:], strict=True):
             if other.n_features != first.n_features:
                 raise InvalidDataError(
-                    f"party {channel.name!r} has {other.n_features} columns, {name!r} has {first.n_features}; "
+                    f"party {channel.name!r} has {other.n_features} columns, "
+                    f"{name!r} has {first.n_features}; "
                     "all parties need the same ones in the same order"
                 )
             if other.names != first.names:

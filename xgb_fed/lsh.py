@@ -94,7 +94,7 @@ class Moments:
 def most_hashes(n_rows: int, n_unknown: int) -> int:
     """The most hashes a party's rows can have under Definition 1; 0 or less means none.
 
-    For n rows of d unknown features, L < d (Theorem 1) and L·n + 2d < n·d, so that hashes and moments are fewer
+    For n rows of d unknown features, L < d (Theorem 1) and L·n + 2d < n·d: hashes and moments are then fewer
     equations than unknowns and, where there is one solution, leave a family of them.
 
     Parameters

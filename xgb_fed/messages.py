@@ -6,8 +6,8 @@
 
 A field is a tag and a value: ``i`` a signed 64-bit integer, ``b`` bytes and ``s`` UTF-8 text (u64 length
 before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F``, ``D`` are
-vectors of uint8, int32, int64, float32 and float64 (u64 number of items before them), little-endian.  Everything
-but ``c`` is in clear.  A kind joins `KINDS` when its class is made, in whatever module.
+vectors of uint8, int32, int64, float32 and float64 (u64 number of items before them), little-endian.
+Everything but ``c`` is in clear.  A kind joins `KINDS` when its class is made, in whatever module.
 
 Whoever holds both ends of a connection numbers its requests; the answer carries the request's session and
 number.  A message that is cut off, extended, of another session or out of turn is refused.

@@ -49,7 +49,7 @@ def train_simfl(
     num_boost_round : int
         Rounds of all parties together.
     n_hashes : int, optional
-        L.  By default the paper's min(40, d − 1), or fewer where a party allows only fewer (see `most_hashes`).
+        L.  By default the paper's min(40, d − 1), or fewer where a party allows fewer (see `most_hashes`).
     window : float
         Width r of the hashes' slabs in standard deviations; the paper's 4.
     known_features : int
@@ -108,8 +108,8 @@ class SimFL(TurnTaking):
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
             raise InvalidDataError(
-                f"n_hashes={n_hashes} is above {limit}: Theorem 1 wants L < d, and there are {self.n_features} "
-                f"columns of which {known_features} are known"
+                f"n_hashes={n_hashes} is above {limit}: Theorem 1 wants L < d, and there are "
+                f"{self.n_features} columns of which {known_features} are known"
             )
         if limit < 1:
             raise InvalidDataError(

@@ -1,4 +1,4 @@
-"""Universal Binary JSON (ubjson.org, draft 12) as XGBoost writes it: typed arrays become numpy arrays at once."""
+"""Universal Binary JSON (ubjson.org, draft 12) as XGBoost writes it: typed arrays become numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees grown by stock XGBoost on somebody's gradients, one at a time, as one-tree models in XGBoost's own format."""
+"""Trees grown by stock XGBoost on given gradients, one at a time, as one-tree models in its own format."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TreeGrower:
         model : bytes
             One-tree model in XGBoost's binary format.
         values : ndarray of float32, shape (n_rows,)
-            Of every row, the sum of the values of all trees grown here for the class, from XGBoost's prediction
-            cache: it knows each row's leaf.
+            Of every row, the sum of the values of all trees grown here for the class, from XGBoost's
+            prediction cache: it knows each row's leaf.
         """
         booster = self._boosters[group]
         if _ITERATION_IS_ASKED_FOR:
@@ -111,5 +111,14 @@ def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
     if ((feature < 0) | (feature >= n_features))[~leaf].any():
         raise ValueError("a split on no column of the data")
     return ScalarTree(
-        left, right, parent, feature, condition, default_left != 0, weight, loss_change, hessian, group
-    )  # type: ignore[arg-type]
+        left.tolist(),
+        right.tolist(),
+        parent.tolist(),
+        feature.tolist(),
+        condition.tolist(),
+        (default_left != 0).tolist(),
+        weight.tolist(),
+        loss_change.tolist(),
+        hessian.tolist(),
+        group,
+    )

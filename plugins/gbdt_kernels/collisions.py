@@ -11,6 +11,7 @@ a bucket is a loop over contiguous bytes, which compilers turn into vector instr
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ _AT_ONCE = 1024
 
 @njit(nogil=True, cache=True)
 def _bucket_numbers(hashes, first, last, n_bits):
-    """A number below 2^n_bits from hashes `first` to `last` − 1 of every row (FNV-1a, then its upper bits)."""
+    """A number below 2^n_bits from hashes `first` to `last` − 1 of every row (upper bits of FNV-1a)."""
     out = np.empty(len(hashes), dtype=np.uint32)
     for row in range(len(hashes)):
         mixed = uint64(14695981039346656037)
@@ -254,7 +255,7 @@ def most_similar(
         groups = np.linspace(0, n_hashes, mismatches + 2).astype(np.int64)
         tables = []
         candidates = np.zeros(n_queries, dtype=np.int64)
-        for first, last in zip(groups[:-1], groups[1:], strict=True):
+        for first, last in pairwise(groups):
             starts, order = _sort_by_bucket(_bucket_numbers(targets, first, last, n_bits), 1 << n_bits)
             numbers = _bucket_numbers(queries, first, last, n_bits)
             candidates += np.diff(starts)[numbers]

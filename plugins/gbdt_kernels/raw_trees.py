@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.threads import blocks, run
 
-
 _AT_ONCE = 64
 """Rows that go down a tree together."""
 
@@ -51,7 +50,7 @@ def _depth(left, right):
 
 @njit(nogil=True, cache=True)
 def _route_dense(values, left, right, feature, condition, default_left, start, stop, out):
-    """Rows go down a level at a time, some at once, without a jump: a leaf is its own child on either side."""
+    """Rows go down a level at a time, some at once, without a jump: a leaf is its own child."""
     depth = _depth(left, right)
     child = np.empty((len(left), 2), dtype=np.int32)
     for node in range(len(left)):

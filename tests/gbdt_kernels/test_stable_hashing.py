@@ -43,7 +43,7 @@ def test_extreme_values_are_clipped():
 
 
 def test_chance_of_collision_is_that_of_datar_et_al():
-    """p(c) = 1 − 2Φ(−r/c) − 2c/(√(2π) r) (1 − exp(−r²/2c²)) for rows at distance c, within 5 standard errors."""
+    """p(c) = 1 − 2Φ(−r/c) − 2c/(√(2π) r) (1 − exp(−r²/2c²)) at distance c, within 5 standard errors."""
     n_hashes, window = 40_000, 4.0
     random = np.random.default_rng(3)
     for distance in (1.0, 4.0, 12.0):

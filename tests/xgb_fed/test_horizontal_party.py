@@ -97,7 +97,7 @@ def test_without_other_parties_gradients_a_tree_is_grown_on_the_own(opened):
 
 
 def test_aggregates_are_sums_and_no_single_rows(opened):
-    """A party answers with one number for each row of the builder: never with its own rows or their matches."""
+    """A party answers with one number for each row of the builder, never with its own rows."""
     party, session, number = opened
     answer = ask(party, number, hm.AggregateGradients(1), session)
     assert answer.g.shape == (200,)

@@ -209,7 +209,7 @@ def test_sparse_rows_train_as_dense_ones_whose_zeros_are_missing():
 
 
 def test_tfl_of_one_builder_at_a_time_is_stock_training_on_each_turn(grown_on):
-    """Without the others' gradients the first tree is that of the first party alone, from the common base score."""
+    """Without the others' gradients the first tree is the first party's own, from the common base score."""
     parties = drawn_parties(2)
     base = float(np.mean(np.concatenate([y for _, y in parties])))
     ours = train_tfl(PARAMS, parties, 1, verbose_eval=False).booster
@@ -250,7 +250,7 @@ def test_early_stopping_and_evaluation():
 
 
 def test_traffic_is_what_the_paper_counts():
-    """8 bytes for each row's sums from each other party (M − 1 of them), 4 L bytes a row for the hash tables."""
+    """8 bytes for a row's sums from each of the M − 1 others, 4 L bytes a row for the hash tables."""
     parties = drawn_parties(3)
     model = train(parties, 3)
     sent: dict[str, int] = {}
