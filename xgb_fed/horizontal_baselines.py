@@ -66,7 +66,7 @@ def train_stock(
     # After binning: cuts stay unweighted, as the federated parties' are.
     data.set_info(label=np.asarray(y, dtype=np.float32), weight=weight, feature_names=names or None)
     stock = {name: getattr(settings, name) for name in TREE_PARAMETERS} | settings.of_xgboost
-    stock |= {"tree_method": "hist", "seed": settings.random_state, "nthread": n_jobs, "verbosity": 0}
+    stock |= {"tree_method": "hist", "seed": settings.random_state or 0, "nthread": n_jobs, "verbosity": 0}
     if settings.base_score is not None:
         stock["base_score"] = settings.base_score
     return xgboost.train(stock, data, num_boost_round)

@@ -228,6 +228,7 @@ class _Boosting:
     margin: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
     others: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
     grower: TreeGrower | None = None
+    tree_seed: int = 0
     gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     g: NDArray[np.float64] | None = None
     h: NDArray[np.float64] | None = None
@@ -438,6 +439,8 @@ class HorizontalParty(SessionHandler):
         state.shared = SharedTrees(state.objective, self._X.shape[1], base_score.tolist())
         state.margin = state.shared.start(len(self._y))
         state.others = state.margin.copy()
+        given = state.settings.random_state
+        state.tree_seed = int(self._random.words(1, 1)[0, 0]) if given is None else int(given)
         params = {name: getattr(state.settings, name) for name in TREE_PARAMETERS}
         state.grower = TreeGrower(self._X, params, state.objective.n_classes, self._n_jobs)
         return messages.Done()
@@ -485,7 +488,7 @@ class HorizontalParty(SessionHandler):
         if state.g is not None and state.h is not None:
             g, h = (state.g + g).astype(np.float32), (state.h + h).astype(np.float32)
             state.g = state.h = None
-        seed = (state.settings.random_state + int(message.round)) % 2**31
+        seed = (state.tree_seed + int(message.round)) % 2**31
         models = []
         for k in range(state.objective.n_classes):
             model, values = state.grower.grow(k, np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
