@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -139,10 +140,14 @@ def check_parties(parties: Any) -> list[Party]:
     ValueError, TypeError
         Naming the party.
     """
+    if not isinstance(parties, Iterable):
+        raise TypeError(f"parties must be a sequence of parties, not {type(parties).__name__}")
     parties = list(parties)
     for party in parties:
         if not (hasattr(party, "handle") and hasattr(party, "name")):
             raise TypeError(f"parties must be LocalParty objects or the like, not {type(party).__name__}")
+        if party.name == ACTIVE:
+            raise ValueError(f"a party has the name {ACTIVE!r}, which is the active one's")
     names = [party.name for party in parties]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:

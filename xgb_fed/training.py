@@ -212,6 +212,8 @@ class Training:
             len(self.parties),
             n_own > 0,
         )
+        if isinstance(cipher, type) or not hasattr(cipher, "generate"):
+            raise TypeError(f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()")
         self.cipher = cipher
         if settings.goss is not None and self.parties:
             warnings.warn(
@@ -295,6 +297,8 @@ class _Rounds:
         self.training, self.together = training, together
         settings, rows = training.settings, training.rows
         self.key: PrivatePart = training.cipher.generate()
+        if isinstance(self.key, Plain) and not isinstance(training.cipher, Plain):
+            raise UnsupportedParameterError(f"cipher={training.cipher!r} gives a key that does not encrypt")
         self.traffic = Traffic(encrypted=not isinstance(self.key, Plain))
         self.packing = packing_for(
             rows.n_rows,
