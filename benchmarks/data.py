@@ -49,6 +49,7 @@ ABALONE_BOUNDS = {
 ABALONE_RINGS = (1, 29)
 YEARS = (1922, 2011)
 A9A_FEATURES = 123
+IJCNN1_FEATURES = 22
 SUBSAMPLE_SEED = 0
 
 
@@ -211,6 +212,21 @@ def _susy() -> Problem:
     return _dense("susy", *_read_csv(path), "binary", "file")
 
 
+def _higgs() -> Problem:
+    path = _folder_file("higgs_11k.csv.gz")
+    if path is None:
+        return replace(_generated("higgs", "binary", 11_000, 28), source="generated stand-in")
+    return _dense("higgs", *_read_csv(path), "binary", "file")
+
+
+def _ijcnn1() -> Problem:
+    path = _folder_file("ijcnn1.svm.gz")
+    if path is None:
+        return replace(_generated("ijcnn1", "binary", 50_000, 22), source="generated stand-in")
+    X, y = _read_svm(path, IJCNN1_FEATURES)
+    return _dense("ijcnn1", X.toarray(), y, "binary", "file")
+
+
 def _abalone() -> Problem:
     path = _folder_file("abalone.csv.gz")
     if path is None:
@@ -238,6 +254,8 @@ LOADERS: Mapping[str, Callable[[], Problem]] = {
     "covtype": _covtype,
     "susy": _susy,
     "codrna": _codrna,
+    "higgs": _higgs,
+    "ijcnn1": _ijcnn1,
     "abalone": _abalone,
     "year": _year,
     "synthetic_cls": lambda: _generated("synthetic_cls", "binary", 50_000, 50),

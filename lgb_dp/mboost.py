@@ -142,7 +142,8 @@ class _MBoostTraining(Training):
             sign = self.label_scale.targets(self.data.label, k)
             largest = self._largest_boost_weight(k)
             boost = np.floor(self.loss.weight(sign * predictions[:, k]) * BOOST_STEPS)
-            boost = np.nan_to_num(boost, nan=0.0).clip(0, largest).astype(np.int32)
+            boost[np.isnan(boost)] = 0.0
+            boost = boost.clip(0, largest).astype(np.int32)
             trees.append(self._grow_tree(k, sign, boost * self.weight, largest * self.weight_steps))
         return trees
 

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import gbdt_hosts
@@ -96,16 +97,15 @@ class Training(ABC):
         n_rows = train_set.num_data()
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
-        self._numeric_layout = train_set.bins.layout()
-        if self._numeric_layout.n_candidates == 0:
+        if not (train_set.bins.n_bins > 1).any():
             raise ValueError("no feature has two bins: check bounds, max_bin and categories")
         self.ledger = Ledger(copies=train_set.folds_of_a_row)
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
         if initial is not None:
-            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0, initial.delta))
-            self.reasons += initial.reasons
-            self.notes += [f"of the initial model: {note}" for note in initial.notes]
+            self._charge_report(initial, "initial model")
+        for report in train_set.paid_for:
+            self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
         self.trainer: PrivateTrainer | None = None
         self.iteration = 0
@@ -140,12 +140,28 @@ class Training(ABC):
         """λ in integer weight steps."""
         return self.params.lambda_l2 * self.weight_steps / self.weight_bound
 
+    @cached_property
+    def _numeric_layout(self) -> BinLayout:
+        assert self.data.bins is not None
+        return self.data.bins.layout()
+
     def tree_layout(self) -> BinLayout:
         """All public candidate splits, with fresh random subsets of categories."""
         assert self.data.bins is not None
         if not self.data.bins.is_categorical.any():
             return self._numeric_layout
         return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
+
+    def _charge_report(self, report: PrivacyReport, what: str) -> None:
+        """Take over what something that this training rests on has cost."""
+        cost, name = report.cost, (what, "composed")
+        self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
+        for part in cost.sampled:
+            for _ in range(part.count):
+                self.ledger.charge(Release(*name, 0.0, -1, 0, 0.0, part.mu, part.probability))
+        self.ledger.granted_delta = max(self.ledger.granted_delta, report.delta - cost.delta)
+        self.reasons += report.reasons
+        self.notes += [f"of the {what}: {note}" for note in report.notes]
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:
@@ -268,6 +284,7 @@ class Training(ABC):
             reasons=tuple(dict.fromkeys(self.reasons)),
             notes=tuple(dict.fromkeys(self.notes)),
             ledger=tuple(self.ledger.table()),
+            cost=self.ledger.cost,
         )
 
     def guarantee(self) -> Mapping[str, Any]:
@@ -339,6 +356,10 @@ class PrivateTrainer(ABC):
     def begin(self, task: TrainingTask) -> Training:
         """Start a training."""
 
+    def planned_rounds(self, n_rounds: int) -> int:
+        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
+        return n_rounds
+
     def __call__(self, env: CallbackEnv) -> None:
         """Take the booster over before its first iteration; called by LightGBM."""
         boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
@@ -357,7 +378,7 @@ class PrivateTrainer(ABC):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
-        n_rounds = env.end_iteration - env.begin_iteration
+        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = self._initial_guarantee(booster)
         training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
         training.trainer = self

@@ -5,9 +5,9 @@
     magic "VBMS" | version u16 | kind u16 | session 16 bytes | sequence u64 | fields in order
 
 A field is a tag and a value: ``i`` a signed 64-bit integer, ``b`` bytes and ``s`` UTF-8 text (u64 length
-before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F`` are vectors
-of uint8, int32, int64 and float32 (u64 number of items before them), little-endian.  Everything but ``c`` is
-in clear.
+before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F``, ``D`` are
+vectors of uint8, int32, int64, float32 and float64 (u64 number of items before them), little-endian.
+Everything but ``c`` is in clear.  A kind joins `KINDS` when its class is made, in whatever module.
 
 Whoever holds both ends of a connection numbers its requests; the answer carries the request's session and
 number.  A message that is cut off, extended, of another session or out of turn is refused.
@@ -29,7 +29,7 @@ _MAGIC = b"VBMS"
 _HEADER = struct.Struct("<4sHH16sQ")
 _I64 = struct.Struct("<q")
 _U64 = struct.Struct("<Q")
-_DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4"}
+_DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
 
 
 Integer = Annotated[int, "i"]
@@ -41,6 +41,10 @@ Bits = Annotated[NDArray[np.uint8], "B"]
 Int32s = Annotated[NDArray[np.int32], "I"]
 Int64s = Annotated[NDArray[np.int64], "L"]
 Float32s = Annotated[NDArray[np.float32], "F"]
+Float64s = Annotated[NDArray[np.float64], "D"]
+
+KINDS: dict[int, type[Message]] = {}
+"""Classes of messages by their number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,11 @@ class Message:
     """Base of all kinds."""
 
     kind: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        """Take the kind's number."""
+        if KINDS.setdefault(cls.kind, cls) is not cls:
+            raise TypeError(f"{cls.__name__} and {KINDS[cls.kind].__name__} are both of kind {cls.kind}")
 
     @property
     def ciphertext_bytes(self) -> int:
@@ -258,9 +267,6 @@ class Refusal(Message):
     reason: Text
     consent: Integer
     """1 if the reason is that consent was not given."""
-
-
-KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in Message.__subclasses__()}
 
 
 def write(session: bytes, sequence: int, message: Message) -> bytes:

@@ -9,6 +9,7 @@ from gbdt_kernels.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.compilation import compiled_on_this_machine
 from gbdt_kernels.histogram import level_histograms, segment_sums
 from gbdt_kernels.layout import BinLayout
+from gbdt_kernels.newton import add_leaf_values, leaf_of_rows, softmax_sums, table_sums
 from gbdt_kernels.routing import add_trees, partition_level
 from gbdt_kernels.sampling import discrete_laplace_from_words
 from gbdt_kernels.selection import select
@@ -18,6 +19,7 @@ __all__ = [
     "BinLayout",
     "DenseCodes",
     "SparseCodes",
+    "add_leaf_values",
     "add_trees",
     "bin_csr",
     "bin_dense",
@@ -26,8 +28,11 @@ __all__ = [
     "compiled_on_this_machine",
     "discrete_laplace_from_words",
     "goes_left_table",
+    "leaf_of_rows",
     "level_histograms",
     "partition_level",
     "segment_sums",
     "select",
+    "softmax_sums",
+    "table_sums",
 ]
