@@ -40,6 +40,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/ciphers.py --quick
 	$(BIN)/python benchmarks/lossless.py --rounds 5
 	$(BIN)/python benchmarks/secureboost_plus.py --quick
+	$(BIN)/python benchmarks/simfl_paper.py --quick
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info

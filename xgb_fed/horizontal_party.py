@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -291,6 +292,7 @@ class HorizontalParty(SessionHandler):
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         self._random = SecretStream(key)
         self._boosting: _Boosting | None = None
+        self._hashes_told: dict[bytes, int] = {}
         self._model: tuple[SharedTrees, int | None] | None = None
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             hm.Introduce: self._introduce,
@@ -411,6 +413,16 @@ class HorizontalParty(SessionHandler):
             fine = fine and vector.shape == (n_features,) and bool(np.isfinite(vector).all())
         if not fine or (message.deviation < 0).any():
             raise ProtocolError("seed, window, mean or deviation is malformed")
+        # Equations add up over trainings; the same functions once more are no new ones.
+        parts = (message.seed, window.tobytes(), message.mean.tobytes(), message.deviation.tobytes())
+        functions = hashlib.sha256(b"".join(parts)).digest()
+        told = {**self._hashes_told, functions: max(message.n_hashes, self._hashes_told.get(functions, 0))}
+        if len(told) > 1 and sum(told.values()) > state.n_hashes_allowed:
+            raise InvalidDataError(
+                f"{sum(self._hashes_told.values())} hashes of each row were given away in earlier trainings, "
+                f"{state.n_hashes_allowed} are allowed: train with the hash seed of then, or fewer hashes"
+            )
+        self._hashes_told = told
         state.hashes = hash_rows(
             self._X, message.mean, message.deviation, message.seed, message.n_hashes, window[0], self._n_jobs
         )

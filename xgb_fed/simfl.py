@@ -144,8 +144,12 @@ class SimFL(TurnTaking):
         for place, (channel, table) in enumerate(zip(self.channels, tables, strict=True)):
             if table.place != place or len(table.hashes) != self.party_rows[place] * n_hashes:
                 raise ProtocolError(f"party {channel.name!r}: the hash table is malformed")
-            for _, other in self.others(place):
-                other.ask(table, messages.Done)
+
+        def deliver(place: int) -> None:
+            for other, _ in self.others(place):
+                self.channels[place].ask(tables[other], messages.Done)
+
+        self.together([lambda k=k: deliver(k) for k in range(len(tables))])  # type: ignore[misc]
 
     def gather(self, builder: int) -> None:
         """Algorithm 2, lines 1 to 8: everybody's sums for the builder's rows."""

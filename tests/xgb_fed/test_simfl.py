@@ -336,6 +336,18 @@ def test_a_party_hashes_once_in_a_session():
         training.channels[0].ask(request, hm.HashTable)
 
 
+def test_hashes_add_up_over_trainings():
+    """The same seed tells nothing new; a fresh one would make 2 (d − 1) equations of d unknowns."""
+    parties = as_parties(drawn_parties(2), 0)
+    for seed in (0, 0):
+        train_simfl(PARAMS, parties, 1, hash_seed=seed, verbose_eval=False)
+    with pytest.raises(PartyRefused, match="5 hashes of each row were given away"):
+        train_simfl(PARAMS, parties, 1, hash_seed=1, verbose_eval=False)
+    parties = as_parties(drawn_parties(2), 0)
+    for seed in (0, 1):
+        train_simfl(PARAMS, parties, 1, n_hashes=2, hash_seed=seed, verbose_eval=False)
+
+
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_moments_of_two_rows_are_not_given_away(n_rows):
     parties = drawn_parties(2)
