@@ -36,6 +36,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/dp_training_time.py
 	$(BIN)/python benchmarks/dpboost_paper.py --quick
 	$(BIN)/python benchmarks/ciphers.py --quick
+	$(BIN)/python benchmarks/private_peers.py --quick
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info
