@@ -41,6 +41,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/lossless.py --rounds 5
 	$(BIN)/python benchmarks/secureboost_plus.py --quick
 	$(BIN)/python benchmarks/simfl_paper.py --quick
+	$(BIN)/python benchmarks/private_peers.py --quick
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info

@@ -255,8 +255,12 @@ class PrivacyReport:
     cost: Cost = Cost()
 
     def __post_init__(self) -> None:
-        if self.cost == Cost():
-            object.__setattr__(self, "cost", Cost(self.epsilon, self.delta))
+        # A cost that says less than (epsilon, delta), or nothing, is not what will be composed.  With secret
+        # samples that would take seconds to tell; there it is trusted.
+        if not self.cost.sampled:
+            epsilon, delta = self.cost.at(self.delta - self.cost.delta)
+            if epsilon < self.epsilon * (1 - 1e-6) or delta < self.delta * (1 - 1e-6):
+                object.__setattr__(self, "cost", Cost(self.epsilon, self.delta))
 
     @property
     def replace_one(self) -> tuple[float, float]:

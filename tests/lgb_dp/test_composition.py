@@ -85,6 +85,14 @@ def test_replacing_a_row_costs_two_mu():
     assert mixed.replace_one[0] == pytest.approx(1.0 + gaussian_epsilon(0.6, DELTA))
 
 
+def test_a_report_never_composes_as_less_than_it_states():
+    for cost in (Cost(), Cost(0.1), Cost(mu=0.01), Cost(1.0, 0.0)):
+        report = PrivacyReport(1.0, DELTA, True, (), (), (), cost=cost)
+        together = lgb_dp.compose(report, report)
+        assert together.epsilon >= 2.0
+        assert together.delta >= 2 * DELTA
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(TypeError, match="reports"):
         lgb_dp.compose(gaussian_report(0.1), 1.0)
