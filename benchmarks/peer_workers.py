@@ -98,13 +98,14 @@ def dpboost_paper(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
 
 
 def mboost(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
-    """MBoost's own defaults."""
+    """The README's recommended settings."""
     import lgb_dp
 
     trainer_class = getattr(lgb_dp, "MBoost", None)
     if trainer_class is None or data.task != "binary":
         return None
-    return _trained(data, _lgb_dataset(data), {"max_depth": 3}, 10, trainer_class(epsilon))
+    params = {"max_depth": 3, "learning_rate": 0.5}
+    return _trained(data, _lgb_dataset(data, max_bin=10), params, 3, trainer_class(epsilon))
 
 
 def lightgbm(data: SimpleNamespace, epsilon: float, seed: int) -> Any:

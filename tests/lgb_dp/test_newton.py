@@ -346,7 +346,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
     outputs = []
     for n in (39, 40):
         values = []
-        for _ in range(1500):
+        for _ in range(400):
             data = lgb_dp.Dataset(features[:n], np.ones(n), bounds=(-3, 3), max_bin=2)
             trainer = lgb_dp.NewtonBoost(2.0, DELTA, structure="random", depth=1, gradient_clip=1.0)
             sums = []
@@ -365,6 +365,6 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
         outputs.append(np.array(values))
     mu = gaussian_mu(2.0, DELTA) * math.sqrt(0.99)
     spread = np.sqrt(2) / mu  # two leaves, each with noise 1/μ
-    assert outputs[0].std() == pytest.approx(spread, rel=0.08)
-    assert outputs[1].std() == pytest.approx(spread, rel=0.08)
-    assert abs(outputs[1].mean() - outputs[0].mean()) < 0.5 + 5 * spread / math.sqrt(1500)
+    assert outputs[0].std() == pytest.approx(spread, rel=0.16)
+    assert outputs[1].std() == pytest.approx(spread, rel=0.16)
+    assert abs(outputs[1].mean() - outputs[0].mean()) < 0.5 + 5 * spread / math.sqrt(400)
