@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from threading import Lock
 
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, ProtocolError, UnsupportedParameterError
 from xgb_fed.messages import Message
+
+logger = logging.getLogger(__name__)
 
 
 class SessionHandler:
@@ -47,11 +50,19 @@ class SessionHandler:
                 self._take_turn(envelope)
                 reply = self.answer(envelope.message)
             except (InvalidDataError, ProtocolError, UnsupportedParameterError) as error:
-                if session == self._session_id:
-                    self._session_id = b""
-                    self.forget()
+                self._end(session)
                 reply = messages.Refusal(str(error), 0)
+            except Exception:
+                # A request that no check foresaw: the other side learns no more than that.
+                logger.exception("a request failed")
+                self._end(session)
+                reply = messages.Refusal("internal error", 0)
             return messages.write(session, sequence, reply)
+
+    def _end(self, session: bytes) -> None:
+        if session == self._session_id:
+            self._session_id = b""
+            self.forget()
 
     def _take_turn(self, envelope: messages.Envelope) -> None:
         if isinstance(envelope.message, self.opens):
