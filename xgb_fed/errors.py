@@ -55,5 +55,17 @@ class ConsentError(PartyRefused):
     """A party does not consent to reveal its part of the model."""
 
 
+class PartyUnavailable(ConnectionError):
+    """A party is dead, silent or out of reach; the text names it."""
+
+
+class SessionLost(PartyUnavailable):
+    """A party answers, but knows nothing of the session: it was restarted."""
+
+
+class AuthenticationError(ProtocolError):
+    """The other side's certificate is not one to talk to, or it does not take ours."""
+
+
 class NotEncryptedWarning(UserWarning):
     """Training without encryption was asked for."""
