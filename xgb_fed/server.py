@@ -89,7 +89,7 @@ class Server:
         self._workers = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="xgb_fed_work")
         self._server = grpc.server(
             ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="xgb_fed_serve"),
-            handlers=[self._handlers()],
+            handlers=[self._methods()],
             options=[
                 *streams.OPTIONS,
                 ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -109,7 +109,7 @@ class Server:
             raise OSError(f"cannot listen at {address}: {error}") from None
         self._server.start()
 
-    def _handlers(self) -> Any:
+    def _methods(self) -> Any:
         import grpc
 
         service, method = streams.METHOD

@@ -77,7 +77,7 @@ def assemble(
         if buffer is None:
             if piece:
                 total, row_sets = _read_header(piece, most_bytes)
-                buffer = memoryview(np.empty(total, dtype=np.uint8))
+                buffer = np.empty(total, dtype=np.uint8).data
             continue
         if not piece or at + len(piece) > len(buffer):
             raise ProtocolError("a stream is longer than it announced")
