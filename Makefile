@@ -11,14 +11,15 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev,plot,pandas]'
 	touch $@
 
-# The oldest supported LightGBM, beside everything else at its newest.
+# The oldest supported LightGBM and XGBoost, beside everything else at its newest.
 $(OLDEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev,plot,pandas]' 'lightgbm==4.2.0'
+	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev,plot,pandas]' 'lightgbm==4.2.0' 'xgboost==2.0.3'
 	touch $@
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/dpboost_lightgbm_train.py
+	$(BIN)/python examples/vertical_xgboost.py
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest
@@ -36,6 +37,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/dp_training_time.py
 	$(BIN)/python benchmarks/dpboost_paper.py --quick
 	$(BIN)/python benchmarks/ciphers.py --quick
+	$(BIN)/python benchmarks/lossless.py --rounds 5
+	$(BIN)/python benchmarks/secureboost_plus.py --quick
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist *.egg-info

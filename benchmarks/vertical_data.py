@@ -105,7 +105,7 @@ def covtype(n_rows: int = 100_000) -> VerticalProblem:
 
 
 def wide(n_rows: int = 20_000, n_features: int = 400) -> VerticalProblem:
-    X, y = make_classification(n_rows, n_features, n_informative=20, random_state=1)
+    X, y = make_classification(n_rows, n_features, n_informative=min(20, n_features // 4), random_state=1)
     half = n_features // 2
     return VerticalProblem(
         "wide", X.astype(np.float32), y.astype(np.float64), half, "binary:logistic", source="generated"

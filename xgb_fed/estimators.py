@@ -52,6 +52,7 @@ class _VerticalXGB(BaseEstimator):
         active_depth: int = 2,
         multi_output: bool = False,
         goss: tuple[float, float] | None = None,
+        rows_by_index: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -77,9 +78,25 @@ class _VerticalXGB(BaseEstimator):
         self.active_depth = active_depth
         self.multi_output = multi_output
         self.goss = goss
+        self.rows_by_index = rows_by_index
+
+    def _positions(self, X: Any) -> Any:
+        """Positions of rows in the parties' data: none, or the index of a data frame."""
+        if not self.rows_by_index:
+            return None
+        if not hasattr(X, "index") or not hasattr(X, "columns"):
+            raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
+        return X.index.to_numpy()
 
     def _params(self, objective: str, num_class: int | None) -> dict[str, Any]:
-        others = ("n_estimators", "early_stopping_rounds", "callbacks", "cipher", "objective")
+        others = (
+            "n_estimators",
+            "early_stopping_rounds",
+            "callbacks",
+            "cipher",
+            "objective",
+            "rows_by_index",
+        )
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
         return {**params, "objective": objective, "num_class": num_class}
 
@@ -108,7 +125,7 @@ class _VerticalXGB(BaseEstimator):
         parties = list(parties)
         model = train(
             self._params(objective, num_class),
-            ActiveData(X, y, sample_weight),
+            ActiveData(X, y, sample_weight, self._positions(X)),
             parties,
             self.n_estimators,
             evals=evals,
@@ -160,7 +177,8 @@ class _VerticalXGB(BaseEstimator):
     ) -> NDArray[Any]:
         check_is_fitted(self, "model_")
         parties = self.parties_ if parties is None else parties
-        return self.model_.predict(X, parties, iteration_range=iteration_range, **how)
+        rows = self._positions(X)
+        return self.model_.predict(X, parties, iteration_range=iteration_range, rows=rows, **how)
 
     def apply(
         self, X: Any, parties: Any = None, iteration_range: tuple[int, int] | None = None
@@ -213,6 +231,9 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
         One tree a round with a value for each class in every leaf (SecureBoost-MO).
     goss : (float, float), optional
         Shares of rows with the largest gradients, and of others, that a tree is grown on.
+    rows_by_index : bool
+        The index of the data frame X gives each row's position in the parties' data.  That is what
+        cross-validation and grid search need, which pass on some of the rows.
 
     Attributes
     ----------

@@ -45,6 +45,12 @@ class Columns:
         """Number of columns."""
         return int(self.data.shape[1])
 
+    def take(self, rows: NDArray[np.integer[Any]]) -> Columns:
+        """Some of the rows."""
+        if scipy.sparse.issparse(self.data):
+            return Columns(self.data.tocsr()[rows].tocsc(), self.names)
+        return Columns(self.data[rows], self.names)
+
     def column(self, feature: int) -> NDArray[np.float32]:
         """Values of one column, NaN where missing."""
         if not scipy.sparse.issparse(self.data):

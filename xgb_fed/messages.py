@@ -36,7 +36,7 @@ Integer = Annotated[int, "i"]
 Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
 Encrypted = Annotated[bytes, "c"]
-"""Ciphertexts, or a public key, as `cipher.PublicPart` writes them."""
+"""Ciphertexts, as `cipher.PublicPart` writes them."""
 Bits = Annotated[NDArray[np.uint8], "B"]
 Int32s = Annotated[NDArray[np.int32], "I"]
 Int64s = Annotated[NDArray[np.int64], "L"]
@@ -75,13 +75,15 @@ class OpenTraining(Message):
     """Active to passive: start a training session."""
 
     kind: ClassVar[int] = 1
-    public_key: Encrypted
+    public_key: Octets
     n_rows: Integer
     max_bin: Integer
     field_bits: Integer
     """Bits of one packed sum (of all classes in a ciphertext)."""
     n_groups: Integer
     """Ciphertexts of a row."""
+    rows: Int32s
+    """Positions of the rows in the party's data; empty means all."""
     eval_rows: Int64s
     """Rows of each evaluation set."""
 
@@ -198,6 +200,8 @@ class OpenModel(Message):
     model: Octets
     n_rows: Integer
     """Rows of the active party; 0 if it has no columns of its own."""
+    rows: Int32s
+    """Positions of the rows in the party's data; empty means all."""
 
 
 @dataclass(frozen=True, eq=False)

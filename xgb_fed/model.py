@@ -118,6 +118,7 @@ class VerticalModel:
         output_margin: bool = False,
         pred_leaf: bool = False,
         iteration_range: tuple[int, int] | None = None,
+        rows: Any = None,
         traffic: Traffic | None = None,
     ) -> NDArray[Any]:
         """Predict rows whose columns the parties hold, in the same order.
@@ -133,6 +134,8 @@ class VerticalModel:
             Each tree's leaf number in place of predictions.
         iteration_range : (int, int), optional
             Rounds to use; up to the best one by default.
+        rows : array-like of int, optional
+            Positions of the rows in the parties' data, if those have more.
         traffic : Traffic, optional
             Counts the messages.
 
@@ -146,7 +149,7 @@ class VerticalModel:
             raise ValueError(f"parties lacks {missing}; the model was trained with {self.parties}")
         columns = self._own_columns(X)
         trees = self._chosen(iteration_range)
-        leaves = self._route(columns, [by_name[name] for name in self.parties], trees, traffic)
+        leaves = self._route(columns, [by_name[name] for name in self.parties], trees, rows, traffic)
         if pred_leaf:
             return leaves
         margin = self.margins(leaves, trees)
@@ -162,17 +165,25 @@ class VerticalModel:
         return columns
 
     def _route(
-        self, columns: Columns | None, parties: list[Party], trees: range, traffic: Traffic | None
+        self,
+        columns: Columns | None,
+        parties: list[Party],
+        trees: range,
+        rows: Any,
+        traffic: Traffic | None,
     ) -> NDArray[np.int32]:
         session = os.urandom(16)
         traffic = traffic if traffic is not None else Traffic()
         used = {owner for t in trees for owner in self.trees[t].owner}
         n_rows = columns.n_rows if columns is not None else 0
+        positions = row_positions(rows)
         channels = {}
         for k, party in enumerate(parties, start=1):
             if k in used or columns is None:
                 channels[k] = Channel(party, session, traffic)
-                opened = channels[k].ask(messages.OpenModel(self.model_id, n_rows), messages.ModelOpened)
+                opened = channels[k].ask(
+                    messages.OpenModel(self.model_id, n_rows, positions), messages.ModelOpened
+                )
                 if n_rows not in (0, opened.n_rows):
                     raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
                 n_rows = opened.n_rows
@@ -200,7 +211,7 @@ class VerticalModel:
             if name not in by_name:
                 raise ValueError(f"parties lacks {name!r}; the model was trained with {self.parties}")
             channel = Channel(by_name[name], session, traffic)
-            channel.ask(messages.OpenModel(self.model_id, 0), messages.ModelOpened)
+            channel.ask(messages.OpenModel(self.model_id, 0, row_positions(None)), messages.ModelOpened)
             answer = channel.ask(messages.RevealSplits(), messages.RevealedSplits)
             channel.ask(messages.Finish(), messages.Done)
             share = Share(
@@ -314,6 +325,22 @@ class VerticalModel:
             return cls(**content)
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
             raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None
+
+
+def row_positions(rows: Any) -> NDArray[np.int32]:
+    """Positions for a message: none for all rows.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are no whole numbers of rows.
+    """
+    if rows is None:
+        return np.empty(0, dtype=np.int32)
+    positions = np.asarray(rows)
+    if positions.ndim != 1 or not len(positions) or positions.dtype.kind not in "iu" or positions.min() < 0:
+        raise InvalidDataError("row positions must be a vector of integers from 0")
+    return positions.astype(np.int32)
 
 
 def add_leaves(margin: NDArray[np.float32], values: NDArray[np.float32], group: int | None) -> None:

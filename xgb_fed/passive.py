@@ -86,6 +86,7 @@ class TrainingSession:
     """What a passive party keeps from the start of a training to its end."""
 
     key: PublicPart
+    columns: Columns
     features: BinnedFeatures
     share: Share
     field_bits: int
@@ -98,6 +99,7 @@ class TrainingSession:
 class PredictionSession:
     """A session that only sends rows through splits."""
 
+    columns: Columns
     share: Share
 
 
@@ -193,10 +195,9 @@ class PassiveParty:
             raise ProtocolError("this party does not train without encryption")
         if isinstance(key, ResidueKey) and key.n.bit_length() < SHORTEST_KEY and not self.allow_weak_key:
             raise ProtocolError(f"this party does not train under a key of {key.n.bit_length()} bits")
-        if message.n_rows != self.columns.n_rows:
-            raise InvalidDataError(
-                f"the active party has {message.n_rows} rows, this one {self.columns.n_rows}"
-            )
+        columns = self._selected(message.rows)
+        if message.n_rows != columns.n_rows:
+            raise InvalidDataError(f"the active party has {message.n_rows} rows, this one {columns.n_rows}")
         own = [columns.n_rows for columns in self.eval_sets]
         if message.eval_rows.tolist() != own:
             raise InvalidDataError(
@@ -209,7 +210,8 @@ class PassiveParty:
             raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
         self._session = TrainingSession(
             key,
-            bin_features(self.columns, message.max_bin),
+            columns,
+            bin_features(columns, message.max_bin),
             Share(self.columns.names),
             message.field_bits,
             space // message.field_bits,
@@ -222,12 +224,21 @@ class PassiveParty:
         if share is None:
             raise ProtocolError("this party has no share of that model")
         share.check_columns(self.columns)
-        if message.n_rows not in (0, self.columns.n_rows):
+        columns = self._selected(message.rows)
+        if message.n_rows not in (0, columns.n_rows):
             raise InvalidDataError(
-                f"the active party predicts {message.n_rows} rows, this one has {self.columns.n_rows}"
+                f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
             )
-        self._session = PredictionSession(share)
-        return messages.ModelOpened(self.columns.n_rows)
+        self._session = PredictionSession(columns, share)
+        return messages.ModelOpened(columns.n_rows)
+
+    def _selected(self, rows: NDArray[np.int32]) -> Columns:
+        """The rows that a session is about."""
+        if not len(rows):
+            return self.columns
+        if rows.min() < 0 or rows.max() >= self.columns.n_rows:
+            raise InvalidDataError(f"row positions beyond this party's {self.columns.n_rows} rows")
+        return self.columns.take(rows)
 
     @property
     def _training(self) -> TrainingSession:
@@ -242,7 +253,7 @@ class PassiveParty:
         return self._training.tree
 
     def _start_tree(self, message: messages.StartTree) -> Message:
-        session, n_rows = self._training, self.columns.n_rows
+        session, n_rows = self._training, self._training.columns.n_rows
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
         columns = np.unique(message.columns)
@@ -416,7 +427,7 @@ class PassiveParty:
     def _route_rows(self, message: messages.RouteRows) -> Message:
         assert self._session is not None
         share = self._session.share
-        sets = [self.columns, *self.eval_sets]
+        sets = [self._session.columns, *self.eval_sets]
         if not 0 <= message.dataset < len(sets):
             raise ProtocolError("no such data set")
         columns = sets[message.dataset]

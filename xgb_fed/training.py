@@ -21,7 +21,7 @@ from xgb_fed.features import Columns, bin_features, read_columns
 from xgb_fed.finders import OwnColumns, PassivePeer, SplitFinder, send_gradients
 from xgb_fed.gradients import FixedPointGradients, packing_for
 from xgb_fed.grower import grow_tree
-from xgb_fed.model import Router, VerticalModel, add_leaves, route
+from xgb_fed.model import Router, VerticalModel, add_leaves, route, row_positions
 from xgb_fed.objectives import Objective
 from xgb_fed.paillier import Paillier
 from xgb_fed.party import Channel, check_parties
@@ -48,11 +48,14 @@ class ActiveData:
         None if the active party has no columns.
     label : array-like of shape (n_rows,)
     weight : array-like of shape (n_rows,), optional
+    rows : array-like of int of shape (n_rows,), optional
+        Positions of these rows in the passive parties' data, if those have more.
     """
 
     data: Any
     label: Any
     weight: Any = None
+    rows: Any = None
 
 
 @dataclass
@@ -62,6 +65,7 @@ class _Rows:
     columns: Columns | None
     y: NDArray[np.float32]
     weight: NDArray[np.float32] | None
+    positions: NDArray[np.int32]
 
     @classmethod
     def read(cls, given: ActiveData, objective: Objective, argument: str) -> _Rows:
@@ -80,7 +84,7 @@ class _Rows:
                 raise InvalidDataError(f"weight of {argument} must be finite, not negative, and not all zero")
         if columns is not None and columns.n_features == 0:
             columns = None
-        return cls(columns, y, weight)
+        return cls(columns, y, weight, row_positions(given.rows))
 
     @property
     def n_rows(self) -> int:
@@ -310,6 +314,7 @@ class _Rounds:
             max_bin=settings.max_bin,
             field_bits=self.packing.gh.bits * self.packing.classes_per_ciphertext,
             n_groups=len(self.packing.groups),
+            rows=rows.positions,
             eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
         )
         channels = [Channel(party, self.model.model_id, self.traffic) for party in self.training.parties]

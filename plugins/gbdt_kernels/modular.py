@@ -427,7 +427,7 @@ def _sliding_windows(exponent: int) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 WINDOW_BITS = 10
-"""Bits of an exponent that one table row serves: 1,024 rows a window, 12 MB for a 2048-bit Okamoto–Uchiyama key."""
+"""Bits of an exponent that one table row serves: a table of 12 MB for a 2048-bit Okamoto–Uchiyama key."""
 
 
 class FixedBase:
