@@ -55,6 +55,10 @@ class ConsentError(PartyRefused):
     """A party does not consent to reveal its part of the model."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint directory that cannot be read, or is another training's."""
+
+
 class PartyUnavailable(ConnectionError):
     """A party is dead, silent or out of reach; the text names it."""
 

@@ -251,8 +251,21 @@ class Refusal(Message):
 
     kind: ClassVar[int] = 16
     reason: Text
-    consent: Integer
-    """1 if the reason is that consent was not given."""
+    code: Integer
+    """`NO_CONSENT`, `NO_SESSION`, or 0 for another reason."""
+
+
+OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class ResumeTraining(Message):
+    """Active to passive, in a session just opened: it goes on with a training that was interrupted."""
+
+    kind: ClassVar[int] = 18
+    model: Octets
+    n_splits: Integer
+    """Of the trees that are finished; later ones are forgotten."""
 
 
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in Message.__subclasses__()}

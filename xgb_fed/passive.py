@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from xgb_fed import messages, wire
 from xgb_fed.candidates import Candidates, candidates_of, first_in_order
+from xgb_fed.checkpoint import digest_of
 from xgb_fed.cipher import Ciphertexts, PublicPart
 from xgb_fed.errors import CipherError, InvalidDataError, ProtocolError
 from xgb_fed.features import BinnedFeatures, Columns, bin_features
 from xgb_fed.histogram import Histograms, build_histograms, prefix_sums
+from xgb_fed.journal import Journal, Journals, Terms
 from xgb_fed.messages import Message, from_bits, to_bits
 from xgb_fed.partition import Partition
 from xgb_fed.plain import Plain
@@ -92,6 +94,9 @@ class TrainingSession:
     field_bits: int
     per_ciphertext: int
     n_groups: int
+    model_id: bytes
+    terms: Terms
+    journal: Journal | None = None
     tree: GrowingTree | None = None
 
 
@@ -120,6 +125,8 @@ class PassiveParty:
         Whether it takes part in training without encryption.
     allow_weak_key : bool
         Whether it takes part under a key below 2048 bits.
+    journals : Journals, optional
+        Where splits of trainings under way are kept; in memory by default.
     """
 
     def __init__(
@@ -130,6 +137,7 @@ class PassiveParty:
         allow_export: bool = False,
         allow_plain: bool = True,
         allow_weak_key: bool = True,
+        journals: Journals | None = None,
     ) -> None:
         self.columns = columns
         self.eval_sets = eval_sets
@@ -137,6 +145,7 @@ class PassiveParty:
         self.allow_export = allow_export
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
+        self.journals = journals if journals is not None else Journals()
         self._random = SecretStream()
         self._lock = Lock()
         self._session: TrainingSession | PredictionSession | None = None
@@ -144,6 +153,7 @@ class PassiveParty:
         self._next = 0
         self._used: set[bytes] = set()
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
+            messages.ResumeTraining: self._resume_training,
             messages.StartTree: self._start_tree,
             messages.Gradients: self._receive_gradients,
             messages.FindSplits: self._find_splits,
@@ -167,7 +177,12 @@ class PassiveParty:
             except (CipherError, InvalidDataError, ProtocolError) as error:
                 if session == self._session_id:
                     self._session = None
-                answer = messages.Refusal(str(error), 0)
+                answer = messages.Refusal(str(error), messages.OTHER_REASON)
+            except OSError as error:
+                self._session = None
+                answer = messages.Refusal(
+                    f"this party cannot keep its share: {error.strerror}", messages.OTHER_REASON
+                )
             return messages.write(session, sequence, answer)
 
     def _answer(self, envelope: messages.Envelope) -> Message:
@@ -181,7 +196,7 @@ class PassiveParty:
                 return self._open_training(message)
             return self._open_model(message)
         if envelope.session != self._session_id or self._session is None:
-            raise ProtocolError("no such session")
+            return messages.Refusal("no such session", messages.NO_SESSION)
         if envelope.sequence != self._next:
             raise ProtocolError(f"message {envelope.sequence} out of order; {self._next} is next")
         self._next += 1
@@ -216,8 +231,32 @@ class PassiveParty:
             message.field_bits,
             space // message.field_bits,
             message.n_groups,
+            self._session_id,
+            Terms(
+                key.scheme,
+                key.n.bit_length() if isinstance(key, ResidueKey) else space,
+                message.max_bin,
+                digest_of(columns.names, columns.data, *(e.data for e in self.eval_sets)),
+            ),
         )
         return messages.TrainingOpened(self.columns.n_features)
+
+    def _resume_training(self, message: messages.ResumeTraining) -> Message:
+        session = self._training
+        if session.journal is not None:
+            raise ProtocolError("a training is taken up before its first tree")
+        kept = self.journals.find(message.model)
+        if kept is None and message.model in self.shares:
+            # It ended here, but the active party never heard.
+            kept = session.terms, self.shares[message.model]
+        terms, share = (session.terms, Share(session.columns.names)) if kept is None else kept
+        if not 0 <= message.n_splits <= len(share):
+            raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training")
+        if share.names != session.columns.names:
+            raise ProtocolError("that training was on other columns")
+        terms.check(session.terms)
+        session.model_id, session.share = message.model, share.first(message.n_splits)
+        return messages.Done()
 
     def _open_model(self, message: messages.OpenModel) -> Message:
         share = self.shares.get(message.model)
@@ -254,6 +293,8 @@ class PassiveParty:
 
     def _start_tree(self, message: messages.StartTree) -> Message:
         session, n_rows = self._training, self._training.columns.n_rows
+        if session.journal is None:
+            session.journal = self.journals.start(session.model_id, session.terms, session.share)
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
         columns = np.unique(message.columns)
@@ -418,6 +459,8 @@ class PassiveParty:
             split_ids.append(session.share.add(column, threshold, default_left))
             chosen.append(best)
             flags.append(left)
+        assert session.journal is not None
+        session.journal.keep()
         return messages.Assignments(
             np.array(split_ids, dtype=np.int32),
             np.array(chosen, dtype=np.int32),
@@ -448,7 +491,7 @@ class PassiveParty:
 
     def _reveal_splits(self, _: messages.RevealSplits) -> Message:
         if not self.allow_export:
-            return messages.Refusal("this party does not consent to export its splits", 1)
+            return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
         assert self._session is not None
         share = self._session.share
         return messages.RevealedSplits(
@@ -460,6 +503,7 @@ class PassiveParty:
 
     def _finish(self, _: messages.Finish) -> Message:
         if isinstance(self._session, TrainingSession):
-            self.shares[self._session_id] = self._session.share
+            self.shares[self._session.model_id] = self._session.share
+            self.journals.end(self._session.model_id)
         self._session = None
         return messages.Done()
