@@ -297,7 +297,7 @@ class Training:
                 self.settings.of_xgboost,
                 sets,
                 lambda: rounds.progress.eval_margins,
-                rounds.model.num_boosted_rounds,
+                lambda: rounds.n_shown,
             )
             metrics.lines = rounds.progress.evaluations
             loop = Callbacks(metrics, sets, callbacks, early_stopping_rounds, verbose)
@@ -307,6 +307,7 @@ class Training:
                     break
                 if number >= rounds.n_finished:
                     rounds.grow(number)
+                rounds.n_shown = number + 1
                 if loop.after_round(number):
                     break
             loop.after_training()
@@ -362,6 +363,8 @@ class _Rounds:
     ) -> None:
         self.training, self.together = training, together
         self.checkpoint, self.patience = checkpoint, patience
+        self.n_shown = 0
+        """Rounds that callbacks know of: after a crash they see them all again."""
         settings, rows = training.settings, training.rows
         self.key: PrivatePart = training.cipher.generate()
         self.traffic = Traffic(encrypted=not isinstance(self.key, Plain))

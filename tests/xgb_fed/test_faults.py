@@ -1,6 +1,7 @@
 """Losing a party, or the active one, at every message of a training: the model is the uninterrupted one."""
 
 import json
+import threading
 import time
 
 import numpy as np
@@ -200,6 +201,35 @@ def test_early_stopping_and_callbacks_go_on_where_they_were(tmp_path):
         assert same.evals_result == model.evals_result
 
 
+def test_other_parties_are_not_waited_for_when_one_is_lost(tmp_path):
+    problem = Problem()
+    released = threading.Event()
+
+    class Dead(Bank):
+        name = "dead"
+
+    class Slow(Bank):
+        def handle(self, request):
+            if self.requests == 3:
+                self.requests += 1
+                released.wait(20)
+                raise PartyUnavailable("party 'slow': given up")
+            return super().handle(request)
+
+        def interrupt(self):
+            released.set()
+
+    how = dict(evals=[(problem.held, "held")], cipher=xgb_fed.Plain(), verbose_eval=False)
+    for order in (1, -1):
+        released.clear()
+        dead, slow = Dead(problem, tmp_path / "dead"), Slow(problem, tmp_path / "slow")
+        dead.faults = {3: "unreachable"}
+        start = time.monotonic()
+        with pytest.raises(PartyUnavailable, match="'bank' is unavailable"):
+            xgb_fed.train(BINARY, problem.data, [dead, slow][::order], 1, **how)
+        assert time.monotonic() - start < 10
+
+
 def test_patience_runs_out(tmp_path):
     problem = Problem()
     bank = Bank(problem, tmp_path / "bank")
@@ -332,7 +362,7 @@ def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     for damaged in (text.split("\n")[0] + "\n", text[:40], ""):
         path.write_text(damaged)
         bank.restart()
-        with pytest.raises(PartyRefused, match="kept|damaged"):
+        with pytest.raises(PartyRefused, match=r"kept|damaged"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active")
 
 
