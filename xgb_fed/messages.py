@@ -268,6 +268,40 @@ class ResumeTraining(Message):
     """Of the trees that are finished; later ones are forgotten."""
 
 
+@dataclass(frozen=True, eq=False)
+class IntersectIds(Message):
+    """Active to passive: ids blinded for private set intersection."""
+
+    kind: ClassVar[int] = 19
+    blinded: Octets
+    n_ids: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class BlindedIds(Message):
+    """Passive to active: its own ids blinded, and the other's blinded once more."""
+
+    kind: ClassVar[int] = 20
+    setup: Octets
+    response: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class AlignRows(Message):
+    """Active to passive: the ids in common, an id a line, in the order of the rows from now on."""
+
+    kind: ClassVar[int] = 21
+    ids: Text
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAligned(Message):
+    """Passive to active: the digest under which requests name these rows."""
+
+    kind: ClassVar[int] = 22
+    digest: Octets
+
+
 KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in Message.__subclasses__()}
 
 

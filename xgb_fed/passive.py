@@ -8,7 +8,7 @@ the splits it owns; columns, thresholds and values stay here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -133,7 +133,7 @@ class PassiveParty:
         self,
         columns: Columns,
         eval_sets: list[Columns],
-        shares: dict[bytes, Share],
+        shares: MutableMapping[bytes, Share],
         allow_export: bool = False,
         allow_plain: bool = True,
         allow_weak_key: bool = True,
