@@ -1,14 +1,15 @@
 """A passive party's splits of trainings that have not ended, kept so that a training can be taken up again.
 
-A journal is a file of lines: a header with the terms of the training, then the splits of one request each,
-on the disk before the request is answered.  A line cut off by a crash was never answered for, and is
-ignored.  Journals hold this party's own splits and digests, nothing of anybody else's.
+A journal is a file of lines, each with its checksum: a header with the terms of the training, then the splits
+of one request each, on the disk before the request is answered.  A line cut off by a crash was never answered
+for, and is ignored.  Journals hold this party's own splits and digests, nothing of anybody else's.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,12 +63,12 @@ class Journal:
         self._written = len(share)
         if path is not None:
             header = {"format": FORMAT, "names": share.names, "terms": terms.__dict__}
-            write_atomically(path, json.dumps(header) + "\n" + self._lines(0))
+            write_atomically(path, _line(header) + self._lines(0))
 
     def _lines(self, start: int) -> str:
         share = self.share
         splits = list(zip(share.features, share.thresholds, share.default_left, strict=True))
-        return json.dumps(splits[start:]) + "\n" if start < len(splits) else ""
+        return _line(splits[start:]) if start < len(splits) else ""
 
     def keep(self) -> None:
         """Put the splits that are new on the disk."""
@@ -110,19 +111,19 @@ class Journals:
             journal = self._in_memory.get(model)
             return None if journal is None else (journal.terms, journal.share)
         try:
-            lines = path.read_text(encoding="ascii").split("\n")
+            lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return None
         try:
-            header = json.loads(lines[0])
-            share, terms = Share(header["names"]), Terms(**header["terms"])
+            header, *requests = [_content(line) for line in lines[:-1]]
             if header["format"] != FORMAT:
                 raise ValueError
+            share, terms = Share(header["names"]), Terms(**header["terms"])
+            for splits in requests:
+                for feature, threshold, default_left in splits:
+                    share.add(feature, threshold, default_left)
         except (ValueError, KeyError, TypeError):
             raise ProtocolError("this party's journal of the training is damaged") from None
-        for line in lines[1:-1]:
-            for feature, threshold, default_left in _splits(line):
-                share.add(feature, threshold, default_left)
         return terms, share
 
     def end(self, model: bytes) -> None:
@@ -133,8 +134,13 @@ class Journals:
             path.unlink(missing_ok=True)
 
 
-def _splits(line: str) -> list[Any]:
-    try:
-        return list(json.loads(line))
-    except ValueError:
-        raise ProtocolError("this party's journal of the training is damaged") from None
+def _line(content: Any) -> str:
+    text = json.dumps(content)
+    return f"{zlib.crc32(text.encode()):08x} {text}\n"
+
+
+def _content(line: bytes) -> Any:
+    checksum, _, text = line.partition(b" ")
+    if checksum != f"{zlib.crc32(text):08x}".encode():
+        raise ValueError("checksum")
+    return json.loads(text)
