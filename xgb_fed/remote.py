@@ -31,6 +31,10 @@ _RECONNECT = [
 ]
 
 
+_NOT_TRUSTED = ("tsi_protocol_failure", "ssl_error_ssl", "verification check failed")
+"""In words of gRPC and BoringSSL; a handshake that a dying server cuts off is none of these."""
+
+
 class RemoteParty:
     """A passive party behind a server (``xgb-fed serve``); speaks the same bytes as `LocalParty`.
 
@@ -182,7 +186,7 @@ class RemoteParty:
             return PartyRefused(f"{who} refuses: {details}")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return ProtocolError(f"{who} is no server of this protocol")
-        if any(word in details.lower() for word in ("handshake", "certificate", "verification")):
+        if any(word in details.lower() for word in _NOT_TRUSTED):
             return AuthenticationError(f"{who}: certificates do not match: {_reason(details)}")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return PartyUnavailable(f"{who} has not answered in {DEADLINE:g} s")
@@ -190,7 +194,9 @@ class RemoteParty:
 
 
 def _reason(details: str) -> str:
-    return details.split(": ")[-1].strip()[:200]
+    """The last words, which are the cause; of TLS errors, BoringSSL's own."""
+    _, found, tls = details.partition("OPENSSL_internal:")
+    return (tls.split(":")[0] if found else details.split(": ")[-1]).strip()[:200]
 
 
 def host_of(address: str) -> str:
