@@ -111,12 +111,13 @@ class Commands:
 
 
 def wait_for(path, seconds=600):
-    """Until a file is there."""
+    """Until a file is there, and half a second more: in the middle of the next tree."""
     end = time.monotonic() + seconds
     while not path.exists():
         if time.monotonic() > end:
             raise SystemExit(f"{path} did not appear in {seconds} s")
         time.sleep(0.01)
+    time.sleep(0.5)
 
 
 def main():
