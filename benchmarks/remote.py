@@ -111,7 +111,7 @@ class Sink:
     """Keeps what comes in one buffer, and gives it back in one answer."""
 
     def __init__(self) -> None:
-        self.kept = np.zeros(STREAM_BYTES, dtype=np.uint8)
+        self.kept = np.ones(STREAM_BYTES, dtype=np.uint8)
         self.at = 0
         self.before = _peak()
 
