@@ -39,6 +39,7 @@ lint: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/dp_training_time.py
 	$(BIN)/python benchmarks/dpboost_paper.py --quick
+	$(BIN)/python benchmarks/mloss_paper.py --quick
 	$(BIN)/python benchmarks/ciphers.py --quick
 	$(BIN)/python benchmarks/lossless.py --rounds 5
 	$(BIN)/python benchmarks/secureboost_plus.py --quick

@@ -24,10 +24,11 @@ import gmpy2
 import numpy as np
 import phe
 from gbdt_kernels import modular
-from gbdt_kernels.bin_products import histogram_products
+from gbdt_kernels.bin_chains import NO_BIN, bin_chains, bin_counts
 from gbdt_kernels.lanes import has_ifma
 from gbdt_kernels.modular import Modulus
 
+from xgb_fed.histogram import build_histograms
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.packing import GHPacking, unpack_all
 from xgb_fed.paillier import Paillier
@@ -122,9 +123,12 @@ def modular_products(table: Table, bits: int) -> None:
     codes = rng.integers(0, 32, (count, 4)).astype(np.uint8)
     rows, starts, offsets = np.arange(count), np.array([0, count]), 32 * np.arange(5)
     items = 4 * (count - 32)
+    complete = np.full((1, 4), NO_BIN)
 
     def histogram(threads: int) -> Any:
-        return histogram_products(a, codes, rows, starts, offsets, modulus, threads)
+        counts = bin_counts(codes, rows, starts, offsets)
+        order, chains = bin_chains(codes, rows, starts, offsets, np.arange(4), counts, complete)
+        return modular.chain_products(a, order, chains, modulus, n_threads=threads)
 
     variants = {}
     for name, (work, _) in on_paths(lambda threads: modular.multiply(a, b, modulus, threads, out), 0).items():
@@ -250,7 +254,8 @@ def whole_life(scheme: Any, n_rows: int, n_features: int = 10, n_bins: int = 32)
     ciphertexts = stage("encrypt", lambda: key.encrypt(plaintexts))
     sent = stage("to bytes", lambda: public.to_bytes(ciphertexts))
     received = stage("from bytes", lambda: public.from_bytes(sent))
-    histogram = stage("histogram", lambda: public.histogram(received, codes, rows, starts, offsets))[0]
+    built = stage("histogram", lambda: build_histograms(public, [received], codes, rows, starts, offsets))
+    histogram = built.sums[0][0]
     half = stage("subtract", lambda: public.subtract(histogram, histogram[::-1]))
     packed = stage("compress", lambda: public.compress(histogram, packing.bits, per))
     fresh = stage("rerandomise", lambda: public.rerandomise(packed))

@@ -49,6 +49,7 @@ ABALONE_BOUNDS = {
 ABALONE_RINGS = (1, 29)
 YEARS = (1922, 2011)
 A9A_FEATURES = 123
+IJCNN1_FEATURES = 22
 SUBSAMPLE_SEED = 0
 
 
@@ -211,6 +212,21 @@ def _susy() -> Problem:
     return _dense("susy", *_read_csv(path), "binary", "file")
 
 
+def _higgs() -> Problem:
+    path = _folder_file("higgs_11k.csv.gz")
+    if path is None:
+        return replace(_generated("higgs", "binary", 11_000, 28), source="generated stand-in")
+    return _dense("higgs", *_read_csv(path), "binary", "file")
+
+
+def _ijcnn1() -> Problem:
+    path = _folder_file("ijcnn1.svm.gz")
+    if path is None:
+        return replace(_generated("ijcnn1", "binary", 50_000, 22), source="generated stand-in")
+    X, y = _read_svm(path, IJCNN1_FEATURES)
+    return _dense("ijcnn1", X.toarray(), y, "binary", "file")
+
+
 def _abalone() -> Problem:
     path = _folder_file("abalone.csv.gz")
     if path is None:
@@ -238,8 +254,46 @@ LOADERS: Mapping[str, Callable[[], Problem]] = {
     "covtype": _covtype,
     "susy": _susy,
     "codrna": _codrna,
+    "higgs": _higgs,
+    "ijcnn1": _ijcnn1,
     "abalone": _abalone,
     "year": _year,
     "synthetic_cls": lambda: _generated("synthetic_cls", "binary", 50_000, 50),
     "synthetic_reg": lambda: _generated("synthetic_reg", "regression", 50_000, 50),
 }
+
+UCI_POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "transfusion": lambda y: y == "1",
+    "banknote": lambda y: y == "1",
+    "ionosphere": lambda y: y == "1",
+    "sonar": lambda y: y == "1",
+    "yeast": lambda y: y == "CYT",
+    "winequality_red": lambda y: y.astype(float) >= 6,
+    "qsar_biodeg": lambda y: y == "1",
+    "page_blocks": lambda y: y == "1",
+    "hill_valley_with_noise": lambda y: y == "1",
+    "hill_valley_without_noise": lambda y: y == "1",
+    "abalone": lambda y: y.astype(float) >= 10,
+    "winequality_white": lambda y: y.astype(float) >= 6,
+}
+"""Small sets of the M-loss paper, and which labels are the positive class of their binary problem."""
+
+UCI_BINS = 10
+"""Values per numeric feature in that paper's experiments."""
+
+
+def uci_binary(name: str) -> Problem | None:
+    """A binary problem of the M-loss paper, None where the folder lacks it; "breast_cancer" is bundled."""
+    if name == "breast_cancer":
+        X, y = load_breast_cancer(return_X_y=True)
+        return replace(_dense(name, X, y.astype(np.float64), "binary", "file"), max_bin=UCI_BINS)
+    path = _folder_file(f"{name}.csv.gz")
+    if path is None:
+        return None
+    with gzip.open(path, "rt", newline="") as file:
+        table = np.array(list(csv.reader(file))[1:])
+    y = UCI_POSITIVE[name](np.char.strip(table[:, 0])).astype(np.float64)
+    values = table[:, 1:]
+    if name == "abalone":
+        values = np.hstack([(values[:, :1] == np.array(ABALONE_SEXES)).astype(np.float64), values[:, 1:]])
+    return replace(_dense(name, values.astype(np.float64), y, "binary", "file"), max_bin=UCI_BINS)

@@ -3,7 +3,7 @@
 Private and stock trainings alternate (private, stock, private, stock, ...), so that whatever else the machine
 does falls on both; a ratio is the median over such pairs.  On a busy machine look at the ratio of the best
 times too, and at ``--threads 1``: a team of threads waits for its slowest.  A tree of DPBoost sees a part of
-the rows (all trees of an ensemble together see each row once), one of SequentialBoost or stock sees them all.
+the rows (all trees of an ensemble together see each row once), one of the others sees them all.
 Construction of the Dataset, peak memory and import time have rows of their own.
 
     VEILBOOST_DATA=folder python benchmarks/dp_training_time.py
@@ -32,6 +32,7 @@ import lgb_dp
 N_THREADS = 2
 N_TREES = 50
 EPSILON = 1.0
+DELTA = 1e-5
 MEMORY_ROWS, MEMORY_FEATURES = 1_000_000, 50
 MEMORY_LIMIT = 2 * 2**30
 PARAMS = {"max_depth": 6, "num_leaves": 64, "learning_rate": 0.1, "lambda_l2": 0.1}
@@ -73,6 +74,7 @@ STOCK = Contender("stock", None)
 CONTENDERS = (
     Contender("DPBoost tight", lambda: lgb_dp.DPBoost(EPSILON)),
     Contender("DPBoost paper", lambda: lgb_dp.DPBoost(EPSILON, variant="paper")),
+    Contender("NewtonBoost", lambda: lgb_dp.NewtonBoost(EPSILON, DELTA)),
     Contender("SequentialBoost", lambda: lgb_dp.SequentialBoost(EPSILON)),
     Contender("stock, square loss", None, "regression"),
 )

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
 from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.layout import MAX_BINS, offsets
 from numpy.typing import NDArray
+
+Spacing = Literal["linear", "mixed"]
+
+SMALLEST_STEP = 1e-6
+"""Smallest geometric threshold over the width of the bounds."""
 
 Bounds = tuple[Any, Any] | Mapping[Any, tuple[float, float]]
 
@@ -212,6 +217,23 @@ def _max_bins(max_bin: Any, names: Sequence[str]) -> NDArray[np.int64]:
     return per_feature
 
 
+def _spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDArray[np.float64]:
+    """At most ``n_bins - 1`` ascending thresholds inside the bounds.
+
+    "mixed" takes half of them at equal widths and half in geometric progression away from zero (or from the
+    bound that is nearest to it), for the many columns whose values crowd near zero: incomes, counts, delays.
+    """
+    if spacing == "linear":
+        return np.unique(np.linspace(low, high, n_bins + 1)[1:-1])
+    linear = np.linspace(low, high, n_bins // 2 + 1)[1:-1]
+    origin = min(max(low, 0.0), high)
+    sides = [side for side in (high - origin, low - origin) if side != 0]
+    n_geometric = (n_bins - 2 - len(linear)) // len(sides)
+    ladder = np.geomspace(SMALLEST_STEP, 1.0, n_geometric + 1)[:-1]
+    edges = np.unique(np.concatenate([linear, [origin], *(origin + side * ladder for side in sides)]))
+    return edges[(edges >= low) & (edges < high)]
+
+
 def data_bounds(data: Any, numeric: Sequence[int]) -> dict[int, tuple[float, float]]:
     """Smallest and largest finite value of numeric columns: private knowledge, never public."""
     result = {}
@@ -234,6 +256,7 @@ def public_bins(
     max_bin: Any,
     categories: Mapping[Any, Sequence[Any]] | None,
     bin_edges: Mapping[Any, Any] | None,
+    spacing: Spacing = "linear",
 ) -> tuple[PublicBins, bool]:
     """Bins from what the user declared public, and whether bounds had to be read from the data.
 
@@ -272,9 +295,7 @@ def public_bins(
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
         else:
             low, high = ranges[f]
-            values.append(
-                np.unique(np.linspace(low, high, max_bins[f] + 1)[1:-1]) if high > low else np.empty(0)
-            )
+            values.append(_spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise ValueError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
     is_categorical = np.array(

@@ -12,8 +12,9 @@ from gbdt_hosts import StandInDataset
 from gbdt_kernels import DenseCodes, SparseCodes
 from numpy.typing import NDArray
 
-from lgb_dp.bins import Bounds, PublicBins, feature_names, is_data_frame, public_bins
+from lgb_dp.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
 from lgb_dp.errors import PrivacyLeakWarning
+from lgb_dp.ledger import PrivacyReport
 from lgb_dp.loss import WEIGHT_STEPS
 from lgb_dp.mechanisms import MAX_ROWS
 
@@ -34,7 +35,9 @@ class Dataset(StandInDataset):
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
         unless given).
     max_bin : int or mapping of feature to int
-        Bins of a numeric feature, between 2 and 255, of equal width between its bounds.
+        Bins of a numeric feature between its bounds, at least 2 and at most 255.
+    spacing : {"linear", "mixed"}
+        Bins of equal width, or half of them so and half growing geometrically away from zero.
     categories : mapping of feature to sequence, optional
         Public values of categorical features.  A pandas category column is categorical anyway and its
         dtype's categories count as public.
@@ -48,6 +51,9 @@ class Dataset(StandInDataset):
         Public bound of the weights; required with `weight`.
     init_score : array-like, optional
         Raw scores to start from; a function of the row alone, such as a public model's.
+    paid_for : sequence of PrivacyReport
+        What public-looking knowledge of these rows has cost (`lgb_dp.private_bounds`,
+        `lgb_dp.private_quantile_edges`): charged to every model that is trained on them.
     reference : Dataset, optional
         Training data whose bins to share.
     feature_name : "auto" or sequence of str
@@ -70,12 +76,14 @@ class Dataset(StandInDataset):
         bounds: Bounds | None = None,
         label_bounds: tuple[float, float] | None = None,
         max_bin: Any = 32,
+        spacing: Spacing = "linear",
         categories: Mapping[Any, Sequence[Any]] | None = None,
         bin_edges: Mapping[Any, Any] | None = None,
         public: bool = False,
         weight: Any = None,
         weight_bound: float | None = None,
         init_score: Any = None,
+        paid_for: Sequence[PrivacyReport] = (),
         reference: Dataset | None = None,
         feature_name: Any = "auto",
         params: dict[str, Any] | None = None,
@@ -94,10 +102,12 @@ class Dataset(StandInDataset):
         self.bounds = bounds
         self.label_bounds = _checked_label_bounds(label_bounds)
         self.max_bin = max_bin
+        self.spacing = _checked_spacing(spacing)
         self.categories = categories
         self.bin_edges = bin_edges
         self.public = public
         self.weight_bound = weight_bound
+        self.paid_for = tuple(paid_for)
         self.leaks: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.assigned_folds: FoldAssignment | None = None
@@ -132,7 +142,13 @@ class Dataset(StandInDataset):
             bins = self.reference.bins
             if self.bounds is not None:
                 own, _ = public_bins(
-                    data, bins.names, self.bounds, self.max_bin, self.categories, self.bin_edges
+                    data,
+                    bins.names,
+                    self.bounds,
+                    self.max_bin,
+                    self.categories,
+                    self.bin_edges,
+                    self.spacing,
                 )
                 if not own.same_as(bins):
                     raise ValueError(
@@ -142,7 +158,9 @@ class Dataset(StandInDataset):
             self.notes += self.reference.notes
             return bins
         names = feature_names(data, self.feature_name)
-        bins, leaks = public_bins(data, names, self.bounds, self.max_bin, self.categories, self.bin_edges)
+        bins, leaks = public_bins(
+            data, names, self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing
+        )
         if leaks:
             self._leak("bounds were read from the data; pass public `bounds`")
         undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
@@ -222,8 +240,10 @@ class Dataset(StandInDataset):
             None,
             label_bounds=self.label_bounds,
             max_bin=self.max_bin,
+            spacing=self.spacing,
             public=self.public,
             weight_bound=self.weight_bound,
+            paid_for=self.paid_for,
             reference=self,
             params=self.params if params is None else params,
             free_raw_data=self.free_raw_data,
@@ -377,6 +397,12 @@ def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
     if not np.isfinite(values).all():
         raise ValueError("init_score must be finite")
     return values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
+
+
+def _checked_spacing(spacing: Any) -> Spacing:
+    if spacing == "linear" or spacing == "mixed":
+        return spacing
+    raise ValueError(f"spacing must be 'linear' or 'mixed', got {spacing!r}")
 
 
 def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:

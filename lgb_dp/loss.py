@@ -38,12 +38,15 @@ class LabelScale:
         Trees per iteration.
     low, high : float
         Public bounds of the label.
+    sigmoid : float
+        Slope by which "binary" and "multiclassova" models turn raw scores into probabilities.
     """
 
     objective: str
     n_outputs: int
     low: float
     high: float
+    sigmoid: float = 2.0
 
     @property
     def centre(self) -> float:
@@ -82,14 +85,14 @@ class LabelScale:
         """Objective line of the model file."""
         return {
             "regression": "regression",
-            "binary": "binary sigmoid:2",
+            "binary": f"binary sigmoid:{self.sigmoid:g}",
             "multiclass": f"multiclass num_class:{self.n_outputs}",
-            "multiclassova": f"multiclassova num_class:{self.n_outputs} sigmoid:2",
+            "multiclassova": f"multiclassova num_class:{self.n_outputs} sigmoid:{self.sigmoid:g}",
         }[self.objective]
 
     def metric_params(self) -> Mapping[str, Any]:
         """The same as parameters, for LightGBM's metrics."""
-        sigmoid = {"sigmoid": 2.0} if self.objective in ("binary", "multiclassova") else {}
+        sigmoid = {"sigmoid": self.sigmoid} if self.objective in ("binary", "multiclassova") else {}
         classes = {"num_class": self.n_outputs} if self.n_outputs > 1 else {}
         return {"objective": self.objective, **sigmoid, **classes}
 

@@ -97,6 +97,8 @@ class TrainingParameters:
     verbosity : int
     metric : mapping
         Parameters for LightGBM's metrics.
+    given : frozenset of str
+        Parameters that the user gave, by LightGBM's own names.
     """
 
     objective: str
@@ -107,6 +109,7 @@ class TrainingParameters:
     n_threads: int
     verbosity: int
     metric: Mapping[str, Any]
+    given: frozenset[str]
 
 
 def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingParameters:
@@ -161,7 +164,18 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         n_threads=max(0, int(given.get("num_threads") or 0)),
         verbosity=int(given.get("verbosity", 1)),
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
+        given=_given(given),
     )
+
+
+def _given(parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Parameters that say something; depth is also given by num_leaves other than the default."""
+    names = {name for name, value in parameters.items() if value is not None}
+    if parameters.get("max_depth") is not None and int(parameters["max_depth"]) <= 0:
+        names.discard("max_depth")
+    if int(parameters.get("num_leaves") or 31) != 31:
+        names.add("max_depth")
+    return frozenset(names)
 
 
 def _alias_in(params: Mapping[str, Any], name: str) -> str:

@@ -14,21 +14,17 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, segment_sums
+from gbdt_kernels import DenseCodes, SparseCodes, segment_sums
 from numpy.typing import NDArray
 
-from lgb_dp.dataset import check_weight_bound
 from lgb_dp.grower import grow_structure
 from lgb_dp.ledger import Release, lower_float, share
-from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients, quantise_weights
+from lgb_dp.loss import G_STAR, GRADIENT_STEPS, quantise_gradients
 from lgb_dp.mechanisms import discrete_laplace, selection_scale
 from lgb_dp.training import Training, TrainingTask
 from lgb_dp.tree import PrivateTree
 
 Variant = Literal["paper", "tight"]
-
-N_SUBSETS = 16
-"""Public random subsets of each categorical feature's values, drawn anew for every tree."""
 
 VALUE_STEPS = 2**20
 """Grid steps of a released leaf value per unit of its sensitivity."""
@@ -105,22 +101,13 @@ class SquareLossTraining(Training):
         gdf: bool = True,
     ) -> None:
         super().__init__(task)
-        train_set, params = task.train_set, task.params
+        params = task.params
         self.epsilon = epsilon
         self.variant = variant
         self.leaf_share = leaf_share
         self.gdf = gdf
-        if train_set.weight is not None:
-            check_weight_bound(train_set.weight, train_set.weight_bound)
-        n_rows = train_set.num_data()
-        self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
-        self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
         self.filtered_rows = 0
         self.offered_rows = 0
-        assert train_set.bins is not None
-        self._numeric_layout = train_set.bins.layout()
-        if self._numeric_layout.n_candidates == 0:
-            raise ValueError("no feature has two bins: check bounds, max_bin and categories")
         tree_epsilon = share(self._plan_epsilon(), params.n_outputs)
         # The nodes of a level are disjoint, so each may spend all of the level's share.
         split_epsilon = share(tree_epsilon * (1 - leaf_share), params.depth)
@@ -136,11 +123,6 @@ class SquareLossTraining(Training):
     @abstractmethod
     def _plan_epsilon(self) -> float:
         """What the trees of one iteration may spend together."""
-
-    @property
-    def lambda_steps(self) -> float:
-        """λ in integer weight steps."""
-        return self.params.lambda_l2 * self.weight_steps / self.weight_bound
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One tree per output, all on the same rows and from the same predictions."""
@@ -183,7 +165,7 @@ class SquareLossTraining(Training):
             rows,
             gradient,
             weight,
-            self._layout(),
+            self.tree_layout(),
             self.lambda_steps,
             [self._selection_scale] * self.params.depth,
             self.random,
@@ -199,13 +181,6 @@ class SquareLossTraining(Training):
             leaf_count=count,
             learning_rate=plan.learning_rate,
         )
-
-    def _layout(self) -> BinLayout:
-        """All public candidate splits, with fresh random subsets of categories."""
-        assert self.data.bins is not None
-        if not self.data.bins.is_categorical.any():
-            return self._numeric_layout
-        return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
 
     def _leaves_of_values(
         self, sums: NDArray[np.int64], clip: float, epsilon: float
@@ -250,14 +225,3 @@ class SquareLossTraining(Training):
         # In rows of the largest weight; LightGBM adds counts up in 32 bits.
         count = np.rint(noisy_weight / self.weight_steps).clip(1, (2**31 - 1) // len(pair))
         return np.clip(value, -clip, clip), count.astype(np.int64)
-
-    def parameters(self) -> Mapping[str, str]:
-        """Public settings, for the model file."""
-        return {
-            "boosting": "gbdt",
-            "objective": self.params.objective,
-            "num_iterations": str(self.n_rounds),
-            "learning_rate": repr(self.params.learning_rate),
-            "max_depth": str(self.params.depth),
-            "lambda_l2": repr(self.params.lambda_l2),
-        }

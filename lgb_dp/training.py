@@ -6,18 +6,19 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import gbdt_hosts
 import lightgbm
 import numpy as np
-from gbdt_kernels import DenseCodes, SparseCodes, compiled_on_this_machine
+from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, compiled_on_this_machine
 from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from lgb_dp.booster import DPBooster, report_in
-from lgb_dp.dataset import Dataset
+from lgb_dp.dataset import Dataset, check_weight_bound
 from lgb_dp.errors import (
     AlteredModelError,
     NoGuaranteeError,
@@ -26,11 +27,14 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.ledger import Ledger, PrivacyReport, Release
-from lgb_dp.loss import LabelScale
+from lgb_dp.loss import LabelScale, quantise_weights
 from lgb_dp.params import TrainingParameters, checked_learning_rate, training_parameters
 from lgb_dp.rng import SecureRandom
 from lgb_dp.scores import Scores
 from lgb_dp.tree import PrivateTree, to_lightgbm
+
+N_SUBSETS = 16
+"""Public random subsets of each categorical feature's values, drawn anew for every tree."""
 
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears, where a person watches."""
@@ -66,6 +70,9 @@ class TrainingTask:
 class Training(ABC):
     """One booster's training: scores, ledger and random stream; a `gbdt_hosts.TreeGrower`."""
 
+    sigmoid = 2.0
+    """Slope by which the model turns raw scores of a class into probabilities."""
+
     def __init__(self, task: TrainingTask) -> None:
         train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
@@ -85,13 +92,20 @@ class Training(ABC):
             )
         self.label_scale = self._label_scale()
         self.label_scale.check(train_set.label)
+        if train_set.weight is not None:
+            check_weight_bound(train_set.weight, train_set.weight_bound)
+        n_rows = train_set.num_data()
+        self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
+        self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
+        if not (train_set.bins.n_bins > 1).any():
+            raise ValueError("no feature has two bins: check bounds, max_bin and categories")
         self.ledger = Ledger(copies=train_set.folds_of_a_row)
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
         if initial is not None:
-            self.ledger.charge(Release("initial model", "composed", initial.epsilon, -1, 0, initial.delta))
-            self.reasons += initial.reasons
-            self.notes += [f"of the initial model: {note}" for note in initial.notes]
+            self._charge_report(initial, "initial model")
+        for report in train_set.paid_for:
+            self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
         self.trainer: PrivateTrainer | None = None
         self.iteration = 0
@@ -119,15 +133,50 @@ class Training(ABC):
             self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
-        return LabelScale(objective, self.params.n_outputs, low, high)
+        return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
+
+    @property
+    def lambda_steps(self) -> float:
+        """λ in integer weight steps."""
+        return self.params.lambda_l2 * self.weight_steps / self.weight_bound
+
+    @cached_property
+    def _numeric_layout(self) -> BinLayout:
+        assert self.data.bins is not None
+        return self.data.bins.layout()
+
+    def tree_layout(self) -> BinLayout:
+        """All public candidate splits, with fresh random subsets of categories."""
+        assert self.data.bins is not None
+        if not self.data.bins.is_categorical.any():
+            return self._numeric_layout
+        return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
+
+    def _charge_report(self, report: PrivacyReport, what: str) -> None:
+        """Take over what something that this training rests on has cost."""
+        cost, name = report.cost, (what, "composed")
+        self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
+        for part in cost.sampled:
+            for _ in range(part.count):
+                self.ledger.charge(Release(*name, 0.0, -1, 0, 0.0, part.mu, part.probability))
+        self.ledger.granted_delta = max(self.ledger.granted_delta, report.delta - cost.delta)
+        self.reasons += report.reasons
+        self.notes += [f"of the {what}: {note}" for note in report.notes]
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:
         """Trees of the next iteration, one per output, charged to the ledger before they are grown."""
 
-    @abstractmethod
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
+        return {
+            "boosting": "gbdt",
+            "objective": self.params.objective,
+            "num_iterations": str(self.n_rounds),
+            "learning_rate": repr(self.params.learning_rate),
+            "max_depth": str(self.params.depth),
+            "lambda_l2": repr(self.params.lambda_l2),
+        }
 
     # What the booster asks for (gbdt_hosts.TreeGrower).
 
@@ -235,6 +284,7 @@ class Training(ABC):
             reasons=tuple(dict.fromkeys(self.reasons)),
             notes=tuple(dict.fromkeys(self.notes)),
             ledger=tuple(self.ledger.table()),
+            cost=self.ledger.cost,
         )
 
     def guarantee(self) -> Mapping[str, Any]:
@@ -292,17 +342,23 @@ class PrivateTrainer(ABC):
     """
 
     before_iteration = True
+    accepts_infinite_epsilon = False
+    """Whether the trainer can do without privacy, at epsilon = inf."""
 
     def __init__(
         self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
     ) -> None:
-        self.epsilon = checked_epsilon(epsilon)
+        self.epsilon = checked_epsilon(epsilon, self.accepts_infinite_epsilon)
         self.random_state = random_state
         self.public_init_model = public_init_model
 
     @abstractmethod
     def begin(self, task: TrainingTask) -> Training:
         """Start a training."""
+
+    def planned_rounds(self, n_rounds: int) -> int:
+        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
+        return n_rounds
 
     def __call__(self, env: CallbackEnv) -> None:
         """Take the booster over before its first iteration; called by LightGBM."""
@@ -322,7 +378,7 @@ class PrivateTrainer(ABC):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
-        n_rounds = env.end_iteration - env.begin_iteration
+        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = self._initial_guarantee(booster)
         training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
         training.trainer = self
@@ -347,8 +403,8 @@ class PrivateTrainer(ABC):
             return None, (reason,)
 
 
-def checked_epsilon(epsilon: Any) -> float:
-    """A positive finite budget.
+def checked_epsilon(epsilon: Any, or_infinite: bool = False) -> float:
+    """A positive finite budget, or infinity where that is accepted.
 
     Raises
     ------
@@ -356,6 +412,6 @@ def checked_epsilon(epsilon: Any) -> float:
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.number)):
         raise TypeError(f"epsilon must be a number, got {type(epsilon).__name__}")
-    if not (np.isfinite(epsilon) and epsilon > 0):
+    if not ((np.isfinite(epsilon) or (or_infinite and epsilon == np.inf)) and epsilon > 0):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
     return float(epsilon)

@@ -34,6 +34,8 @@ class Progress:
     Attributes
     ----------
     model_id : bytes
+    seed : int
+        Of the draws of rows and columns; every tree's come from it and the tree's number.
     trees : list of FederatedTree
     rounds : list of int
         As in `VerticalModel`.
@@ -50,6 +52,7 @@ class Progress:
     """
 
     model_id: bytes
+    seed: int
     trees: list[FederatedTree]
     rounds: list[int]
     share: Share
@@ -99,6 +102,7 @@ class Checkpoint:
                 )
             progress = Progress(
                 bytes.fromhex(state["model_id"]),
+                state["seed"],
                 [],
                 state["rounds"],
                 Share(names),
@@ -152,6 +156,7 @@ class Checkpoint:
             "format": FORMAT,
             "training": self._training,
             "model_id": progress.model_id.hex(),
+            "seed": progress.seed,
             "n_trees": len(progress.trees),
             "rounds": progress.rounds,
             "n_evals": len(progress.eval_margins),

@@ -71,5 +71,9 @@ class AuthenticationError(ProtocolError):
     """The other side's certificate is not one to talk to, or it does not take ours."""
 
 
+class LabelLeakWarning(UserWarning):
+    """Something was asked for that lets passive parties infer labels."""
+
+
 class NotEncryptedWarning(UserWarning):
     """Training without encryption was asked for."""

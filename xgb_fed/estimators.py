@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from xgb_fed.cipher import Scheme
-from xgb_fed.errors import CorruptDataError, InvalidDataError
+from xgb_fed.errors import CorruptDataError, InvalidDataError, UnsupportedParameterError
 from xgb_fed.model import VerticalModel
 from xgb_fed.share import write_atomically
 from xgb_fed.traffic import Traffic
@@ -88,6 +89,10 @@ class _VerticalXGB(BaseEstimator):
             raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
         return X.index.to_numpy()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the parties: a pickle of the model holds nobody's rows."""
+        return {name: value for name, value in super().__getstate__().items() if name != "parties_"}
+
     def _params(self, objective: str, num_class: int | None) -> dict[str, Any]:
         others = (
             "n_estimators",
@@ -99,6 +104,11 @@ class _VerticalXGB(BaseEstimator):
         )
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
         return {**params, "objective": objective, "num_class": num_class}
+
+    def _forget(self) -> None:
+        """Unfit: a fit that fails leaves nothing of the one before."""
+        for name in ("model_", "parties_", "n_features_in_", "classes_"):
+            self.__dict__.pop(name, None)
 
     def _fit(
         self,
@@ -113,8 +123,6 @@ class _VerticalXGB(BaseEstimator):
         num_class: int | None,
     ) -> None:
         """Train; attributes are set only when all went well."""
-        for name in ("model_", "parties_"):
-            self.__dict__.pop(name, None)
         weights = sample_weight_eval_set or [None] * len(eval_set)
         if len(weights) != len(eval_set):
             raise ValueError(f"sample_weight_eval_set has {len(weights)} entries, eval_set {len(eval_set)}")
@@ -176,9 +184,14 @@ class _VerticalXGB(BaseEstimator):
         self, X: Any, parties: Any, iteration_range: tuple[int, int] | None, **how: Any
     ) -> NDArray[Any]:
         check_is_fitted(self, "model_")
-        parties = self.parties_ if parties is None else parties
+        parties = self._parties(parties)
         rows = self._positions(X)
         return self.model_.predict(X, parties, iteration_range=iteration_range, rows=rows, **how)
+
+    def _parties(self, parties: Any) -> Any:
+        if parties is None and not hasattr(self, "parties_"):
+            raise ValueError("parties must be given: a pickled model does not know them")
+        return self.parties_ if parties is None else parties
 
     def apply(
         self, X: Any, parties: Any = None, iteration_range: tuple[int, int] | None = None
@@ -189,7 +202,7 @@ class _VerticalXGB(BaseEstimator):
     def export_booster(self, parties: Any = None) -> xgboost.Booster:
         """A native booster, if every party consents; see `VerticalModel.export_booster`."""
         check_is_fitted(self, "model_")
-        return self.model_.export_booster(self.parties_ if parties is None else parties)
+        return self.model_.export_booster(self._parties(parties))
 
     def save_model(self, directory: str | Path) -> None:
         """Write the active party's share; each passive party keeps its own."""
@@ -249,7 +262,7 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
         *,
         parties: Sequence[Any],
         sample_weight: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] = (),
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
         verbose: bool | int = False,
     ) -> VerticalXGBClassifier:
@@ -270,6 +283,12 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
         verbose : bool or int
             Whether, or every how many rounds, to print metrics.
         """
+        self._forget()
+        if self.objective not in (None, "binary:logistic", "multi:softprob"):
+            raise UnsupportedParameterError(
+                f"objective={self.objective!r} must be 'binary:logistic' or 'multi:softprob' for a classifier"
+            )
+        eval_set = eval_set or ()
         classes, codes = _encode(y)
         binary = len(classes) == 2
         objective = self.objective or ("binary:logistic" if binary else "multi:softprob")
@@ -322,16 +341,19 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
     def save_model(self, directory: str | Path) -> None:
         """Write the active party's share and its classes; each passive party keeps its own."""
         super().save_model(directory)
-        np_kind = self.classes_.dtype.str
-        text = "\n".join([np_kind, *(str(c) for c in self.classes_)])
-        write_atomically(Path(directory) / CLASSES_FILE, text)
+        content = {"dtype": self.classes_.dtype.str, "classes": self.classes_.tolist()}
+        write_atomically(Path(directory) / CLASSES_FILE, json.dumps(content))
 
     def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
         path = directory / CLASSES_FILE
-        kind, *names = path.read_text().split("\n")
-        if len(names) != max(2, model.n_classes):
+        try:
+            content = json.loads(path.read_text())
+            classes = np.array(content["classes"], dtype=np.dtype(content["dtype"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise CorruptDataError(f"{path} does not hold a classifier's classes") from None
+        if classes.shape != (max(2, model.n_classes),):
             raise CorruptDataError(f"{path} does not name the model's classes")
-        self.classes_ = np.array(names).astype(np.dtype(kind))
+        self.classes_ = classes
 
 
 class VerticalXGBRegressor(RegressorMixin, _VerticalXGB):
@@ -347,13 +369,16 @@ class VerticalXGBRegressor(RegressorMixin, _VerticalXGB):
         *,
         parties: Sequence[Any],
         sample_weight: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] = (),
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
         verbose: bool | int = False,
     ) -> VerticalXGBRegressor:
         """Train with the passive parties; see `VerticalXGBClassifier.fit`."""
+        self._forget()
         objective = self.objective or "reg:squarederror"
-        self._fit(X, y, parties, sample_weight, eval_set, sample_weight_eval_set, verbose, objective, None)
+        self._fit(
+            X, y, parties, sample_weight, eval_set or (), sample_weight_eval_set, verbose, objective, None
+        )
         return self
 
     def predict(

@@ -157,7 +157,7 @@ def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
     cuts = [part[1:] for part in parts]
     most = max(len(c) for c in cuts)
     if most > MOST_BINS:
-        raise InvalidDataError(f"max_bin={max_bin} gives {most} bins to a feature; {MOST_BINS} at most")
+        raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MOST_BINS} bins")
     codes = np.empty((columns.n_rows, n_features), dtype=np.uint8 if most < 256 else np.uint16)
     for f, own in enumerate(cuts):
         column = columns.column(f)

@@ -27,6 +27,7 @@ from xgb_fed.packing import unpack_all
 from xgb_fed.partition import Partition
 from xgb_fed.party import Channel
 from xgb_fed.regularization import Regularization
+from xgb_fed.settings import Settings
 from xgb_fed.share import Share
 
 NONE = np.float32(-np.inf)
@@ -38,6 +39,8 @@ class Level:
 
     Attributes
     ----------
+    rows : ndarray of bool, shape (n_rows,)
+        The sample.
     partition, sampled : Partition
         Rows of every node, all and those of the sample.
     wanted : ndarray of bool, shape (n_nodes,)
@@ -50,6 +53,7 @@ class Level:
         Of nodes of the level above that were split: by whom, and which rows went left.
     """
 
+    rows: NDArray[np.bool_]
     partition: Partition
     sampled: Partition
     wanted: NDArray[np.bool_]
@@ -235,16 +239,30 @@ class PassivePeer:
     key : PrivatePart
     number : int
         This party's number, from 1.
-    regularization : Regularization
+    settings : Settings
+    n_features : int
+        Its columns.
+    n_splits : int
+        Splits that it has from trees already finished.
     """
 
     def __init__(
-        self, channel: Channel, key: PrivatePart, number: int, regularization: Regularization
+        self,
+        channel: Channel,
+        key: PrivatePart,
+        number: int,
+        settings: Settings,
+        n_features: int,
+        n_splits: int = 0,
     ) -> None:
         self.channel = channel
         self.number = number
         self._key = key
-        self._regularization = regularization
+        self._regularization = settings.regularization
+        # A feature has a cut more than max_bin at most, and a cut two candidates: missing left or right.
+        self._most_candidates = 2 * n_features * (settings.max_bin + 1)
+        self._n_splits = n_splits
+        self._tied: dict[int, set[tuple[int, ...]]] = {}
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
 
@@ -299,6 +317,8 @@ class PassivePeer:
             raise ProtocolError("other nodes than those asked about")
         if bounds[-1] != len(answer.counts):
             raise ProtocolError("candidates and counts do not match")
+        if (answer.n_candidates > self._most_candidates).any():
+            raise ProtocolError("more candidates than its columns can have")
         # Each node's total comes before its candidates.
         is_total = np.zeros(len(answer.counts) + len(wanted), dtype=bool)
         is_total[bounds[:-1] + np.arange(len(wanted))] = True
@@ -314,6 +334,8 @@ class PassivePeer:
         g, h = np.ldexp(g, self._gradients.g_exponent), np.ldexp(h, self._gradients.h_exponent)
         total_g, total_h = self._gradients.to_float(level.sums)
         left_g, left_h = g[~is_total], h[~is_total]
+        is_candidate = np.flatnonzero(~is_total)
+        self._tied = {}
         for k, node in enumerate(wanted):
             part = slice(bounds[k], bounds[k + 1])
             if bounds[k] == bounds[k + 1]:
@@ -323,7 +345,10 @@ class PassivePeer:
                 left_g[part], left_h[part], total_g[:, node], total_h[:, node]
             )
             best = change.max()
-            yield node, Found(best, np.flatnonzero(change == best).astype(np.int32))
+            tied = np.flatnonzero(change == best)
+            places = is_candidate[part][tied]
+            self._tied[node] = {(int(counts[i]), *(values[i] for values in fields)) for i in places}
+            yield node, Found(best, tied.astype(np.int32))
 
     def _fields(self, received: Ciphertexts, count: int) -> list[list[int]]:
         """Packed sums of every group, decrypted and taken apart."""
@@ -341,16 +366,8 @@ class PassivePeer:
 
     def _check_totals(self, level: Level, wanted: list[int], totals: list[list[int]]) -> None:
         """The nodes' totals are known here to the last bit."""
-        packing = self._gradients.packing
-        sizes = level.sampled.sizes()
-        expected = [[0] * len(wanted) for _ in packing.groups]
-        for group, classes in enumerate(packing.groups):
-            for k in classes:
-                g, h = self._gradients.to_integers(level.sums[:, :, k, wanted])
-                for i, node in enumerate(wanted):
-                    gh = ((g[i] + int(sizes[node]) * packing.gh.offset) << packing.gh.h_bits) + h[i]
-                    expected[group][i] = (expected[group][i] << packing.gh.bits) + gh
-        if expected != totals:
+        sums, sizes = level.sums[..., wanted], level.sampled.sizes()[wanted]
+        if self._gradients.packed_sums(sums, sizes) != totals:
             raise ProtocolError("a node's total is wrong")
 
     def _check_rests(
@@ -380,13 +397,29 @@ class PassivePeer:
             messages.Assignments,
         )
         sizes = level.partition.sizes()[nodes]
-        flags = level.partition.split_flags(nodes, from_bits(answer.left_rows, int(sizes.sum())))
-        if not len(answer.split_ids) == len(answer.candidates) == len(nodes):
-            raise ProtocolError(f"party {self.channel.name!r} split other nodes than it was asked to")
+        try:
+            goes_left = from_bits(answer.left_rows, int(sizes.sum()))
+        except ProtocolError as error:
+            raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+        flags = level.partition.split_flags(nodes, goes_left)
+        if answer.split_ids.tolist() != list(range(self._n_splits, self._n_splits + len(nodes))):
+            raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
+        self._n_splits += len(nodes)
+        self._check_left(level, flags)
         return {
             node: Split(int(split_id), flags[node])
             for node, split_id in zip(nodes, answer.split_ids, strict=True)
         }
+
+    def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
+        """The rows that go left must add up to the sums of one of the candidates that were asked for."""
+        left = level.partition.children(flags)
+        own = Partition(left.rows, left.starts).kept(level.rows)
+        sums, counts = self._gradients.node_sums(own)
+        packed = self._gradients.packed_sums(sums[..., ::2], counts[::2])
+        for k, node in enumerate(sorted(flags)):
+            if (int(counts[2 * k]), *(values[k] for values in packed)) not in self._tied[node]:
+                raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")
 
 
 def send_gradients(

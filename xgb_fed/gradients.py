@@ -96,6 +96,23 @@ class FixedPointGradients:
         g, h = ([(int(a) << HALF_BITS) + int(b) for a, b in zip(*part, strict=True)] for part in sums)
         return g, h
 
+    def packed_sums(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> list[list[int]]:
+        """Plaintexts of exact sums of shape (2, 2, n_classes, n), one list a group of classes.
+
+        Parameters
+        ----------
+        counts : ndarray of int64, shape (n,)
+            Rows in each sum.
+        """
+        gh = self.packing.gh
+        packed = [[0] * len(counts) for _ in self.packing.groups]
+        for group, classes in enumerate(self.packing.groups):
+            for k in classes:
+                for i, (g, h) in enumerate(zip(*self.to_integers(sums[:, :, k]), strict=True)):
+                    field = ((g + int(counts[i]) * gh.offset) << gh.h_bits) + h
+                    packed[group][i] = (packed[group][i] << gh.bits) + field
+        return packed
+
 
 def _exponent(values: NDArray[np.float64]) -> int:
     largest = float(np.abs(values).max(initial=0.0))

@@ -130,7 +130,7 @@ def _level(
     wanted = counts > 1
     if len(h) == 1:
         wanted &= h[0] >= 2 * np.float64(regularization.min_child_weight) * (1 - 1e-9)
-    return Level(partition, sampled, wanted, sums, above, fate or {})
+    return Level(rows, partition, sampled, wanted, sums, above, fate or {})
 
 
 def _add_nodes(

@@ -5,9 +5,9 @@
     magic "VBMS" | version u16 | kind u16 | session 16 bytes | sequence u64 | fields in order
 
 A field is a tag and a value: ``i`` a signed 64-bit integer, ``b`` bytes and ``s`` UTF-8 text (u64 length
-before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F`` are vectors
-of uint8, int32, int64 and float32 (u64 number of items before them), little-endian.  Everything but ``c`` is
-in clear.
+before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F``, ``D`` are
+vectors of uint8, int32, int64, float32 and float64 (u64 number of items before them), little-endian.
+Everything but ``c`` is in clear.  A kind joins `KINDS` when its class is made, in whatever module.
 
 Whoever holds both ends of a connection numbers its requests; the answer carries the request's session and
 number.  A message that is cut off, extended, of another session or out of turn is refused.
@@ -29,7 +29,7 @@ _MAGIC = b"VBMS"
 _HEADER = struct.Struct("<4sHH16sQ")
 _I64 = struct.Struct("<q")
 _U64 = struct.Struct("<Q")
-_DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4"}
+_DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
 
 
 Integer = Annotated[int, "i"]
@@ -41,6 +41,10 @@ Bits = Annotated[NDArray[np.uint8], "B"]
 Int32s = Annotated[NDArray[np.int32], "I"]
 Int64s = Annotated[NDArray[np.int64], "L"]
 Float32s = Annotated[NDArray[np.float32], "F"]
+Float64s = Annotated[NDArray[np.float64], "D"]
+
+KINDS: dict[int, type[Message]] = {}
+"""Classes of messages by their number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,11 @@ class Message:
     """Base of all kinds."""
 
     kind: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        """Take the kind's number."""
+        if KINDS.setdefault(cls.kind, cls) is not cls:
+            raise TypeError(f"{cls.__name__} and {KINDS[cls.kind].__name__} are both of kind {cls.kind}")
 
     @property
     def ciphertext_bytes(self) -> int:
@@ -98,7 +107,7 @@ class TrainingOpened(Message):
 
 @dataclass(frozen=True, eq=False)
 class StartTree(Message):
-    """Active to passive: a tree on some rows and columns."""
+    """Active to passive: a tree on some rows and columns; numbers ascend."""
 
     kind: ClassVar[int] = 3
     tree: Integer
@@ -164,8 +173,6 @@ class Assignments(Message):
 
     kind: ClassVar[int] = 8
     split_ids: Int32s
-    candidates: Int32s
-    """Which of the tied candidates came first."""
     left_rows: Bits
     """Node by node, one bit a row of the node."""
 
@@ -239,6 +246,13 @@ class Finish(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class Abort(Message):
+    """Active to passive: the session ends; there is no model, but the training may be taken up again."""
+
+    kind: ClassVar[int] = 18
+
+
+@dataclass(frozen=True, eq=False)
 class Done(Message):
     """Passive to active: done, nothing to say."""
 
@@ -262,7 +276,7 @@ OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
 class ResumeTraining(Message):
     """Active to passive, in a session just opened: it goes on with a training that was interrupted."""
 
-    kind: ClassVar[int] = 18
+    kind: ClassVar[int] = 23
     model: Octets
     n_splits: Integer
     """Of the trees that are finished; later ones are forgotten."""
@@ -300,9 +314,6 @@ class RowsAligned(Message):
 
     kind: ClassVar[int] = 22
     digest: Octets
-
-
-KINDS: dict[int, type[Message]] = {cls.kind: cls for cls in Message.__subclasses__()}
 
 
 def write(session: bytes, sequence: int, message: Message) -> bytes:

@@ -30,6 +30,10 @@ MOST_BITMAP_BYTES = 8 << 20
 """Bytes of row flags in one message."""
 
 
+MOST_ROWS = 1 << 31
+"""Row positions are 32-bit integers."""
+
+
 @dataclass
 class VerticalModel:
     """What `xgb_fed.train` gives.
@@ -184,6 +188,8 @@ class VerticalModel:
                 opened = channels[k].ask(
                     messages.OpenModel(self.model_id, n_rows, positions), messages.ModelOpened
                 )
+                if not 0 < opened.n_rows < MOST_ROWS:
+                    raise ProtocolError(f"party {party.name!r} says it has {opened.n_rows} rows")
                 if n_rows not in (0, opened.n_rows):
                     raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
                 n_rows = opened.n_rows
@@ -214,14 +220,13 @@ class VerticalModel:
             channel.ask(messages.OpenModel(self.model_id, 0, row_positions(None)), messages.ModelOpened)
             answer = channel.ask(messages.RevealSplits(), messages.RevealedSplits)
             channel.ask(messages.Finish(), messages.Done)
-            share = Share(
-                json.loads(answer.names),
-                answer.features.tolist(),
-                answer.thresholds.tolist(),
-                answer.default_left.astype(bool).tolist(),
-            )
+            share = _revealed(answer, channel.name, self.party_features[len(shares) - 1])
             shares.append(share)
             names += [f"{name}:{column}" if column in names else column for column in share.names]
+        for tree in self.trees:
+            for owner, split in zip(tree.owner, tree.split_id, strict=True):
+                if owner != LEAF and not 0 <= split < len(shares[owner]):
+                    raise ProtocolError(f"party {self.parties[owner - 1]!r} did not reveal all its splits")
         return self._to_booster(shares, names)
 
     def _to_booster(self, shares: list[Share], names: list[str]) -> xgboost.Booster:
@@ -304,6 +309,29 @@ class VerticalModel:
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(directory / MODEL_FILE, self.to_json())
 
+    def _check(self) -> None:
+        """Raise ValueError unless trees are trees, and name parties and splits that exist."""
+        share, n_trees = self.share, len(self.trees)
+        if self.rounds != sorted(self.rounds) or self.rounds[0] != 0 or self.rounds[-1] != n_trees:
+            raise ValueError("rounds")
+        if not all(0 <= f < len(share.names) for f in share.features):
+            raise ValueError("features")
+        if len(self.parties) != len(self.party_features):
+            raise ValueError("parties")
+        for tree in self.trees:
+            lengths = {len(values) for values in tree.to_dict().values()}
+            if lengths != {len(tree)} or not len(tree):
+                raise ValueError("nodes")
+            for node, owner in enumerate(tree.owner):
+                if owner == LEAF:
+                    continue
+                children = (tree.left[node], tree.right[node])
+                # Children come after their parent: no walk down a tree goes in circles.
+                if not all(node < child < len(tree) for child in children):
+                    raise ValueError("children")
+                if not 0 <= owner <= len(self.parties) or (owner == 0 and tree.split_id[node] >= len(share)):
+                    raise ValueError("splits")
+
     @classmethod
     def load(cls, directory: str | Path) -> VerticalModel:
         """Read what `save` wrote.
@@ -322,9 +350,34 @@ class VerticalModel:
             content["objective"] = Objective(**content["objective"])
             content["share"] = Share(**content["share"])
             content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
-            return cls(**content)
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+            model = cls(**content)
+            model._check()
+            return model
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, CorruptDataError):
+                raise
             raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None
+
+
+def _revealed(answer: messages.RevealedSplits, name: str, n_features: int) -> Share:
+    """A passive party's splits, checked."""
+    try:
+        names = json.loads(answer.names)
+        fine = isinstance(names, list) and len(names) == n_features
+        fine = fine and all(isinstance(column, str) for column in names) and len(set(names)) == n_features
+    except (ValueError, RecursionError):
+        fine = False
+    splits = (answer.features, answer.thresholds, answer.default_left)
+    fine = fine and len({len(part) for part in splits}) == 1
+    fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
+    if not (fine and np.isfinite(answer.thresholds).all()):
+        raise ProtocolError(f"party {name!r} reveals splits that are none")
+    return Share(
+        names,
+        answer.features.tolist(),
+        answer.thresholds.tolist(),
+        answer.default_left.astype(bool).tolist(),
+    )
 
 
 def row_positions(rows: Any) -> NDArray[np.int32]:

@@ -91,8 +91,10 @@ class Objective:
         """Margin of XGBoost's `base_score`, one a class."""
         if self.name != "binary:logistic":
             return base_score
-        one = np.float32(1)
-        return np.asarray(-np.log((one / base_score - one).astype(np.float64)).astype(np.float32))
+        one, least = np.float32(1), np.float32(1e-6)
+        # XGBoost keeps this far from probabilities 0 and 1, which labels of one class would give.
+        p = np.clip(base_score, least, one - least)
+        return np.asarray(-np.log((one / p - one).astype(np.float64)).astype(np.float32))
 
     def to_prediction(self, margin: Vector) -> Vector:
         """What XGBoost predicts for margins: a mean, P(label 1), or a probability for each class."""

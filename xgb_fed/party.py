@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -139,10 +140,14 @@ def check_parties(parties: Any) -> list[Party]:
     ValueError, TypeError
         Naming the party.
     """
+    if not isinstance(parties, Iterable):
+        raise TypeError(f"parties must be a sequence of parties, not {type(parties).__name__}")
     parties = list(parties)
     for party in parties:
         if not (hasattr(party, "handle") and hasattr(party, "name")):
             raise TypeError(f"parties must be LocalParty objects or the like, not {type(party).__name__}")
+        if party.name == ACTIVE:
+            raise ValueError(f"a party has the name {ACTIVE!r}, which is the active one's")
     names = [party.name for party in parties]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -159,10 +164,12 @@ class Channel:
     session : bytes
         16 bytes.
     traffic : Traffic
+    sender : str
+        Who asks, in tables.
     """
 
-    def __init__(self, party: Party, session: bytes, traffic: Traffic) -> None:
-        self.party = party
+    def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
+        self.party, self.sender = party, sender
         self.name = party.name
         self._session = session
         self._traffic = traffic
@@ -183,13 +190,13 @@ class Channel:
             If the answer breaks the protocol.
         """
         request = messages.write(self._session, self._next, message)
-        self._traffic.count(ACTIVE, self.name, message, len(request))
+        self._traffic.count(self.sender, self.name, message, len(request))
         reply = self.party.handle(request)
         try:
             envelope = messages.read(reply)
         except ProtocolError as error:
             raise ProtocolError(f"party {self.name!r}: {error}") from None
-        self._traffic.count(self.name, ACTIVE, envelope.message, len(reply))
+        self._traffic.count(self.name, self.sender, envelope.message, len(reply))
         if (envelope.session, envelope.sequence) != (self._session, self._next):
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
         self._next += 1

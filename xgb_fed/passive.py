@@ -8,6 +8,7 @@ the splits it owns; columns, thresholds and values stay here.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -30,6 +31,14 @@ from xgb_fed.plain import Plain
 from xgb_fed.randomness import SecretStream
 from xgb_fed.residues import ResidueKey
 from xgb_fed.share import Share
+
+logger = logging.getLogger(__name__)
+
+FEWEST_ROWS = 2
+"""Sampled rows that a tree, or a node with statistics, has at least."""
+
+MOST_SESSIONS = 8
+"""Sessions side by side; a further one ends the oldest, which a dead active party may have left."""
 
 SHORTEST_KEY = 2048
 """Bits of n below which a key is weak (NIST SP 800-57: 112-bit security)."""
@@ -84,32 +93,47 @@ class GrowingTree:
 
 
 @dataclass
-class TrainingSession:
+class PredictionSession:
+    """A session that only sends rows through splits.
+
+    Attributes
+    ----------
+    columns : Columns
+        Of the rows that the session is about.
+    share : Share
+    next : int
+        Number of the next request.
+    """
+
+    columns: Columns
+    share: Share
+    next: int = field(default=1, init=False)
+
+
+@dataclass
+class TrainingSession(PredictionSession):
     """What a passive party keeps from the start of a training to its end."""
 
     key: PublicPart
-    columns: Columns
     features: BinnedFeatures
-    share: Share
     field_bits: int
     per_ciphertext: int
     n_groups: int
     model_id: bytes
     terms: Terms
     journal: Journal | None = None
+    last_tree: int = -1
     tree: GrowingTree | None = None
 
-
-@dataclass
-class PredictionSession:
-    """A session that only sends rows through splits."""
-
-    columns: Columns
-    share: Share
+    def growing(self) -> GrowingTree:
+        """The tree that is growing."""
+        if self.tree is None:
+            raise ProtocolError("no tree is growing")
+        return self.tree
 
 
 class PassiveParty:
-    """Answers one session at a time.
+    """Answers some sessions side by side, one message at a time.
 
     Parameters
     ----------
@@ -148,11 +172,9 @@ class PassiveParty:
         self.journals = journals if journals is not None else Journals()
         self._random = SecretStream()
         self._lock = Lock()
-        self._session: TrainingSession | PredictionSession | None = None
-        self._session_id = b""
-        self._next = 0
+        self._sessions: dict[bytes, TrainingSession | PredictionSession] = {}
         self._used: set[bytes] = set()
-        self._answers: dict[type[Message], Callable[[Any], Message]] = {
+        self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             messages.ResumeTraining: self._resume_training,
             messages.StartTree: self._start_tree,
             messages.Gradients: self._receive_gradients,
@@ -161,6 +183,7 @@ class PassiveParty:
             messages.RouteRows: self._route_rows,
             messages.RevealSplits: self._reveal_splits,
             messages.Finish: self._finish,
+            messages.Abort: self._abort,
         }
 
     def handle(self, request: bytes) -> bytes:
@@ -175,14 +198,17 @@ class PassiveParty:
                 session, sequence = envelope.session, envelope.sequence
                 answer = self._answer(envelope)
             except (CipherError, InvalidDataError, ProtocolError) as error:
-                if session == self._session_id:
-                    self._session = None
+                self._sessions.pop(session, None)
                 answer = messages.Refusal(str(error), messages.OTHER_REASON)
             except OSError as error:
-                self._session = None
-                answer = messages.Refusal(
-                    f"this party cannot keep its share: {error.strerror}", messages.OTHER_REASON
-                )
+                self._sessions.pop(session, None)
+                reason = f"this party cannot keep its share: {error.strerror}"
+                answer = messages.Refusal(reason, messages.OTHER_REASON)
+            except Exception:
+                # A request that no check foresaw: the other side learns no more than that.
+                logger.exception("a request failed")
+                self._sessions.pop(session, None)
+                answer = messages.Refusal("internal error", messages.OTHER_REASON)
             return messages.write(session, sequence, answer)
 
     def _answer(self, envelope: messages.Envelope) -> Message:
@@ -191,20 +217,34 @@ class PassiveParty:
             if envelope.sequence != 0 or envelope.session in self._used:
                 raise ProtocolError("a session was opened out of order, or twice")
             self._used.add(envelope.session)
-            self._session, self._session_id, self._next = None, envelope.session, 1
+            opened: PredictionSession
             if isinstance(message, messages.OpenTraining):
-                return self._open_training(message)
-            return self._open_model(message)
-        if envelope.session != self._session_id or self._session is None:
+                opened, answer = self._open_training(message, envelope.session)
+            else:
+                opened, answer = self._open_model(message)
+            while len(self._sessions) >= MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+            self._sessions[envelope.session] = opened
+            return answer
+        if envelope.session not in self._sessions:
             return messages.Refusal("no such session", messages.NO_SESSION)
-        if envelope.sequence != self._next:
-            raise ProtocolError(f"message {envelope.sequence} out of order; {self._next} is next")
-        self._next += 1
+        session = self._sessions[envelope.session]
+        if envelope.sequence != session.next:
+            raise ProtocolError(f"message {envelope.sequence} out of order; {session.next} is next")
+        session.next += 1
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
-        return self._answers[type(message)](message)
+        answer = self._answers[type(message)](session, message)
+        if isinstance(message, messages.Finish) and isinstance(session, TrainingSession):
+            self.shares[session.model_id] = session.share
+            self.journals.end(session.model_id)
+        if isinstance(message, (messages.Finish, messages.Abort)):
+            del self._sessions[envelope.session]
+        return answer
 
-    def _open_training(self, message: messages.OpenTraining) -> Message:
+    def _open_training(
+        self, message: messages.OpenTraining, model_id: bytes
+    ) -> tuple[TrainingSession, Message]:
         key = read_public_key(message.public_key)
         if isinstance(key, Plain) and not self.allow_plain:
             raise ProtocolError("this party does not train without encryption")
@@ -223,15 +263,15 @@ class PassiveParty:
         space = key.plaintext_limit.bit_length() - 1
         if not 1 <= message.field_bits <= space:
             raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
-        self._session = TrainingSession(
-            key,
+        session = TrainingSession(
             columns,
-            bin_features(columns, message.max_bin),
             Share(self.columns.names),
+            key,
+            bin_features(columns, message.max_bin),
             message.field_bits,
             space // message.field_bits,
             message.n_groups,
-            self._session_id,
+            model_id,
             Terms(
                 key.scheme,
                 key.n.bit_length() if isinstance(key, ResidueKey) else space,
@@ -239,10 +279,10 @@ class PassiveParty:
                 digest_of(columns.names, columns.data, *(e.data for e in self.eval_sets)),
             ),
         )
-        return messages.TrainingOpened(self.columns.n_features)
+        return session, messages.TrainingOpened(self.columns.n_features)
 
-    def _resume_training(self, message: messages.ResumeTraining) -> Message:
-        session = self._training
+    def _resume_training(self, session: PredictionSession, message: messages.ResumeTraining) -> Message:
+        session = _training(session)
         if session.journal is not None:
             raise ProtocolError("a training is taken up before its first tree")
         kept = self.journals.find(message.model)
@@ -256,9 +296,17 @@ class PassiveParty:
             raise ProtocolError("that training was on other columns")
         terms.check(session.terms)
         session.model_id, session.share = message.model, share.first(message.n_splits)
+        for number, other in list(self._sessions.items()):
+            # What is left of the interrupted session would write to the same journal.
+            if (
+                isinstance(other, TrainingSession)
+                and other is not session
+                and other.model_id == message.model
+            ):
+                del self._sessions[number]
         return messages.Done()
 
-    def _open_model(self, message: messages.OpenModel) -> Message:
+    def _open_model(self, message: messages.OpenModel) -> tuple[PredictionSession, Message]:
         share = self.shares.get(message.model)
         if share is None:
             raise ProtocolError("this party has no share of that model")
@@ -268,35 +316,28 @@ class PassiveParty:
             raise InvalidDataError(
                 f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
             )
-        self._session = PredictionSession(columns, share)
-        return messages.ModelOpened(columns.n_rows)
+        return PredictionSession(columns, share), messages.ModelOpened(columns.n_rows)
 
     def _selected(self, rows: NDArray[np.int32]) -> Columns:
         """The rows that a session is about."""
         if not len(rows):
             return self.columns
-        if rows.min() < 0 or rows.max() >= self.columns.n_rows:
-            raise InvalidDataError(f"row positions beyond this party's {self.columns.n_rows} rows")
+        if rows.min() < 0 or rows.max() >= self.columns.n_rows or len(np.unique(rows)) != len(rows):
+            raise InvalidDataError("row positions are not those of different rows of this party")
         return self.columns.take(rows)
 
-    @property
-    def _training(self) -> TrainingSession:
-        if not isinstance(self._session, TrainingSession):
-            raise ProtocolError("not a training session")
-        return self._session
-
-    @property
-    def _tree(self) -> GrowingTree:
-        if self._training.tree is None:
-            raise ProtocolError("no tree is growing")
-        return self._training.tree
-
-    def _start_tree(self, message: messages.StartTree) -> Message:
-        session, n_rows = self._training, self._training.columns.n_rows
+    def _start_tree(self, session: PredictionSession, message: messages.StartTree) -> Message:
+        session = _training(session)
+        n_rows = session.columns.n_rows
+        if message.tree <= session.last_tree:
+            raise ProtocolError("trees are grown once, in ascending order")
+        session.last_tree = message.tree
         if session.journal is None:
             session.journal = self.journals.start(session.model_id, session.terms, session.share)
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
+        if sampled.sum() < FEWEST_ROWS:
+            raise ProtocolError(f"a tree needs at least {FEWEST_ROWS} rows")
         columns = np.unique(message.columns)
         if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
             raise ProtocolError("the tree's columns are not this party's")
@@ -319,8 +360,9 @@ class PassiveParty:
         )
         return messages.Done()
 
-    def _receive_gradients(self, message: messages.Gradients) -> Message:
-        session, tree = self._training, self._tree
+    def _receive_gradients(self, session: PredictionSession, message: messages.Gradients) -> Message:
+        session = _training(session)
+        tree = session.growing()
         part = session.key.from_bytes(message.values)
         n_sampled = len(tree.features.codes)
         if not 0 <= message.group < session.n_groups or tree.histograms is not None:
@@ -336,14 +378,18 @@ class PassiveParty:
         tree.received[message.group] += len(part)
         return messages.Done()
 
-    def _find_splits(self, message: messages.FindSplits) -> Message:
-        session, tree = self._training, self._tree
+    def _find_splits(self, session: PredictionSession, message: messages.FindSplits) -> Message:
+        session = _training(session)
+        tree = session.growing()
         if set(tree.received) != {len(tree.features.codes)}:
             raise ProtocolError("statistics were asked for before all gradients came")
         parents = self._advance(tree, message)
         if len(message.wanted) != tree.partition.n_nodes:
             raise ProtocolError(f"{len(message.wanted)} nodes named, {tree.partition.n_nodes} exist")
         wanted = np.flatnonzero(message.wanted)
+        sizes = tree.partition.kept(tree.sampled).sizes()
+        if not len(wanted) or (sizes[wanted] < FEWEST_ROWS).any():
+            raise ProtocolError(f"statistics are of nodes with at least {FEWEST_ROWS} sampled rows")
         self._build(session.key, tree, wanted, parents)
         return self._statistics(session, tree, wanted)
 
@@ -363,6 +409,8 @@ class PassiveParty:
             raise ProtocolError("a node was split that nobody asked about")
         flags = from_bits(message.left_rows, int(tree.partition.sizes()[others].sum()))
         goes_left = {**tree.owned, **tree.partition.split_flags(others, flags)}
+        if any(left.all() or not left.any() for left in goes_left.values()):
+            raise ProtocolError("a split leaves one side without rows")
         tree.partition = tree.partition.children(goes_left)
         tree.owned = {}
         return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
@@ -436,14 +484,15 @@ class PassiveParty:
             sums=key.to_bytes(np.concatenate(parts)),
         )
 
-    def _split_nodes(self, message: messages.SplitNodes) -> Message:
-        session, tree = self._training, self._tree
+    def _split_nodes(self, session: PredictionSession, message: messages.SplitNodes) -> Message:
+        session = _training(session)
+        tree = session.growing()
         bounds = np.concatenate([[0], np.cumsum(message.n_tied)])
         if len(message.nodes) != len(message.n_tied) or bounds[-1] != len(message.tied):
             raise ProtocolError("candidates and nodes do not match")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
-        split_ids, chosen, flags = [], [], []
+        split_ids, flags = [], []
         for k, node in enumerate(message.nodes.tolist()):
             tied = message.tied[bounds[k] : bounds[k + 1]]
             table = tree.candidates.get(node)
@@ -457,20 +506,17 @@ class PassiveParty:
             tree.owned[node] = left
             threshold = session.features.threshold(column, last_left)
             split_ids.append(session.share.add(column, threshold, default_left))
-            chosen.append(best)
             flags.append(left)
         assert session.journal is not None
         session.journal.keep()
         return messages.Assignments(
             np.array(split_ids, dtype=np.int32),
-            np.array(chosen, dtype=np.int32),
             to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
         )
 
-    def _route_rows(self, message: messages.RouteRows) -> Message:
-        assert self._session is not None
-        share = self._session.share
-        sets = [self._session.columns, *self.eval_sets]
+    def _route_rows(self, session: PredictionSession, message: messages.RouteRows) -> Message:
+        share = session.share
+        sets = [session.columns, *self.eval_sets]
         if not 0 <= message.dataset < len(sets):
             raise ProtocolError("no such data set")
         columns = sets[message.dataset]
@@ -489,11 +535,10 @@ class PassiveParty:
             flags.append(share.goes_left(split, columns, rows))
         return messages.Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
 
-    def _reveal_splits(self, _: messages.RevealSplits) -> Message:
+    def _reveal_splits(self, session: PredictionSession, _: messages.RevealSplits) -> Message:
         if not self.allow_export:
             return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
-        assert self._session is not None
-        share = self._session.share
+        share = session.share
         return messages.RevealedSplits(
             np.array(share.features, dtype=np.int32),
             np.array(share.thresholds, dtype=np.float32),
@@ -501,9 +546,14 @@ class PassiveParty:
             json.dumps(share.names),
         )
 
-    def _finish(self, _: messages.Finish) -> Message:
-        if isinstance(self._session, TrainingSession):
-            self.shares[self._session.model_id] = self._session.share
-            self.journals.end(self._session.model_id)
-        self._session = None
+    def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         return messages.Done()
+
+    def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:
+        return messages.Done()
+
+
+def _training(session: PredictionSession) -> TrainingSession:
+    if not isinstance(session, TrainingSession):
+        raise ProtocolError("not a training session")
+    return session

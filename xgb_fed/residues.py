@@ -7,8 +7,10 @@ uniform unit r is a uniform encryption of zero.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import gmpy2
 import numpy as np
 from gbdt_kernels.limbs import from_rows, rows_below, to_rows
 from gbdt_kernels.modular import (
@@ -211,8 +213,19 @@ class ResidueKey:
 
 
 def _is_plausible(n: int) -> bool:
-    """Whether n is odd and of a size that keys have."""
-    return n % 2 == 1 and 3 <= n < 1 << LONGEST_KEY
+    """Whether n is odd, of a size that keys have, without small factors, and no power.
+
+    Modulo a power of 3, say, r^n is one of few numbers: such a key would switch re-randomisation off.
+    """
+    if n % 2 == 0 or not 3 <= n < 1 << LONGEST_KEY:
+        return False
+    return gmpy2.gcd(n, _small_primes_product()) == 1 and not gmpy2.is_power(n)
+
+
+@cache
+def _small_primes_product() -> gmpy2.mpz:
+    """Product of the primes below 2^16."""
+    return gmpy2.primorial(1 << 16)
 
 
 def number_rows(numbers: list[int]) -> Residues:

@@ -74,13 +74,11 @@ class Share:
     def check_columns(self, columns: Columns) -> None:
         """Raise `InvalidDataError` unless the columns are the share's, by number and, if named, by name."""
         if columns.n_features != len(self.names):
-            raise InvalidDataError(
-                f"the data has {columns.n_features} columns; this share of the model was trained on "
-                f"{len(self.names)}"
-            )
+            raise InvalidDataError("the data has another number of columns than the model was trained on")
         unnamed = [f"f{k}" for k in range(len(self.names))]
         if columns.names not in (self.names, unnamed):
-            raise InvalidDataError(f"the data's columns {columns.names} are not the model's {self.names}")
+            # Without names: this text may go to another party.
+            raise InvalidDataError("the data's columns have other names than those the model was trained on")
 
     def save(self, path: str | Path) -> None:
         """Write the share; a file that is there is replaced only when the new one is complete."""

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,8 +25,10 @@ from xgb_fed.cipher import PrivatePart, Scheme
 from xgb_fed.errors import (
     CheckpointError,
     InvalidDataError,
+    LabelLeakWarning,
     NotEncryptedWarning,
     PartyUnavailable,
+    ProtocolError,
     UnsupportedParameterError,
 )
 from xgb_fed.features import Columns, bin_features, read_columns
@@ -46,6 +49,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 logger = logging.getLogger("xgb_fed.training")
+
+MOST_FEATURES = 1 << 20
+"""Columns of a party at most."""
 
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
@@ -236,7 +242,16 @@ class Training:
             len(self.parties),
             n_own > 0,
         )
+        if isinstance(cipher, type) or not hasattr(cipher, "generate"):
+            raise TypeError(f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()")
         self.cipher = cipher
+        if settings.goss is not None and self.parties:
+            warnings.warn(
+                "goss: passive parties see which rows are sampled; those left out have small gradients. "
+                "On imbalanced data this discloses most labels to them",
+                LabelLeakWarning,
+                stacklevel=4,
+            )
         if isinstance(cipher, Plain) and self.parties:
             warnings.warn(
                 "cipher=Plain(): gradients, and with them labels, leave this party in CLEAR TEXT",
@@ -301,17 +316,25 @@ class Training:
             )
             metrics.lines = rounds.progress.evaluations
             loop = Callbacks(metrics, sets, callbacks, early_stopping_rounds, verbose)
-            loop.before_training()
-            for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
-                if loop.before_round(number):
-                    break
-                if number >= rounds.n_finished:
-                    rounds.grow(number)
-                rounds.n_shown = number + 1
-                if loop.after_round(number):
-                    break
-            loop.after_training()
-            rounds.finish()
+            try:
+                rounds.open()
+                loop.before_training()
+                for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
+                    if loop.before_round(number):
+                        break
+                    if number >= rounds.n_finished:
+                        rounds.grow(number)
+                    rounds.n_shown = number + 1
+                    if loop.after_round(number):
+                        break
+                loop.after_training()
+                rounds.finish()
+            except PartyUnavailable:
+                # One party cannot be told, and waiting for it once more would hide the error.
+                raise
+            except BaseException:
+                rounds.abort()
+                raise
         model = rounds.model
         model.evals_result = loop.history
         if evals_result is not None:
@@ -367,6 +390,8 @@ class _Rounds:
         """Rounds that callbacks know of: after a crash they see them all again."""
         settings, rows = training.settings, training.rows
         self.key: PrivatePart = training.cipher.generate()
+        if isinstance(self.key, Plain) and not isinstance(training.cipher, Plain):
+            raise UnsupportedParameterError(f"cipher={training.cipher!r} gives a key that does not encrypt")
         self.traffic = Traffic(encrypted=not isinstance(self.key, Plain))
         self.packing = packing_for(
             rows.n_rows,
@@ -390,11 +415,16 @@ class _Rounds:
             self.traffic.flows = kept.traffic.flows
         self.model.traffic = self.progress.traffic = self.traffic
         self.finders: dict[int, OwnColumns | PassivePeer] = {}
-        if rows.columns is not None:
-            features = bin_features(rows.columns, settings.max_bin)
-            self.finders[0] = OwnColumns(features, self.model.share, settings.regularization)
         self._must_resume = kept is not None
+
+    def open(self) -> None:
+        """Start, or take up, a session with every party."""
+        rows = self.training.rows
         self._steadily(lambda: None if self.peers else self._open(resumed=False))
+        if rows.columns is not None:
+            features = bin_features(rows.columns, self.training.settings.max_bin)
+            regularization = self.training.settings.regularization
+            self.finders[0] = OwnColumns(features, self.model.share, regularization)
 
     @property
     def peers(self) -> dict[int, PassivePeer]:
@@ -409,7 +439,9 @@ class _Rounds:
     def _beginning(self) -> Progress:
         model, training = self.model, self.training
         margins = [np.tile(model.base_margin, (r.n_rows, 1)) for r in [training.rows, *training.eval_rows]]
-        return Progress(model.model_id, model.trees, model.rounds, model.share, margins[0], margins[1:])
+        state = training.settings.random_state
+        seed = int.from_bytes(os.urandom(16), "little") if state is None else int(state)
+        return Progress(model.model_id, seed, model.trees, model.rounds, model.share, margins[0], margins[1:])
 
     def _steadily(self, work: Callable[[], R]) -> R:
         """Do something that can be done again; when a party was lost, again, in new sessions.
@@ -463,7 +495,6 @@ class _Rounds:
         session = os.urandom(16) if resumed else self.model.model_id
         channels = [Channel(party, session, self.traffic) for party in self.training.parties]
         opened = self.together(lambda c: c.ask(opening, messages.TrainingOpened), channels)
-        self.model.party_features = [answer.n_features for answer in opened]
         if resumed:
             self.together(
                 lambda job: job[1].ask(
@@ -471,8 +502,20 @@ class _Rounds:
                 ),
                 list(enumerate(channels, start=1)),
             )
-        for number, channel in enumerate(channels, start=1):
-            self.finders[number] = PassivePeer(channel, self.key, number, settings.regularization)
+        self.model.party_features = []
+        for number, (channel, answer) in enumerate(zip(channels, opened, strict=True), start=1):
+            if not 1 <= answer.n_features <= MOST_FEATURES:
+                raise ProtocolError(f"party {channel.name!r} says it has {answer.n_features} columns")
+            self.model.party_features.append(answer.n_features)
+            self.finders[number] = PassivePeer(
+                channel, self.key, number, settings, answer.n_features, self._n_splits(number)
+            )
+
+    def abort(self) -> None:
+        """Let parties forget a training that failed; one that does not answer has nothing to be told."""
+        for peer in self.peers.values():
+            with suppress(Exception):
+                peer.channel.ask(messages.Abort(), messages.Done)
 
     def grow(self, number: int) -> None:
         """One boosting round: a tree, or one a class, on gradients of the same margins."""
@@ -481,6 +524,8 @@ class _Rounds:
         weight = np.ones(rows.n_rows, dtype=np.float32) if rows.weight is None else rows.weight
         progress = self.progress
         g, h = training.objective.gradients(progress.margin, rows.y, weight)
+        if not (np.isfinite(g).all() and np.isfinite(h).all()):
+            raise InvalidDataError("labels or weights are so large that gradients are infinite in float32")
         together = settings.multi_output or settings.n_classes == 1
         groups = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         for group in groups[len(progress.leaves) :]:
@@ -518,7 +563,7 @@ class _Rounds:
         number_of_tree = len(self.model.trees)
         # A tree that was begun before is begun again: without its splits, with the same draws.
         self.model.share.truncate(self._n_splits(0))
-        random = np.random.default_rng([settings.random_state, number_of_tree])
+        random = np.random.default_rng([self.progress.seed, number_of_tree])
         sample = settings.sampling.draw_rows(g, random)
         factor = sample.factor.astype(np.float64)[:, None]
         gradients = FixedPointGradients.scaled(

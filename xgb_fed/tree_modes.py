@@ -55,8 +55,6 @@ class TreeMode:
         """Check what the mode needs."""
         if self.name not in MODES:
             raise UnsupportedParameterError(f"tree_mode={self.name!r} must be one of {MODES}")
-        if self.trees_per_party < 1:
-            raise ValueError(f"trees_per_party={self.trees_per_party} must be at least 1")
         if self.name == "layered":
             if not 1 <= self.active_depth < self.max_depth:
                 raise ValueError(

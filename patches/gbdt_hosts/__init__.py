@@ -7,7 +7,15 @@ from gbdt_hosts.lightgbm_booster import PrivateBooster, TreeGrower, take_over
 from gbdt_hosts.lightgbm_dataset import StandInDataset
 from gbdt_hosts.lightgbm_log import log_info
 from gbdt_hosts.lightgbm_params import default_parameters, resolve_aliases
-from gbdt_hosts.lightgbm_text import Header, Tree, guarantee_in, model_text, tree_blocks, tree_digest
+from gbdt_hosts.lightgbm_text import (
+    Header,
+    Tree,
+    guarantee_in,
+    model_text,
+    tree_blocks,
+    tree_digest,
+    with_guarantee,
+)
 
 __all__ = [
     "Header",
@@ -23,4 +31,5 @@ __all__ = [
     "take_over",
     "tree_blocks",
     "tree_digest",
+    "with_guarantee",
 ]

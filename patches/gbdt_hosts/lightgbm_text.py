@@ -196,6 +196,16 @@ def guarantee_in(text: str) -> dict[str, Any] | None:
     return None if line is None else dict(json.loads(line))
 
 
+def with_guarantee(text: str, guarantee: Mapping[str, Any]) -> str:
+    """A model text with another guarantee, for the trees it has."""
+    before, _, after = text.partition(f"[{GUARANTEE}: ")
+    if not after:
+        raise ValueError("the model text holds no guarantee to replace")
+    trees = {"trees": [tree_digest(block) for block in tree_blocks(text)]}
+    line = f"[{GUARANTEE}: {guarantee_line({**guarantee, **trees})[GUARANTEE]}]"
+    return before + line + "\n" + after.partition("\n")[2]
+
+
 _FLOATS = ("threshold", "leaf_value", "leaf_weight")
 _INTEGERS = (
     "split_feature",

@@ -105,7 +105,8 @@ def booster_from_trees(
 
 
 def _base_score(values: Sequence[float]) -> str:
-    texts = [repr(float(np.float32(value))) for value in values]
+    # The shortest text: 2.0 reads one of more than nine digits as its default, without a word.
+    texts = [np.format_float_scientific(np.float32(value)) for value in values]
     return texts[0] if len(set(texts)) == 1 else "[" + ",".join(texts) + "]"
 
 

@@ -77,6 +77,28 @@ class MetricBooster(xgboost.Booster):
         self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
         self.lines: dict[int, str] = {}
 
+    def set_param(self, params: Any, value: Any = None) -> None:
+        """Refuse changes by callbacks: they would have no effect on the training.
+
+        Raises
+        ------
+        NotImplementedError
+            Once the booster is made.
+        """
+        if hasattr(self, "_n_rounds"):
+            raise NotImplementedError("a callback cannot change parameters of a federated training")
+        super().set_param(params, value)
+
+    def save_model(self, fname: Any) -> None:
+        """Refuse: there are no trees to save.
+
+        Raises
+        ------
+        NotImplementedError
+            Always.
+        """
+        raise NotImplementedError("a callback cannot save a federated model")
+
     def evaluate(self, round_number: int) -> str:
         """XGBoost's line of metrics: round number, then ``set-metric:value`` after tabs."""
         if not self._sets:

@@ -1,8 +1,9 @@
 """A histogram holds, for every bin of every feature, two exact integer sums over a node's rows.
 
 Column 0 sums the quantised gradients, column 1 the quantised weights (ones for
-unweighted data).  Integers make the sums independent of row order and of the
-number of threads, and let a sibling's histogram be had by exact subtraction.
+unweighted data); or each sums the weights of one of two classes.  Integers make
+the sums independent of row order and of the number of threads, and let a
+sibling's histogram be had by exact subtraction.
 """
 
 from __future__ import annotations

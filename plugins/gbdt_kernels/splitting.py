@@ -1,9 +1,14 @@
-"""The gain of every candidate split of a node, from its histogram.
+"""The score of every candidate split of a node, from its histogram: a gain or a risk.
 
-With ``G`` the sum of gradients and ``N`` the sum of weights of a child,
-``gain = G_L² / (N_L + λ) + G_R² / (N_R + λ)`` (Li et al., AAAI 2020, eq. 3); a
-child with ``N + λ = 0`` counts as 0.  Every candidate has a gain, also those
-that leave a child empty: leaving one out would depend on private data.
+Each is the sum of a term per child, of the two sums that a histogram holds.
+Every candidate has a score, also those that leave a child empty: leaving one
+out would depend on private data.
+
+* Gain, of gradient ``G`` and weight ``N``: ``G² / (N + λ)`` (Li et al., AAAI 2020, eq. 3); a child with
+  ``N + λ = 0`` counts as 0.
+* Risk, of the weights ``P`` and ``N`` of two classes, with ``c`` the cap and ``s`` the prior:
+  ``2α √((min(P, c) + s)(min(N, c) + s)) + 2(1 - α) min(P, N)``: for ``s = 0`` and ``c`` out of reach the
+  Bayes risk of the M-loss times the child's weight (Nock and Henecka, eq. 6).
 """
 
 from __future__ import annotations
@@ -17,7 +22,61 @@ from gbdt_kernels.threads import blocks, run
 
 
 @njit(nogil=True, cache=True)
-def _term(gradient, weight, lambda_l2):
+def _categorical_sums(histogram, start, missing, subsets, left):
+    """Each category against the rest, then each public subset; missing and unknown go right."""
+    for place in range(start, missing):
+        left[place - start, 0] = histogram[place, 0]
+        left[place - start, 1] = histogram[place, 1]
+    for s in range(subsets.shape[0]):
+        first = np.int64(0)
+        second = np.int64(0)
+        for place in range(start, missing):
+            if subsets[s, place]:
+                first += histogram[place, 0]
+                second += histogram[place, 1]
+        left[missing - start + s, 0] = first
+        left[missing - start + s, 1] = second
+
+
+@njit(nogil=True, cache=True)
+def _numeric_sums(histogram, start, missing, left):
+    """Threshold by threshold, missing values left, then right."""
+    first = np.int64(0)
+    second = np.int64(0)
+    missing_first = histogram[missing, 0]
+    missing_second = histogram[missing, 1]
+    for place in range(start, missing - 1):
+        first += histogram[place, 0]
+        second += histogram[place, 1]
+        k = 2 * (place - start)
+        left[k, 0] = first + missing_first
+        left[k, 1] = second + missing_second
+        left[k + 1, 0] = first
+        left[k + 1, 1] = second
+
+
+@njit(nogil=True, cache=True)
+def _left_sums(histogram, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total):
+    """Both sums of every candidate's left child, and of the node, which those of any feature add up to."""
+    for f in range(len(n_bins)):
+        own = left[candidate_offsets[f] : candidate_offsets[f + 1]]
+        if len(own) == 0:
+            continue
+        start = bin_offsets[f]
+        missing = start + n_bins[f]
+        if is_categorical[f]:
+            _categorical_sums(histogram, start, missing, subsets, own)
+        else:
+            _numeric_sums(histogram, start, missing, own)
+    total[0] = 0
+    total[1] = 0
+    for place in range(bin_offsets[0], bin_offsets[1]):
+        total[0] += histogram[place, 0]
+        total[1] += histogram[place, 1]
+
+
+@njit(nogil=True, cache=True)
+def _gain(gradient, weight, lambda_l2):
     denominator = np.float64(weight) + lambda_l2
     if denominator <= 0.0:
         return 0.0
@@ -26,65 +85,53 @@ def _term(gradient, weight, lambda_l2):
 
 
 @njit(nogil=True, cache=True)
-def _gain(left_gradient, left_weight, gradient, weight, lambda_l2):
-    return _term(left_gradient, left_weight, lambda_l2) + _term(
-        gradient - left_gradient, weight - left_weight, lambda_l2
-    )
-
-
-@njit(nogil=True, cache=True)
-def _categorical_gains(histogram, start, missing, gradient, weight, subsets, lambda_l2, gains):
-    """Each category against the rest, then each public subset; missing and unknown go right."""
-    for place in range(start, missing):
-        gains[place - start] = _gain(histogram[place, 0], histogram[place, 1], gradient, weight, lambda_l2)
-    for s in range(subsets.shape[0]):
-        left_gradient = np.int64(0)
-        left_weight = np.int64(0)
-        for place in range(start, missing):
-            if subsets[s, place]:
-                left_gradient += histogram[place, 0]
-                left_weight += histogram[place, 1]
-        gains[missing - start + s] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
-
-
-@njit(nogil=True, cache=True)
-def _numeric_gains(histogram, start, missing, gradient, weight, lambda_l2, gains):
-    """Threshold by threshold, missing values left, then right."""
-    left_gradient = np.int64(0)
-    left_weight = np.int64(0)
-    missing_gradient = histogram[missing, 0]
-    missing_weight = histogram[missing, 1]
-    for place in range(start, missing - 1):
-        left_gradient += histogram[place, 0]
-        left_weight += histogram[place, 1]
-        k = 2 * (place - start)
-        gains[k] = _gain(
-            left_gradient + missing_gradient, left_weight + missing_weight, gradient, weight, lambda_l2
-        )
-        gains[k + 1] = _gain(left_gradient, left_weight, gradient, weight, lambda_l2)
-
-
-@njit(nogil=True, cache=True)
 def _candidate_gains(
     histograms, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, first, last, gains
 ):
+    left = np.empty((candidate_offsets[-1], 2), dtype=np.int64)
+    total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
-        histogram = histograms[node]
-        for f in range(len(n_bins)):
-            own = gains[node, candidate_offsets[f] : candidate_offsets[f + 1]]
-            if len(own) == 0:
-                continue
-            start = bin_offsets[f]
-            missing = start + n_bins[f]
-            gradient = np.int64(0)
-            weight = np.int64(0)
-            for place in range(start, missing + 1):
-                gradient += histogram[place, 0]
-                weight += histogram[place, 1]
-            if is_categorical[f]:
-                _categorical_gains(histogram, start, missing, gradient, weight, subsets, lambda_l2, own)
-            else:
-                _numeric_gains(histogram, start, missing, gradient, weight, lambda_l2, own)
+        _left_sums(
+            histograms[node], n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total
+        )
+        for k in range(len(left)):
+            gains[node, k] = _gain(left[k, 0], left[k, 1], lambda_l2) + _gain(
+                total[0] - left[k, 0], total[1] - left[k, 1], lambda_l2
+            )
+
+
+@njit(nogil=True, cache=True)
+def _risk(positive, negative, alpha, cap, prior):
+    p = np.float64(positive)
+    n = np.float64(negative)
+    return 2.0 * (alpha * np.sqrt((min(p, cap) + prior) * (min(n, cap) + prior)) + (1.0 - alpha) * min(p, n))
+
+
+@njit(nogil=True, cache=True)
+def _candidate_risks(
+    histograms,
+    n_bins,
+    is_categorical,
+    bin_offsets,
+    candidate_offsets,
+    subsets,
+    alpha,
+    cap,
+    prior,
+    first,
+    last,
+    risks,
+):
+    left = np.empty((candidate_offsets[-1], 2), dtype=np.int64)
+    total = np.empty(2, dtype=np.int64)
+    for node in range(first, last):
+        _left_sums(
+            histograms[node], n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total
+        )
+        for k in range(len(left)):
+            risks[node, k] = _risk(left[k, 0], left[k, 1], alpha[node], cap[node], prior[node]) + _risk(
+                total[0] - left[k, 0], total[1] - left[k, 1], alpha[node], cap[node], prior[node]
+            )
 
 
 def candidate_gains(
@@ -125,6 +172,57 @@ def candidate_gains(
 
     run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
     return gains
+
+
+def candidate_risks(
+    histograms: NDArray[np.int64],
+    layout: BinLayout,
+    alpha: NDArray[np.float64],
+    cap: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    n_threads: int = 0,
+) -> NDArray[np.float64]:
+    """Risk that every candidate split of every node leaves, in weight units.
+
+    Parameters
+    ----------
+    histograms : ndarray of int64, shape (n_nodes, n_total_bins, 2)
+        Weights of the two classes.
+    layout : BinLayout
+    alpha : ndarray of float64, shape (n_nodes,)
+        α of the M-loss in each node, in [0, 1].
+    cap : ndarray of float64, shape (n_nodes,)
+        Weight of a class in a child beyond which the square root grows no more; inf for none.
+    prior : ndarray of float64, shape (n_nodes,)
+        Weight that the square root adds to either class of a child; 0 for none.
+    n_threads : int
+        Threads at most; 0 means all available processors.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_nodes, n_candidates)
+        Ordered as `candidate_gains`.
+    """
+    risks = np.empty((len(histograms), layout.n_candidates))
+
+    def work(_: int, first: int, last: int) -> None:
+        _candidate_risks(
+            histograms,
+            layout.n_bins,
+            layout.is_categorical,
+            layout.bin_offsets,
+            layout.candidate_offsets,
+            layout.subsets,
+            alpha,
+            cap,
+            prior,
+            first,
+            last,
+            risks,
+        )
+
+    run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
+    return risks
 
 
 @njit(nogil=True, cache=True)

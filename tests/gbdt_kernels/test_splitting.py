@@ -1,10 +1,11 @@
 """Gains against their definition, and the table that sends bins left."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from gbdt_kernels import BinLayout, candidate_gains, goes_left_table
+from gbdt_kernels import BinLayout, candidate_gains, candidate_risks, goes_left_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ LAMBDAS = st.sampled_from([0.0, 0.1, 1.0, 1000.0])
 
 
 @st.composite
-def layout_and_histogram(draw):
+def layout_and_histogram(draw, signed=True):
     """Features that share one node total; about half of the bins are empty."""
     n_features = draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -23,7 +24,8 @@ def layout_and_histogram(draw):
     largest = draw(st.sampled_from([3, 1000, 2**50]))
     n_rows = int(rng.integers(0, 6))
     rows = np.stack(
-        [rng.integers(-largest, largest + 1, n_rows), rng.integers(0, largest + 1, n_rows)], axis=1
+        [rng.integers(-largest if signed else 0, largest + 1, n_rows), rng.integers(0, largest + 1, n_rows)],
+        axis=1,
     )
     histogram = np.zeros((n_total, 2), dtype=np.int64)
     for f in range(n_features):
@@ -54,6 +56,32 @@ def gain_of(layout, histogram, feature, left, lambda_l2):
         denominator = sum(bins[b][1] for b in child) + Fraction(lambda_l2)
         gain += Fraction(gradient) ** 2 / denominator if denominator > 0 else 0
     return float(gain)
+
+
+def risk_of(layout, histogram, feature, left, alpha, cap, prior):
+    bins = histogram[layout.bin_offsets[feature] : layout.bin_offsets[feature + 1]].tolist()
+    risk = 0.0
+    for child in (left, set(range(len(bins))) - left):
+        p, n = (sum(bins[b][column] for b in child) for column in (0, 1))
+        root = math.sqrt((min(p, cap) + prior) * (min(n, cap) + prior))
+        risk += 2 * (alpha * root + (1 - alpha) * min(p, n))
+    return risk
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    case=layout_and_histogram(signed=False),
+    alpha=st.sampled_from([0.0, 0.3, 1.0]),
+    cap=st.sampled_from([1.0, 2000.0, math.inf]),
+    prior=st.sampled_from([0.0, 0.5, 100.0]),
+)
+def test_risks_are_those_of_the_definition(case, alpha, cap, prior):
+    layout, histogram = case
+    # A second node with other settings must not see those of the first.
+    per_node = (np.array(pair) for pair in ((0.7, alpha), (3.0, cap), (1.0, prior)))
+    risks = candidate_risks(np.stack([0 * histogram, histogram]), layout, *per_node)[1]
+    expected = [risk_of(layout, histogram, f, left, alpha, cap, prior) for f, left in left_sides(layout)]
+    np.testing.assert_allclose(risks, expected, rtol=1e-12)
 
 
 @settings(max_examples=150, deadline=None)

@@ -94,6 +94,52 @@ def test_twice_the_selection_scale_would_be_found_out(monkeypatch):
     assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.01), 6000) > 2.0
 
 
+# MBoost: forty rows of class 0, and one of class 1 that only the first of three features sets apart.
+
+
+def mboost_models(n_rows, trainer, n):
+    """One row per trained model: whether feature 0 was split on, leaf values and noisy counts."""
+    rows = np.zeros((41, 3))
+    rows[-1, 0] = 1.0
+    label = np.r_[np.zeros(40), 1.0]
+    data = lgb_dp.Dataset(rows[:n_rows], label=label[:n_rows], bounds=(0, 1), max_bin=2).construct()
+    params = {"objective": "binary", "learning_rate": 1.0, "max_depth": 1, "verbosity": -1}
+    found = []
+    for _ in range(n):
+        booster = lgb.train(params, data, 1, callbacks=[trainer])
+        first = field(booster, "split_feature")[0] == 0
+        found.append(np.r_[first, leaf_values(booster), field(booster, "leaf_count")])
+    return np.array(found)
+
+
+def mboost_audit(n, epsilon=2.0, **settings):
+    """Lower bound of the ε that MBoost really has."""
+    settings = {"alpha": 1.0, "smoothing": 0.0, "n_rows": 40, "leaf_bound": 50.0, **settings}
+    trainer = lgb_dp.MBoost(epsilon, **settings)
+    return epsilon_lower_bound(mboost_models(41, trainer, n), mboost_models(40, trainer, n))
+
+
+@pytest.mark.slow
+def test_a_third_of_the_leaf_noise_of_mboost_would_be_found_out(monkeypatch):
+    import lgb_dp.mboost as module
+
+    original = module.discrete_laplace
+    monkeypatch.setattr(module, "discrete_laplace", lambda n, s, e, r: original(n, s, 3 * e, r))
+    assert mboost_audit(1500, leaf_share=0.99) > 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaf_share", [0.01, 0.99])
+@pytest.mark.parametrize("settings", [{"n_rows": 1}, {"alpha": 0.1, "smoothing": 0.1}])
+def test_long_audit_of_mboost(leaf_share, settings):
+    assert mboost_audit(2500, leaf_share=leaf_share, **settings) <= 2.0
+
+
+@pytest.mark.slow
+def test_long_audit_of_mboost_comes_close_to_the_claim():
+    assert 1.2 < mboost_audit(5000, leaf_share=0.99) <= 2.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ def test_9_a_weighted_tree_uses_the_weighted_sensitivity(monkeypatch):
         module, "discrete_laplace", lambda n, s, e, r: asked.append(s) or original(n, s, e, r)
     )
     train(dataset(X, Y, weight=np.ones(len(X)), weight_bound=5.0), lgb_dp.DPBoost(1.0), n_rounds=1)
-    assert asked == [2 * GRADIENT_STEPS * module.quantise_weights(np.ones(1), 5.0, 1)[1]]
+    assert asked == [2 * GRADIENT_STEPS * WEIGHT_STEPS]
 
 
 def test_9_evaluation_on_rows_not_public_warns_once_and_is_noted():

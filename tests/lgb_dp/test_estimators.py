@@ -20,8 +20,13 @@ X, Y = binary_data(600)
 BOUNDS = (-3, 3)
 
 
+def classifier(**kwargs):
+    """Default settings but for the number of trees: a hundred are enough for these tests."""
+    return lgb_dp.DPLGBMClassifier(**{"epsilon": 50.0, "n_estimators": 100, **kwargs})
+
+
 def fitted(**kwargs):
-    return lgb_dp.DPLGBMClassifier(**{"epsilon": 50.0, **kwargs}).fit(X, Y.astype(int), bounds=BOUNDS)
+    return classifier(**kwargs).fit(X, Y.astype(int), bounds=BOUNDS)
 
 
 def test_classifier_learns_and_reports():
@@ -31,14 +36,44 @@ def test_classifier_learns_and_reports():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     assert model.classes_.tolist() == [0, 1]
     assert model.privacy_.private
-    assert model.privacy_.epsilon == 50.0
+    assert 50.0 * (1 - 1e-6) < model.privacy_.epsilon <= 50.0
+    assert model.privacy_.delta == 1e-5
     assert model.feature_importances_.shape == (4,)
     assert model.n_features_in_ == 4
 
 
+def test_mboost_is_a_method_for_classes():
+    model = fitted(method="mboost", alpha=0.1, n_estimators=3, max_depth=3)
+    assert model.score(X, Y) > 0.8
+    assert "leaf class weights" in {row["release"] for row in model.privacy_.ledger}
+    assert model.privacy_.private
+    letters = np.array(["a", "b", "c"])[(X[:, 0] > -0.5).astype(int) + (X[:, 0] > 0.5)]
+    several = lgb_dp.DPLGBMClassifier(epsilon=100.0, method="mboost", alpha=0.1, n_estimators=2, max_depth=2)
+    assert several.fit(X, letters, bounds=BOUNDS, classes=["a", "b", "c"]).score(X, letters) > 0.8
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="regression"):
+        lgb_dp.DPLGBMRegressor(method="mboost").fit(X, X[:, 0], bounds=BOUNDS, label_bounds=(-3, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"method": "mboost", "gdf": True}, "gdf"),
+        ({"method": "mboost", "trees_per_ensemble": 5}, "trees_per_ensemble"),
+        ({"method": "mboost", "alpha": 2.0}, "alpha"),
+        ({"alpha": 0.5}, "alpha"),
+        ({"method": "rf"}, "method"),
+    ],
+)
+def test_arguments_of_another_method_are_not_ignored(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        fitted(**arguments)
+
+
 def test_regressor_learns_within_public_label_bounds():
     target = 5 + 2 * X[:, 0]
-    model = lgb_dp.DPLGBMRegressor(epsilon=50.0).fit(X, target, bounds=BOUNDS, label_bounds=(-1, 11))
+    model = lgb_dp.DPLGBMRegressor(epsilon=50.0, n_estimators=100).fit(
+        X, target, bounds=BOUNDS, label_bounds=(-1, 11)
+    )
     assert model.score(X, target) > 0.5
     assert model.privacy_.private
 
@@ -58,24 +93,25 @@ def test_unfitted_models_say_so():
 
 
 def test_grid_search_and_cross_validation_run():
-    search = GridSearchCV(lgb_dp.DPLGBMClassifier(epsilon=5.0), {"max_depth": [2, 3]}, cv=2, n_jobs=2)
-    search.fit(X, Y.astype(int), bounds=BOUNDS)
+    search = GridSearchCV(classifier(epsilon=5.0), {"max_depth": [2, 3]}, cv=2, n_jobs=2)
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="search"):
+        search.fit(X, Y.astype(int), bounds=BOUNDS)
+    assert any("search" in note for note in search.best_estimator_.privacy_.notes)
     assert search.best_estimator_.score(X, Y) > 0.5
-    scores = cross_val_score(
-        lgb_dp.DPLGBMClassifier(epsilon=5.0), X, Y.astype(int), cv=3, params={"bounds": BOUNDS}
-    )
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="search"):
+        scores = cross_val_score(classifier(epsilon=5.0), X, Y.astype(int), cv=3, params={"bounds": BOUNDS})
     assert len(scores) == 3
 
 
 def test_pipeline_takes_the_bounds():
-    pipeline = make_pipeline(FunctionTransformer(np.tanh), lgb_dp.DPLGBMClassifier(epsilon=50.0))
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), classifier())
     pipeline.fit(X, Y.astype(int), dplgbmclassifier__bounds=(-1, 1))
     assert pipeline.score(X, Y) > 0.8
 
 
 def test_strings_as_classes_when_they_are_public():
     names = np.where(Y == 1, "yes", "no")
-    model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(X, names, bounds=BOUNDS, classes=["no", "yes"])
+    model = classifier().fit(X, names, bounds=BOUNDS, classes=["no", "yes"])
     assert model.privacy_.private
     assert set(model.predict(X)) == {"no", "yes"}
     with pytest.raises(ValueError, match="not among the classes"):
@@ -84,36 +120,32 @@ def test_strings_as_classes_when_they_are_public():
 
 def test_classes_read_from_the_data_void_the_report():
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="classes"):
-        model = lgb_dp.DPLGBMClassifier().fit(X, np.where(Y == 1, "b", "a"), bounds=BOUNDS)
+        model = classifier(epsilon=1.0).fit(X, np.where(Y == 1, "b", "a"), bounds=BOUNDS)
     assert not model.privacy_.private
 
 
 def test_one_class_trains_when_the_classes_are_public_and_raises_when_not():
-    assert lgb_dp.DPLGBMClassifier().fit(X, np.zeros(600, int), bounds=BOUNDS).classes_.tolist() == [0, 1]
+    assert classifier(epsilon=1.0).fit(X, np.zeros(600, int), bounds=BOUNDS).classes_.tolist() == [0, 1]
     with pytest.raises(ValueError, match="at least two"):
-        lgb_dp.DPLGBMClassifier().fit(X, np.full(600, 7), bounds=BOUNDS)
+        classifier(epsilon=1.0).fit(X, np.full(600, 7), bounds=BOUNDS)
     with pytest.raises(ValueError, match="at least two"):
-        lgb_dp.DPLGBMClassifier().fit(X, Y, bounds=BOUNDS, classes=[1])
+        classifier(epsilon=1.0).fit(X, Y, bounds=BOUNDS, classes=[1])
 
 
 def test_multiclass():
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
-    model = lgb_dp.DPLGBMClassifier(epsilon=200.0).fit(X, y, bounds=BOUNDS, classes=[0, 1, 2])
+    model = classifier(epsilon=200.0).fit(X, y, bounds=BOUNDS, classes=[0, 1, 2])
     assert model.predict_proba(X).shape == (600, 3)
     assert model.score(X, y) > 0.5
 
 
 def test_data_frames_and_sparse_matrices():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(
-        frame, Y.astype(int), bounds={c: BOUNDS for c in "abcd"}
-    )
+    model = classifier().fit(frame, Y.astype(int), bounds={c: BOUNDS for c in "abcd"})
     assert model.feature_names_in_.tolist() == list("abcd")
     assert model.score(frame, Y) > 0.8
     sparse = scipy.sparse.csr_matrix(X)
-    assert (
-        lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(sparse, Y.astype(int), bounds=BOUNDS).score(sparse, Y) > 0.8
-    )
+    assert classifier().fit(sparse, Y.astype(int), bounds=BOUNDS).score(sparse, Y) > 0.8
     with pytest.raises(ValueError, match="3 features"):
         model.predict(X[:, :3])
 
@@ -121,7 +153,7 @@ def test_data_frames_and_sparse_matrices():
 def test_evaluation_sets_and_weights():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = lgb_dp.DPLGBMClassifier(epsilon=50.0).fit(
+        model = classifier().fit(
             X,
             Y.astype(int),
             bounds=BOUNDS,
@@ -131,18 +163,34 @@ def test_evaluation_sets_and_weights():
             eval_metric="auc",
             public_eval_set=True,
         )
-    assert len(model.evals_result_["valid_0"]["auc"]) == model.n_estimators
+    assert len(model.evals_result_["valid_0"]["auc"]) == model.n_estimators == 100
 
 
 def test_unknown_method_is_named():
     with pytest.raises(ValueError, match="method"):
         lgb_dp.DPLGBMClassifier(method="magic").fit(X, Y.astype(int), bounds=BOUNDS)
+    with pytest.raises(ValueError, match="max_depth"):
+        lgb_dp.DPLGBMClassifier(max_depth="deep").fit(X, Y.astype(int), bounds=BOUNDS)
+
+
+def test_dpboost_has_no_delta():
+    model = fitted(method="dpboost", n_estimators="auto", epsilon=5.0)
+    assert (model.privacy_.epsilon, model.privacy_.delta) == (5.0, 0.0)
+    assert model.booster_.num_trees() == 20
+
+
+def test_shap_values_add_up_to_the_raw_score():
+    model = fitted()
+    contributions = model.booster_.predict(X, pred_contrib=True)
+    raw = model.booster_.predict(X, raw_score=True)
+    np.testing.assert_allclose(contributions.sum(axis=1), raw, atol=1e-9)
+    np.testing.assert_allclose(1 / (1 + np.exp(-raw)), model.predict_proba(X)[:, 1])
 
 
 def test_pickles_hold_no_rows():
     marked = X.copy()
     marked[:, 0] = 0.123456789
-    model = lgb_dp.DPLGBMClassifier().fit(marked, Y.astype(int), bounds=(-3, 3))
+    model = classifier(n_estimators=20).fit(marked, Y.astype(int), bounds=(-3, 3))
     dump = pickle.dumps(model)
     assert np.float64(0.123456789).tobytes() not in dump
     assert len(dump) < 50_000
@@ -150,4 +198,4 @@ def test_pickles_hold_no_rows():
 
 def test_evaluation_rows_are_private_unless_marked_public():
     with pytest.warns(lgb_dp.NotPrivateWarning):
-        lgb_dp.DPLGBMClassifier().fit(X, Y.astype(int), bounds=(-3, 3), eval_set=[(X, Y)])
+        classifier(epsilon=1.0).fit(X, Y.astype(int), bounds=(-3, 3), eval_set=[(X, Y)])

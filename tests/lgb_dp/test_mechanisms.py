@@ -1,17 +1,19 @@
-"""Exponential mechanism and discrete Laplace noise."""
+"""Exponential mechanism, discrete Laplace noise and rounded Gaussian noise."""
 
 import math
 from fractions import Fraction
 from itertools import pairwise
 
+import gmpy2
 import numpy as np
 import pytest
+import scipy.special
 from gbdt_kernels import BinLayout, candidate_gains, discrete_laplace_from_words
 from gbdt_kernels.selection import _integer_weights
 from scipy import stats
 
 from lgb_dp import mechanisms
-from lgb_dp.mechanisms import DRAW_SLACK, discrete_laplace, select, selection_scale
+from lgb_dp.mechanisms import DRAW_SLACK, discrete_laplace, rounded_gaussian, select, selection_scale
 from lgb_dp.rng import SecureRandom
 
 
@@ -125,3 +127,57 @@ def test_selection_is_an_exact_draw_among_integers(word, chosen):
 def test_both_slacks_are_paid():
     assert Fraction(selection_scale(1.0, 1.0)) <= 1 - Fraction(2) ** -18 - Fraction(2) ** -29
     assert selection_scale(2.0**-20, 1.0) <= 2.0**-20 * (1 - 2.0**-18) - 2.0**-29
+
+
+# Rounded Gaussian noise.
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0, 1234.5, 3e7])
+def test_rounded_gaussian_has_the_distribution_of_a_rounded_normal(scale):
+    drawn = rounded_gaussian(40_000, scale, SecureRandom(11))
+    if scale < 10:
+        k = np.arange(-12 * max(1, int(scale)), 12 * max(1, int(scale)) + 1)
+        chance = np.diff(stats.norm.cdf(np.append(k - 0.5, k[-1] + 0.5) / scale))
+        expected = chance * len(drawn)
+        seen = np.array([(drawn == value).sum() for value in k])
+        usual = expected > 5
+        statistic = ((seen - expected)[usual] ** 2 / expected[usual]).sum()
+        assert stats.chi2.sf(statistic, usual.sum() - 1) > 1e-4
+    else:
+        assert stats.kstest(drawn / scale, "norm").pvalue > 1e-4
+
+
+def test_rounded_gaussian_is_the_exact_rounding_of_the_quantile(monkeypatch):
+    """Every draw against 400 bits, with SciPy's quantile moved by almost all the error it is granted."""
+    for sign in (1, -1):
+        moved = 1 + sign * 0.9 * mechanisms.NDTRI_ERROR
+        monkeypatch.setattr(mechanisms, "ndtri", lambda p, moved=moved: scipy.special.ndtri(p) * moved)
+        scale = 2.0**36  # a third of the draws is too close to a half-integer for float64
+        words = SecureRandom(3).words(300)
+        drawn = rounded_gaussian(300, scale, SecureRandom(3))
+        with gmpy2.context(gmpy2.get_context(), precision=400):
+            unit = gmpy2.mpfr(scale) * gmpy2.sqrt(gmpy2.mpfr(2))
+            for word, value in zip(words.tolist(), drawn.tolist(), strict=True):
+                tail, k = word >> 1, abs(value)
+                low = gmpy2.erfc((k + gmpy2.mpfr(0.5)) / unit)
+                high = gmpy2.erfc((k - gmpy2.mpfr(0.5)) / unit) if k else gmpy2.mpfr(1)
+                # The tail probability is in [tail, tail + 1] / 2**63; that of the drawn value must meet it.
+                assert low * 2**63 < tail + 1
+                assert tail < high * 2**63
+
+
+def test_rounded_gaussian_refuses_scales_it_cannot_draw():
+    for scale in (0.0, -1.0, np.nan, 2.0**49):
+        with pytest.raises(ValueError, match="scale"):
+            rounded_gaussian(1, scale, SecureRandom(1))
+
+
+def test_the_error_granted_to_the_quantile_is_never_reached():
+    t = np.exp(-np.random.default_rng(0).random(2000) * 40) / 2
+    z = -scipy.special.ndtri(t)
+    with gmpy2.context(gmpy2.get_context(), precision=200):
+        for p, value in zip(t.tolist(), z.tolist(), strict=True):
+            exact_tail = gmpy2.erfc(gmpy2.mpfr(value) / gmpy2.sqrt(gmpy2.mpfr(2))) / 2
+            density = gmpy2.exp(-(gmpy2.mpfr(value) ** 2) / 2) / gmpy2.sqrt(2 * gmpy2.const_pi())
+            error = abs(exact_tail - gmpy2.mpfr(p)) / density
+            assert error <= value * mechanisms.NDTRI_ERROR / 256 + 1.26 * 2.0**-52

@@ -19,8 +19,12 @@ from xgb_fed.passive import PassiveParty
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
-BINARY = dict(objective="binary:logistic", max_depth=2, max_bin=8, subsample=0.7, colsample_bytree=0.8)
-SOFTPROB = dict(objective="multi:softprob", num_class=3, max_depth=2, max_bin=8, goss=(0.3, 0.4))
+BINARY = dict(
+    random_state=7, objective="binary:logistic", max_depth=2, max_bin=8, subsample=0.7, colsample_bytree=0.8
+)
+SOFTPROB = dict(
+    random_state=7, objective="multi:softprob", num_class=3, max_depth=2, max_bin=8, goss=(0.3, 0.4)
+)
 ROUNDS = 2
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from xgb_fed import naive_paillier
 from xgb_fed.errors import CipherError, PlaintextRangeError, WrongKeyError
+from xgb_fed.histogram import build_histograms
 from xgb_fed.naive_paillier import NaivePaillier
 from xgb_fed.plain import Plain
 
@@ -27,8 +28,8 @@ def test_arithmetic(key):
     assert key.decrypt(public.scale(a, 3)) == [80, 160, 240]
     assert key.decrypt(public.sum_by_index(a, np.array([2, 0, 1]), np.array([0, 0, 2, 3]))) == [0, 40, 20]
     codes = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.uint8)
-    histogram = public.histogram(a, codes, np.arange(3), np.array([0, 3]), np.array([0, 2, 4]))
-    assert key.decrypt(histogram[0]) == [40, 20, 30, 30]
+    built = build_histograms(public, [a], codes, np.arange(3), np.array([0, 3]), np.array([0, 2, 4]))
+    assert key.decrypt(built.sums[0][0]) == [40, 20, 30, 30]
     assert key.decrypt(public.compress(a, 8, 2)) == [(10 << 8) + 20, 30 << 8]
     assert key.decrypt(public.rerandomise(a)) == [10, 20, 30]
 

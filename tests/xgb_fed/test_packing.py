@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xgb_fed.errors import PackingError, PlaintextRangeError
+from xgb_fed.histogram import build_histograms
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.packing import GHPacking, MultiClassPacking, unpack, unpack_all
 from xgb_fed.paillier import Paillier
@@ -130,7 +131,8 @@ def test_from_gradients_to_split_statistics(scheme):
     offsets = np.array([0, n_bins, 2 * n_bins])
     public = key.public
     encrypted = key.encrypt(packing.encode(g, h))
-    histogram = public.histogram(encrypted, codes, np.arange(n), np.array([0, n]), offsets)[0]
+    built = build_histograms(public, [encrypted], codes, np.arange(n), np.array([0, n]), offsets)
+    histogram = built.sums[0][0]
     per = packing.per_ciphertext(public.plaintext_limit)
     message = public.to_bytes(public.rerandomise(public.compress(histogram, packing.bits, per)))
     values = key.decrypt(public.from_bytes(message))

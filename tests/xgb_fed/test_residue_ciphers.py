@@ -23,6 +23,7 @@ from xgb_fed.errors import (
     WeakKeyError,
     WrongKeyError,
 )
+from xgb_fed.histogram import build_histograms
 from xgb_fed.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
 from xgb_fed.paillier import Paillier
 from xgb_fed.residues import ResidueKey
@@ -96,7 +97,7 @@ def test_histogram_and_compression(key):
     codes = rng.integers(0, 4, (100, 2)).astype(np.uint8)
     rows, starts, offsets = np.arange(100), np.array([0, 60, 100]), np.array([0, 4, 8])
     public = key.public
-    histogram = public.histogram(key.encrypt(values), codes, rows, starts, offsets)
+    histogram = build_histograms(public, [key.encrypt(values)], codes, rows, starts, offsets).sums[0]
     flat = histogram.reshape(-1, histogram.shape[-1])
     sums = key.decrypt(flat)
     assert sum(sums[:4]) == sum(sums[4:8]) == sum(values[:60])

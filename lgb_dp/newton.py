@@ -1,0 +1,345 @@
+"""NewtonBoost: many small Newton steps on trees whose splits are public.
+
+Friedman's gradient boosting with second-order leaf values, where the data is read in one place only: the sums
+of gradients and hessians over the leaves of a tree whose splits were drawn before.  One Gaussian release per
+tree, all trees on all rows; releases compose exactly though each depends on those before (`lgb_dp.gaussian`).
+Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from gbdt_kernels import add_leaf_values, leaf_of_rows
+from numpy.typing import NDArray
+
+from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.gaussian import gaussian_mu, sampled_mu
+from lgb_dp.ledger import Release
+from lgb_dp.mechanisms import rounded_gaussian
+from lgb_dp.newton_loss import STEPS, NewtonLoss
+from lgb_dp.newton_settings import (
+    GRADIENT_CLIP,
+    PRIOR_SHARE,
+    SHRINKAGE,
+    automatic_depth,
+    automatic_rate,
+    largest_leaf_value,
+)
+from lgb_dp.params import MAX_DEPTH
+from lgb_dp.public_splits import CyclicSplits, RandomSplits, StructureKind, cyclic_depth
+from lgb_dp.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.tree import PrivateTree
+
+Auto = Literal["auto"]
+
+_FIRST_FOLLOWED = 0.15
+_FOLLOWED_EVERY = 0.05
+"""Shares of the rounds before what was learned about splits is followed, and between two updates of it."""
+
+_LARGEST_PRIOR = 4.0
+"""Bound of the initial log-odds."""
+
+
+class _NewtonTraining(Training):
+    """State of one NewtonBoost training."""
+
+    sigmoid = 1.0
+
+    def __init__(self, task: TrainingTask, trainer: NewtonBoost) -> None:
+        if task.params.objective == "multiclassova":
+            raise UnsupportedParameterError(
+                "objective='multiclassova' is not supported by NewtonBoost; accepted are 'binary', "
+                "'multiclass' and 'regression'"
+            )
+        super().__init__(task)
+        self.settings = trainer
+        train_set, objective = task.train_set, task.params.objective
+        n_rows = train_set.num_data()
+        if objective == "binary":
+            self._target = (train_set.label == self.label_scale.high).astype(np.float64)
+        elif objective == "regression":
+            self._target = self.label_scale.targets(train_set.label, 0)
+        else:
+            self._target = train_set.label
+        clip = trainer.gradient_clip
+        self.loss = NewtonLoss(
+            objective,
+            GRADIENT_CLIP[objective] if clip == "auto" else clip,
+            0.0 if trainer.hessian_share == "auto" else trainer.hessian_share,
+        )
+        given = task.params.given
+        self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
+        self._rate = task.params.learning_rate if "learning_rate" in given else None
+        self._plan_budget()
+        self._leaf = np.empty(n_rows, dtype=np.uint16)
+        self._raw: NDArray[np.float64] | None = None
+        self._prior = np.zeros(task.params.n_outputs)
+
+    def _checked_depth(self, asked: int | None) -> int | None:
+        """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""
+        depth = self.settings.depth
+        if depth == "auto":
+            return asked
+        if asked not in (None, depth):
+            raise ValueError(f"max_depth={asked} and depth={depth} of NewtonBoost differ")
+        return depth
+
+    def _plan_budget(self) -> None:
+        """μ of the first release and of every tree: squares add up to the whole (Dong, Roth and Su, 3.3)."""
+        settings, n_rounds = self.settings, self.n_rounds
+        self.ledger.granted_delta = max(self.ledger.granted_delta, settings.delta)
+        self._mu = gaussian_mu(settings.epsilon, settings.delta)
+        self._prior_mu = self._mu * np.sqrt(PRIOR_SHARE)
+        if settings.subsample < 1:
+            self._tree_mu = sampled_mu(
+                settings.epsilon, settings.delta, self._prior_mu, settings.subsample, n_rounds
+            )
+        else:
+            self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
+
+    # The first release: how many rows there are, and the mean of the label.
+
+    def _begin(self) -> None:
+        """Release label counts once; from them follow the prior and the automatic settings."""
+        self._n_rows = self._release_label_counts()
+        nu = self._n_rows * self._mu
+        if self._depth is None:
+            self._depth = automatic_depth(nu)
+        if self._rate is None:
+            self._rate = automatic_rate(nu, self.n_rounds)
+        assert self.data.bins is not None
+        if self.settings.structure == "cyclic":
+            self._depth = cyclic_depth(self.data.bins)
+            self._splits: RandomSplits | CyclicSplits = CyclicSplits(self.data.bins)
+        else:
+            self._splits = RandomSplits(self.data.bins, self._depth, self.settings.structure == "auto")
+
+    def _release_label_counts(self) -> float:
+        """Noisy number of rows; sets the prior unless training continues a model.
+
+        A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
+        non-negative numbers of sum at most w̄, so their squares sum to at most w̄².  Noise w̄/μ is μ-GDP.
+        """
+        if self.params.objective == "multiclass":
+            membership = self._target[:, None] == np.arange(self.params.n_outputs)
+        elif self.params.objective == "binary":
+            membership = np.column_stack([self._target == 0, self._target == 1])
+        else:
+            membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
+        steps = np.floor(membership * STEPS).astype(np.int64) * self.weight[:, None]
+        self.ledger.charge(Release("label counts", "Gaussian", 0.0, 0, 0, mu=self._prior_mu))
+        unit = STEPS * self.weight_steps
+        noise = rounded_gaussian(steps.shape[1], unit / self._prior_mu, self.random)
+        counts = (steps.sum(axis=0) + noise) / unit
+        # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
+        floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
+        if not self.continues:
+            if self.params.objective == "regression":
+                self._prior = np.array([(floor[1] - floor[0]) / floor.sum()])
+            else:
+                log_counts = np.log(floor) - np.log(floor).mean()
+                prior = log_counts if self.params.objective == "multiclass" else np.diff(log_counts)
+                self._prior = np.clip(prior, -_LARGEST_PRIOR, _LARGEST_PRIOR)
+        return float(max(counts.sum(), 1.0))
+
+    # Trees.
+
+    def _current_raw(self) -> NDArray[np.float64]:
+        """Scores of all rows, in log-odds or on the scale of [-1, 1]."""
+        if self._raw is None:
+            rows = np.arange(self.data.num_data(), dtype=np.int32)
+            self._raw = np.ascontiguousarray(self.predictions(rows, self.codes))
+            if not self.trees:
+                self._raw += self._prior
+        return self._raw
+
+    def grow_iteration(self) -> list[PrivateTree]:
+        """One structure, one release, one tree per output."""
+        if self.iteration == 1:
+            self._begin()
+        assert self._rate is not None
+        score, n_threads = self._current_raw(), self.params.n_threads
+        tree = self._splits.draw(self.random)
+        leaf_of_rows(self.codes, tree.feature, tree.goes_left, self._leaf, n_threads)
+        n_leaves = len(tree.feature) + 1
+        gradient, hessian, deviation = self._release(score, n_leaves)
+        self._splits.learn(tree, gradient, hessian, deviation)
+        every = max(1, round(_FOLLOWED_EVERY * self.n_rounds))
+        if self.iteration >= _FIRST_FOLLOWED * self.n_rounds and self.iteration % every == 0:
+            self._splits.follow()
+
+        # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
+        lambda_l2 = self.params.lambda_l2 / self.weight_bound
+        value = -gradient / (np.maximum(hessian, 0.0) + lambda_l2 + SHRINKAGE * deviation)
+        largest = largest_leaf_value(self.params.objective, self.loss.clip)
+        value = np.clip(value, -largest, largest) * self._rate
+        add_leaf_values(self._leaf, value, score, n_threads)
+        if not self.trees and not self.continues:
+            value = value + self._prior
+        per_row = 4.0 if self.params.objective != "regression" else 2.0
+        # In rows of the largest weight; a hessian is at most 1/4 (or 1/2).  LightGBM adds counts in 32 bits.
+        count = np.rint(per_row * hessian).clip(1, (2**31 - 1) // n_leaves).astype(np.int64)
+        return [
+            PrivateTree(
+                feature=tree.feature,
+                goes_left=tree.goes_left,
+                leaf_value=value[:, k] * self.label_scale.scale,
+                leaf_count=count[:, k],
+                learning_rate=self._rate,
+            )
+            for k in range(self.params.n_outputs)
+        ]
+
+    def _release(
+        self, score: NDArray[np.float64], n_leaves: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Noisy sums of gradients and hessians over the leaves, and the deviation of the former.
+
+        A row is in one leaf, and what it adds there is at most μ long in units of the noise
+        (`lgb_dp.newton_loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
+        Poisson sample of the rows its cost is `dp_accounting`'s.
+        """
+        mu, probability = self._tree_mu, self.settings.subsample
+        self.ledger.charge(Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=mu, probability=probability))
+        weight = self.weight if probability == 1 else self._secret_sample(probability)
+        sums = self.loss.leaf_sums(score, self._target, weight, self._leaf, n_leaves, self.params.n_threads)
+        unit = STEPS * self.weight_steps
+        steps_g, steps_h = (self.weight_steps * deviation for deviation in self.loss.deviations(mu))
+        n_noises = sums[:, :, 0].size
+        gradient = sums[:, :, 0] + rounded_gaussian(n_noises, steps_g, self.random).reshape(n_leaves, -1)
+        hessian = sums[:, :, 1] + rounded_gaussian(n_noises, steps_h, self.random).reshape(n_leaves, -1)
+        return gradient / (unit * probability), hessian / (unit * probability), steps_g / (unit * probability)
+
+    def _secret_sample(self, probability: float) -> NDArray[np.int32]:
+        """Weights of a Poisson sample: every row is taken on its own.  The draws never leave this method."""
+        taken = self.random.words(len(self.weight)) < np.uint64(int(probability * 2.0**64))
+        return np.where(taken, self.weight, 0).astype(np.int32)
+
+    def undo(self) -> None:
+        """Take the last iteration's trees back; their cost stays."""
+        super().undo()
+        self._raw = None
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate of later trees."""
+        super().reset_parameter(params)
+        self._rate = self.learning_rate
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file."""
+        settings = {
+            "boosting": "gbdt",
+            "objective": self.params.objective,
+            "num_iterations": str(self.n_rounds),
+            "lambda_l2": repr(self.params.lambda_l2),
+        }
+        if self._rate is not None and self._depth is not None:
+            settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._depth)}
+        return settings
+
+
+class NewtonBoost(PrivateTrainer):
+    """Callback that makes `lightgbm.train` train NewtonBoost, the recommended trainer.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Total budget, under adding or removing one row.  δ must be far below one over the number of rows.
+    rounds : "auto" or int
+        Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
+    structure : {"auto", "random", "cyclic"}
+        "random" draws a feature and a threshold for every node; "auto" draws more often, as training goes
+        on, where splits have explained most; "cyclic" takes one feature per tree in turn, every bin a leaf.
+    depth : "auto" or int
+        Levels of splits, unless LightGBM's parameters give `max_depth`.
+    hessian_share : "auto" or float
+        Share of every tree's budget set aside for hessians, in [0, 1).  "auto" is 0: bounded jointly with the
+        gradients, hessians are free (`lgb_dp.newton_loss`).
+    gradient_clip : "auto" or float
+        Bound of a gradient's size over its largest possible size, in (0, 1].  For regression this makes the
+        loss Huber's, with a threshold of `gradient_clip` times the width of `label_bounds`.
+    subsample : float
+        Share of the rows that a tree trains on, drawn anew and in secret, in (0, 1].  All rows is the most
+        accurate choice: what sampling saves is less than the noise it makes room for.  It saves time.
+    random_state, public_init_model
+        As for `lgb_dp.DPBoost`.
+
+    Notes
+    -----
+    `learning_rate` and `max_depth` among LightGBM's parameters are honoured if given and chosen otherwise
+    (`lgb_dp.newton_settings`).
+
+    Examples
+    --------
+    >>> train = lgb_dp.Dataset(X, y, bounds=(low, high), max_bin=255, spacing="mixed")  # doctest: +SKIP
+    >>> booster = lightgbm.train({"objective": "binary"}, train, 500,
+    ...                          callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])             # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        rounds: int | Auto = "auto",
+        structure: StructureKind = "auto",
+        depth: int | Auto = "auto",
+        hessian_share: float | Auto = "auto",
+        gradient_clip: float | Auto = "auto",
+        subsample: float = 1.0,
+        random_state: int | None = None,
+        public_init_model: bool = False,
+    ) -> None:
+        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        self.delta = checked_delta(delta)
+        if rounds != "auto" and not (isinstance(rounds, (int, np.integer)) and rounds >= 1):
+            raise ValueError(f"rounds must be 'auto' or a positive integer, got {rounds!r}")
+        if structure not in ("auto", "random", "cyclic"):
+            raise ValueError(f"structure must be 'auto', 'random' or 'cyclic', got {structure!r}")
+        if depth != "auto" and not (isinstance(depth, (int, np.integer)) and 1 <= depth <= MAX_DEPTH):
+            raise ValueError(f"depth must be 'auto' or an integer from 1 to {MAX_DEPTH}, got {depth!r}")
+        if structure == "cyclic" and depth != "auto":
+            raise ValueError(
+                f"structure='cyclic' has every bin as a leaf: depth must be 'auto', got {depth!r}"
+            )
+        if hessian_share != "auto" and not 0 <= hessian_share < 1:
+            raise ValueError(f"hessian_share must be 'auto' or in [0, 1), got {hessian_share!r}")
+        if gradient_clip != "auto" and not 1 / STEPS <= gradient_clip <= 1:
+            raise ValueError(f"gradient_clip must be 'auto' or in [1/{STEPS}, 1], got {gradient_clip!r}")
+        if not 0 < subsample <= 1:
+            raise ValueError(f"subsample must be in (0, 1], got {subsample!r}")
+        self.rounds = rounds
+        self.structure: StructureKind = structure
+        self.depth = depth
+        self.hessian_share = hessian_share
+        self.gradient_clip = gradient_clip
+        self.subsample = float(subsample)
+
+    def planned_rounds(self, n_rounds: int) -> int:
+        """`rounds`, where it was given; raises a ValueError if more would be trained."""
+        if self.rounds == "auto":
+            return n_rounds
+        if self.rounds < n_rounds:
+            raise ValueError(f"rounds={self.rounds} is less than the {n_rounds} rounds to train")
+        return int(self.rounds)
+
+    def begin(self, task: TrainingTask) -> _NewtonTraining:
+        """Start a training."""
+        return _NewtonTraining(task, self)
+
+
+def checked_delta(delta: Any) -> float:
+    """A δ in (0, 1).
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if isinstance(delta, bool) or not isinstance(delta, (int, float, np.number)):
+        raise TypeError(f"delta must be a number, got {type(delta).__name__}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    return float(delta)

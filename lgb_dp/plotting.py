@@ -1,0 +1,95 @@
+"""Plots: utility against ε, and where ε went.  They need matplotlib (the extra ``plot``)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lgb_dp.ledger import PrivacyReport
+
+
+def _axes(ax: Any) -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'veilboost[plot]'") from error
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+
+
+def plot_utility(
+    results: Mapping[str, Mapping[float, Sequence[float]]], *, metric: str = "AUC", ax: Any = None
+) -> Any:
+    """Metric against ε, one line per method, with bands of one standard deviation over its trainings.
+
+    Parameters
+    ----------
+    results : mapping of str to mapping of float to sequence of float
+        Method to ε to the metric of each training.
+    metric : str
+        Label of the y axis.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not results or not all(results.values()):
+        raise ValueError("results must hold at least one method, and every method at least one epsilon")
+    ax = _axes(ax)
+    for name, by_epsilon in results.items():
+        epsilons = np.array(sorted(by_epsilon))
+        values = [np.asarray(by_epsilon[epsilon], dtype=np.float64) for epsilon in epsilons.tolist()]
+        mean, spread = np.array([v.mean() for v in values]), np.array([v.std() for v in values])
+        (line,) = ax.plot(epsilons, mean, marker="o", markersize=3, label=name)
+        ax.fill_between(epsilons, mean - spread, mean + spread, alpha=0.2, color=line.get_color())
+    ax.set(xlabel="ε", ylabel=metric, xscale="log")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
+    """Shares of the budget by what was released.
+
+    Releases that are Gaussian compose by squares, so their shares are shares of μ²; others are shares of ε.
+    Of releases on disjoint rows, the dearest counts.
+
+    Parameters
+    ----------
+    report : PrivacyReport
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = _axes(ax)
+    spent: dict[str, dict[str, float]] = {"ε": defaultdict(float), "μ²": defaultdict(float)}
+    for row in report.ledger:
+        each = row["count"] / row["disjoint_sets_of_rows"]
+        spent["ε"][row["release"]] += each * row["epsilon"]
+        spent["μ²"][row["release"]] += each * (row.get("mu", 0.0) * row.get("probability", 1.0)) ** 2
+    names, shares, kinds = [], [], []
+    for kind, by_release in spent.items():
+        total = sum(by_release.values())
+        for name, value in by_release.items():
+            if value > 0:
+                names.append(name)
+                shares.append(value / total)
+                kinds.append(kind)
+    bars = ax.barh(names, shares, color=["C0" if kind == "ε" else "C1" for kind in kinds])
+    ax.bar_label(
+        bars, [f"{share:.1%} of {kind}" for share, kind in zip(shares, kinds, strict=True)], padding=3
+    )
+    ax.set(xlim=(0, 1.25), xlabel="share of the budget")
+    ax.set_title(f"ε = {report.epsilon:.4g}, δ = {report.delta:.2g}")
+    ax.invert_yaxis()
+    return ax

@@ -1,0 +1,95 @@
+"""Trees grown by stock XGBoost on given gradients."""
+
+import numpy as np
+import pytest
+import xgboost
+from gbdt_hosts.xgboost_boosting import TreeGrower, read_tree
+from gbdt_hosts.xgboost_model import booster_from_trees
+
+PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    random = np.random.default_rng(0)
+    X = random.standard_normal((2000, 5)).astype(np.float32)
+    X[::7, 1] = np.nan
+    y = (np.nan_to_num(X).sum(axis=1) + random.standard_normal(2000) > 0).astype(np.float32)
+    return X, y
+
+
+def test_trees_are_those_of_stock_training(rows):
+    X, y = rows
+    data = xgboost.QuantileDMatrix(X, label=y, max_bin=64)
+    stock = {**PARAMS, "objective": "binary:logistic", "base_score": 0.5, "tree_method": "hist"}
+    theirs = xgboost.train(stock, data, 5)
+    grower = TreeGrower(X, PARAMS)
+    margin, models = np.zeros(len(y), dtype=np.float32), []
+    for number in range(5):
+        p = 1 / (1 + np.exp(-margin))
+        model, margin = grower.grow(0, p - y, np.maximum(p * (1 - p), 1e-16), number)
+        models.append(model)
+    ours = booster_from_trees(
+        [read_tree(model, 5) for model in models],
+        objective="binary:logistic",
+        n_classes=1,
+        n_features=5,
+        base_score=[0.5],
+        rounds=range(6),
+    )
+    plain = xgboost.DMatrix(X)
+    assert ours.num_boosted_rounds() == 5
+    assert np.allclose(ours.predict(plain), theirs.predict(plain), atol=1e-6)
+    assert np.allclose(ours.predict(plain, output_margin=True), margin, atol=1e-6)
+
+
+def test_seed_decides_what_is_sampled(rows):
+    X, y = rows
+    params = {**PARAMS, "subsample": 0.5, "colsample_bytree": 0.5}
+    g, h = 0.5 - y, np.full(len(y), 0.25, dtype=np.float32)
+    first, again, other = (TreeGrower(X, params).grow(0, g, h, seed)[0] for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
+
+
+def test_classes_do_not_mix(rows):
+    X, y = rows
+    g, h = 0.5 - y, np.full(len(y), 0.25, dtype=np.float32)
+    grower = TreeGrower(X, PARAMS, n_classes=2)
+    _, one = grower.grow(0, g, h, 0)
+    _, two = grower.grow(1, -g, h, 0)
+    assert np.allclose(one, -two, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    X, y = rows
+    return TreeGrower(X, PARAMS).grow(0, 0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)[0]
+
+
+def test_a_split_on_a_missing_column_is_refused(model):
+    with pytest.raises(ValueError, match="no column"):
+        read_tree(model, 1)
+
+
+def test_no_tree_with_a_flipped_byte_sends_rows_in_circles(model):
+    """Whatever is changed, the tree is refused or one whose paths end."""
+    random = np.random.default_rng(0)
+    for place in random.integers(0, len(model), 400):
+        changed = bytearray(model)
+        changed[place] ^= 1 << int(random.integers(8))
+        try:
+            tree = read_tree(bytes(changed), 5)
+        except ValueError:
+            continue
+        inner = np.flatnonzero(np.asarray(tree.left) >= 0)
+        assert (np.asarray(tree.left)[inner] > inner).all()
+        assert (np.asarray(tree.right)[inner] > inner).all()
+        assert (np.asarray(tree.feature)[inner] < 5).all()
+
+
+def test_more_than_one_tree_is_refused(rows):
+    X, y = rows
+    booster = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, label=y), 2)
+    with pytest.raises(ValueError, match="not a tree"):
+        read_tree(bytes(booster.save_raw("ubj")), 5)

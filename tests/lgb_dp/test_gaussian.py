@@ -1,0 +1,93 @@
+"""Gaussian accounting against closed forms in high precision and dp_accounting."""
+
+import math
+
+import gmpy2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lgb_dp.gaussian import (
+    SampledGaussian,
+    composed_epsilon,
+    composed_mu,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    sampled_mu,
+)
+
+epsilons = st.floats(1e-3, 60.0)
+deltas = st.floats(1e-12, 0.1)
+
+
+def exact_delta(epsilon, mu):
+    """Balle and Wang's formula with 300 bits."""
+    with gmpy2.context(gmpy2.get_context(), precision=300):
+        e, m, two = gmpy2.mpfr(epsilon), gmpy2.mpfr(mu), gmpy2.sqrt(gmpy2.mpfr(2))
+        first = gmpy2.erfc((e / m - m / 2) / two) / 2
+        second = gmpy2.erfc((e / m + m / 2) / two) / 2
+        return first - gmpy2.exp(e) * second
+
+
+@settings(max_examples=200, deadline=None)
+@given(epsilons, st.floats(1e-3, 20.0))
+def test_delta_is_never_below_the_exact_one_and_close_to_it(epsilon, mu):
+    exact = exact_delta(epsilon, mu)
+    computed = gaussian_delta(epsilon, mu)
+    assert gmpy2.mpfr(computed) >= exact
+    assert computed <= max(float(exact) * (1 + 1e-6), 1e-17)
+
+
+@settings(max_examples=100, deadline=None)
+@given(epsilons, deltas)
+def test_calibration_inverts_the_accounting(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    assert exact_delta(epsilon, mu) <= delta
+    assert epsilon * (1 - 1e-6) <= gaussian_epsilon(mu, delta) <= epsilon
+    assert exact_delta(epsilon, mu * (1 + 1e-6)) > delta
+
+
+def test_a_value_by_hand():
+    # Φ(-1/2) - e Φ(-3/2)
+    assert gaussian_delta(1.0, 1.0) == pytest.approx(0.12693674, rel=1e-6)
+
+
+@given(st.lists(st.floats(1e-6, 3.0), min_size=1, max_size=60))
+def test_squares_add_up_rounded_up(mus):
+    assert composed_mu(mus) >= math.sqrt(sum(m * m for m in mus)) * (1 - 1e-15)
+    assert composed_mu(mus) <= math.sqrt(sum(m * m for m in mus)) * (1 + 1e-11)
+
+
+def test_many_releases_agree_with_dp_accounting():
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    mu, count, delta = 0.05, 400, 1e-5
+    theirs = pld.from_gaussian_mechanism(1 / mu).self_compose(count).get_epsilon_for_delta(delta)
+    ours = gaussian_epsilon(composed_mu([mu] * count), delta)
+    assert ours == pytest.approx(theirs, rel=2e-3)
+
+
+def test_sampling_all_rows_costs_what_no_sampling_costs():
+    mu, count, delta = 0.02, 100, 1e-5
+    nearly_all = composed_epsilon(0.0, (SampledGaussian(mu, 1 - 1e-9, count),), delta)
+    assert nearly_all == pytest.approx(gaussian_epsilon(mu * 10, delta), rel=5e-3)
+
+
+def test_subsampled_calibration_keeps_to_epsilon_and_sampling_never_pays():
+    epsilon, delta, prior, count = 1.0, 1e-5, 0.02, 20
+    all_rows = math.sqrt((gaussian_mu(epsilon, delta) ** 2 - prior**2) / count)
+    probability = 0.3
+    mu = sampled_mu(epsilon, delta, prior, probability, count)
+    cost = composed_epsilon(prior, (SampledGaussian(mu, probability, count),), delta)
+    assert 0.98 * epsilon < cost <= epsilon
+    # Noise relative to the sum over a sample of expected size q n: the full data's is smaller.
+    assert 1 / (mu * probability) > (1 - 1e-3) / all_rows
+
+
+def test_impossible_budgets_are_refused():
+    assert gaussian_epsilon(1e5, 1e-5) == math.inf
+    assert gaussian_epsilon(0.0, 1e-5) == 0.0
+    with pytest.raises(ValueError, match="leaves nothing"):
+        sampled_mu(1.0, 1e-5, gaussian_mu(1.0, 1e-5) * 1.01, 0.5, 10)
+    assert np.isfinite(gaussian_mu(1e-6, 1e-12))

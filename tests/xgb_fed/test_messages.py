@@ -1,0 +1,147 @@
+"""The wire format: whatever the bytes, a message or a `ProtocolError`."""
+
+import contextlib
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xgb_fed import messages
+from xgb_fed.errors import ProtocolError
+
+DTYPES = {"B": np.uint8, "I": np.int32, "L": np.int64, "F": np.float32}
+INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def values(tag):
+    if tag == "i":
+        return INTEGERS
+    if tag == "s":
+        return st.text(max_size=20)
+    if tag in "bc":
+        return st.binary(max_size=30)
+    dtype = np.dtype(DTYPES[tag])
+    size = dtype.itemsize
+    whole = st.binary(max_size=40).map(lambda data: data[: len(data) // size * size])
+    return whole.map(lambda data: np.frombuffer(data, dtype=dtype))
+
+
+@st.composite
+def any_message(draw):
+    cls = draw(st.sampled_from(sorted(messages.KINDS.values(), key=lambda kind: kind.kind)))
+    return cls(**{name: draw(values(tag)) for name, tag in messages.tags(cls).items()})
+
+
+SESSIONS = st.binary(min_size=16, max_size=16)
+NUMBERS = st.integers(0, (1 << 64) - 1)
+
+
+def contents(message):
+    """Values as bytes: NaN equals itself there."""
+    return [
+        value.tobytes() if isinstance(value, np.ndarray) else value
+        for value in (getattr(message, name) for name in messages.tags(type(message)))
+    ]
+
+
+def same(envelope, session, number, message):
+    got = envelope.message
+    return (
+        (envelope.session, envelope.sequence, type(got)) == (session, number, type(message))
+        and contents(got) == contents(message)
+        and all(
+            getattr(got, name).dtype == DTYPES[tag]
+            for name, tag in messages.tags(type(got)).items()
+            if tag in DTYPES
+        )
+    )
+
+
+@given(SESSIONS, NUMBERS, any_message())
+@settings(deadline=None, max_examples=200)
+def test_what_is_written_is_read(session, number, message):
+    assert same(messages.read(messages.write(session, number, message)), session, number, message)
+
+
+def test_every_kind_has_its_number():
+    assert len(messages.KINDS) == len(messages.Message.__subclasses__()) == 18
+    assert 0 not in messages.KINDS
+
+
+@given(any_message(), st.data())
+@settings(deadline=None, max_examples=400)
+def test_altered_bytes(message, data):
+    """Cut, extended or changed: a `ProtocolError`, or another message that is whole in itself."""
+    original = messages.write(b"s" * 16, 3, message)
+    how = data.draw(st.sampled_from(["cut", "extend", "change", "insert"]))
+    at = data.draw(st.integers(0, len(original) - 1))
+    if how == "cut":
+        altered = original[:at]
+    elif how == "extend":
+        altered = original + data.draw(st.binary(min_size=1, max_size=40))
+    elif how == "insert":
+        altered = original[:at] + data.draw(st.binary(min_size=1, max_size=9)) + original[at:]
+    else:
+        altered = original[:at] + data.draw(st.binary(min_size=1, max_size=9)) + original[at + 1 :]
+    try:
+        envelope = messages.read(altered)
+    except ProtocolError:
+        return
+    assert how not in ("cut", "extend")
+    assert messages.write(envelope.session, envelope.sequence, envelope.message) == altered
+
+
+@given(st.binary(max_size=200))
+@settings(deadline=None, max_examples=200)
+def test_arbitrary_bytes(data):
+    with pytest.raises(ProtocolError):
+        messages.read(data)
+    header = struct.pack("<4sHH16sQ", b"VBMS", 1, 1 + len(data) % 18, bytes(16), 0)
+    with contextlib.suppress(ProtocolError):
+        messages.read(header + data)
+
+
+@pytest.mark.parametrize("count", [1 << 30, 1 << 61, (1 << 64) - 1])
+@pytest.mark.parametrize("tag", ["B", "c"])
+def test_a_length_that_is_not_there_takes_no_memory(count, tag):
+    cls = messages.Routed if tag == "B" else messages.SplitStatistics
+    header = struct.pack("<4sHH16sQ", b"VBMS", 1, cls.kind, bytes(16), 0)
+    fields = b"" if tag == "B" else 2 * (b"I" + struct.pack("<Q", 0))
+    tracemalloc.start()
+    with pytest.raises(ProtocolError, match=cls.__name__):
+        messages.read(header + fields + tag.encode() + struct.pack("<Q", count) + b"x" * 100)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_other_versions_and_kinds():
+    data = bytearray(messages.write(bytes(16), 0, messages.Done()))
+    for at, words in [(0, "no veilboost message"), (4, "version"), (6, "kind")]:
+        altered = bytearray(data)
+        altered[at] ^= 0x40
+        with pytest.raises(ProtocolError, match=words):
+            messages.read(bytes(altered))
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(0, 50))
+@settings(deadline=None)
+def test_flags(flags, count):
+    bits = messages.to_bits(np.array(flags, dtype=bool))
+    assert messages.from_bits(bits, len(flags)).tolist() == flags
+    whole = -(-len(flags) // 8) == -(-count // 8)
+    if whole and not any(flags[count:]):
+        assert messages.from_bits(bits, count).tolist() == [*flags, *[False] * 8][:count]
+    else:
+        with pytest.raises(ProtocolError):
+            messages.from_bits(bits, count)
+
+
+def test_ciphertext_bytes_are_counted():
+    empty = np.empty(0, dtype=np.int32)
+    assert messages.SplitStatistics(empty, empty, b"12345").ciphertext_bytes == 5
+    assert messages.Gradients(0, 0, b"123").ciphertext_bytes == 3
+    assert messages.Refusal("no", 0).ciphertext_bytes == 0
