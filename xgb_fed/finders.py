@@ -398,10 +398,10 @@ class PassivePeer:
         )
         sizes = level.partition.sizes()[nodes]
         try:
-            goes_left = from_bits(answer.left_rows, int(sizes.sum()))
+            together = from_bits(answer.left_rows, int(sizes.sum()))
         except ProtocolError as error:
             raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
-        flags = level.partition.split_flags(nodes, goes_left)
+        flags = level.partition.split_flags(nodes, together)
         if answer.split_ids.tolist() != list(range(self._n_splits, self._n_splits + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
         self._n_splits += len(nodes)

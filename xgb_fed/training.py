@@ -39,6 +39,7 @@ from xgb_fed.model import Router, VerticalModel, add_leaves, route, row_position
 from xgb_fed.objectives import Objective
 from xgb_fed.paillier import Paillier
 from xgb_fed.party import Channel, check_parties
+from xgb_fed.passive import FEWEST_ROWS
 from xgb_fed.plain import Plain
 from xgb_fed.settings import Settings
 from xgb_fed.share import Share
@@ -573,7 +574,9 @@ class _Rounds:
         )
         plan = training.mode.plan(number)
         levels = {0: plan.active, **plan.passive}
-        searching = {k: f for k, f in self.finders.items() if len(levels.get(k, ()))}
+        # A sample too small to be split is no party's business.
+        able = self.finders.items() if sample.rows.sum() >= FEWEST_ROWS else ()
+        searching = {k: f for k, f in able if len(levels.get(k, ()))}
         finders = self._with_columns(searching, random)
         self.together(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
         peers = [finder for finder in finders.values() if isinstance(finder, PassivePeer)]
@@ -602,6 +605,8 @@ class _Rounds:
         own = self.training.rows.columns
         counts = {0: 0 if own is None else own.n_features}
         counts |= dict(enumerate(self.model.party_features, start=1))
+        if not finders:
+            return {}
         numbers = sorted(finders)
         bounds = np.cumsum([0, *(counts[k] for k in numbers)])
         drawn = self.training.settings.sampling.draw_columns(int(bounds[-1]), random)

@@ -96,15 +96,16 @@ def test_goss_sums_are_right_on_average():
     assert abs(np.mean(sums) - g.sum()) < 5 * np.std(sums) / np.sqrt(400)
 
 
-def test_a_sample_without_rows_gives_a_tree_without_splits(monkeypatch):
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_a_sample_too_small_gives_a_tree_without_splits(n_rows, monkeypatch):
     from xgb_fed.sampling import Sample
 
     X, y = problem(n=60)
-    none = Sample(np.zeros(60, dtype=bool), np.ones(60, dtype=np.float32))
+    none = Sample(np.arange(60) < n_rows, np.ones(60, dtype=np.float32))
     monkeypatch.setattr(Sampling, "draw_rows", lambda self, g, random: none)
-    model = train(PARAMS, X[:, :3], y, parties_of([X[:, 3:]]), 2)
+    model = train({**PARAMS, "colsample_bytree": 0.5}, X[:, :3], y, parties_of([X[:, 3:]]), 2)
     assert [len(tree) for tree in model.trees] == [1, 1]
-    assert model.trees[0].value == [[0.0]]
+    assert n_rows or model.trees[0].value == [[0.0]]
 
 
 def test_columns_are_drawn_without_replacement():
