@@ -18,6 +18,8 @@ from xgb_fed.errors import ProtocolError
 from xgb_fed.share import Share, write_atomically
 
 FORMAT = 1
+MOST_IN_MEMORY = 16
+"""Trainings whose splits a party without a directory keeps; the oldest goes."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,10 @@ class Journals:
         """A journal of a training that starts, or goes on, with these splits."""
         journal = Journal(terms, share, self._path(model))
         if self._directory is None:
+            self._in_memory.pop(model, None)
             self._in_memory[model] = journal
+            while len(self._in_memory) > MOST_IN_MEMORY:
+                del self._in_memory[next(iter(self._in_memory))]
         return journal
 
     def find(self, model: bytes) -> tuple[Terms, Share] | None:

@@ -88,7 +88,7 @@ def test_longer_messages_than_accepted_are_refused(monkeypatch):
     with serving(HandlerService(Echo())) as server, connected(server) as party:
         with pytest.raises(PartyRefused, match="1001 bytes was announced; 1000 are accepted"):
             party.handle(b"x" * 1001)
-        with pytest.raises(ProtocolError, match="'bank'.*501 bytes was announced; 500"):
+        with pytest.raises(ProtocolError, match=r"'bank'.*501 bytes was announced; 500"):
             party.handle(b"x" * 501)
         assert party.handle(b"fine") == b"fine"
 
@@ -152,9 +152,12 @@ def test_a_failing_handler_says_nothing_of_its_data(caplog):
         def handle(self, request):
             raise KeyError("customer-4711")
 
-    with serving(HandlerService(Failing())) as server, connected(server) as party:
-        with pytest.raises(PartyRefused, match="its log says why") as caught:
-            party.handle(b"x")
+    with (
+        serving(HandlerService(Failing())) as server,
+        connected(server) as party,
+        pytest.raises(PartyRefused, match="its log says why") as caught,
+    ):
+        party.handle(b"x")
     assert "4711" not in str(caught.value) + caplog.text
     assert "KeyError" in caplog.text
 
@@ -166,18 +169,24 @@ def test_a_failing_handler_says_nothing_of_its_data(caplog):
 )
 def test_other_callers_are_turned_away(caller):
     service = HandlerService(Echo())
-    with serving(service) as server, connected(server, **caller) as party:
-        with pytest.raises((AuthenticationError, PartyUnavailable), match="'bank'"):
-            party.handle(b"x")
+    with (
+        serving(service) as server,
+        connected(server, **caller) as party,
+        pytest.raises((AuthenticationError, PartyUnavailable), match="'bank'"),
+    ):
+        party.handle(b"x")
     assert not service.exchanges
 
 
 @pytest.mark.parametrize("how", [dict(which="other"), dict(days=-1)], ids=["another authority", "expired"])
 def test_other_servers_are_not_talked_to(how):
     service = HandlerService(Echo())
-    with serving(service, **how) as server, connected(server) as party:
-        with pytest.raises(AuthenticationError, match="'bank'.*certificates do not match"):
-            party.handle(b"secret")
+    with (
+        serving(service, **how) as server,
+        connected(server) as party,
+        pytest.raises(AuthenticationError, match=r"'bank'.*certificates do not match"),
+    ):
+        party.handle(b"secret")
     assert not service.exchanges
 
 
@@ -209,9 +218,9 @@ def test_allowed_by_fingerprint():
     with serving(service, allowed=[f"sha256:{fingerprint}"]) as server:
         with connected(server) as party:
             party.handle(b"x")
-        with connected(server, days=364) as party:
-            with pytest.raises(AuthenticationError, match="not an allowed"):
-                party.handle(b"x")
+        other = connected(server, days=364)
+        with other as party, pytest.raises(AuthenticationError, match="not an allowed"):
+            party.handle(b"x")
 
 
 def test_a_client_without_certificate_is_turned_away():
