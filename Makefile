@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo demo-remote test test-all lint bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,9 @@ $(OLDEST)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/python examples/dpboost_lightgbm_train.py
 	$(BIN)/python examples/vertical_xgboost.py
+
+demo-remote: $(VENV)/.installed
+	$(BIN)/python examples/remote_training.py
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest

@@ -1,10 +1,12 @@
 """XGBoost models trained across organisations under encryption."""
 
 from xgb_fed.errors import (
+    AuthenticationError,
     ConsentError,
     InvalidDataError,
     NotEncryptedWarning,
     PartyRefused,
+    PartyUnavailable,
     ProtocolError,
     UnsupportedParameterError,
 )
@@ -19,12 +21,14 @@ from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.paillier import Paillier
 from xgb_fed.party import LocalParty
 from xgb_fed.plain import Plain
+from xgb_fed.remote import RemoteParty
 from xgb_fed.simfl import train_simfl
 from xgb_fed.traffic import Traffic
 from xgb_fed.training import ActiveData, train
 
 __all__ = [
     "ActiveData",
+    "AuthenticationError",
     "ConsentError",
     "HorizontalModel",
     "HorizontalParty",
@@ -37,8 +41,10 @@ __all__ = [
     "OkamotoUchiyama",
     "Paillier",
     "PartyRefused",
+    "PartyUnavailable",
     "Plain",
     "ProtocolError",
+    "RemoteParty",
     "Traffic",
     "UnsupportedParameterError",
     "VerticalModel",

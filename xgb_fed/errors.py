@@ -55,6 +55,22 @@ class ConsentError(PartyRefused):
     """A party does not consent to reveal its part of the model."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint directory that cannot be read, or is another training's."""
+
+
+class PartyUnavailable(ConnectionError):
+    """A party is dead, silent or out of reach; the text names it."""
+
+
+class SessionLost(PartyUnavailable):
+    """A party answers, but knows nothing of the session: it was restarted."""
+
+
+class AuthenticationError(ProtocolError):
+    """The other side's certificate is not one to talk to, or it does not take ours."""
+
+
 class LabelLeakWarning(UserWarning):
     """Something was asked for that lets passive parties infer labels."""
 

@@ -121,6 +121,7 @@ class _VerticalXGB(BaseEstimator):
         verbose: bool | int,
         objective: str,
         num_class: int | None,
+        **survival: Any,
     ) -> None:
         """Train; attributes are set only when all went well."""
         weights = sample_weight_eval_set or [None] * len(eval_set)
@@ -141,6 +142,7 @@ class _VerticalXGB(BaseEstimator):
             early_stopping_rounds=self.early_stopping_rounds,
             verbose_eval=verbose,
             callbacks=self.callbacks or (),
+            **survival,
         )
         self.model_ = model
         self.parties_ = parties
@@ -265,6 +267,8 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
         verbose: bool | int = False,
+        checkpoint: str | Path | None = None,
+        patience: float = 0.0,
     ) -> VerticalXGBClassifier:
         """Train with the passive parties.
 
@@ -282,6 +286,10 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
         sample_weight_eval_set : sequence, optional
         verbose : bool or int
             Whether, or every how many rounds, to print metrics.
+        checkpoint : path, optional
+            Directory of the progress, from which the same call goes on after a crash; see `train`.
+        patience : float
+            Seconds to wait for a party that is unavailable; see `train`.
         """
         self._forget()
         if self.objective not in (None, "binary:logistic", "multi:softprob"):
@@ -306,6 +314,8 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
             verbose,
             objective,
             num_class,
+            checkpoint=checkpoint,
+            patience=patience,
         )
         self.classes_ = classes
         return self
@@ -372,12 +382,24 @@ class VerticalXGBRegressor(RegressorMixin, _VerticalXGB):
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
         verbose: bool | int = False,
+        checkpoint: str | Path | None = None,
+        patience: float = 0.0,
     ) -> VerticalXGBRegressor:
         """Train with the passive parties; see `VerticalXGBClassifier.fit`."""
         self._forget()
         objective = self.objective or "reg:squarederror"
         self._fit(
-            X, y, parties, sample_weight, eval_set or (), sample_weight_eval_set, verbose, objective, None
+            X,
+            y,
+            parties,
+            sample_weight,
+            eval_set or (),
+            sample_weight_eval_set,
+            verbose,
+            objective,
+            None,
+            checkpoint=checkpoint,
+            patience=patience,
         )
         return self
 

@@ -62,13 +62,15 @@ class Columns:
 
 
 def read_columns(X: Any, argument: str = "X") -> Columns:
-    """Check a numpy array, pandas frame or sparse matrix.
+    """Check a numpy array, pandas frame or sparse matrix; columns that were checked stay as they are.
 
     Raises
     ------
     InvalidDataError
         If it is not two-dimensional and numeric, or has no rows, categories or infinite values.
     """
+    if isinstance(X, Columns):
+        return X
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
         wrong = [str(n) for n, t in zip(X.columns, X.dtypes, strict=True) if t.kind not in "biuf"]

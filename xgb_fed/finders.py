@@ -242,10 +242,18 @@ class PassivePeer:
     settings : Settings
     n_features : int
         Its columns.
+    n_splits : int
+        Splits that it has from trees already finished.
     """
 
     def __init__(
-        self, channel: Channel, key: PrivatePart, number: int, settings: Settings, n_features: int
+        self,
+        channel: Channel,
+        key: PrivatePart,
+        number: int,
+        settings: Settings,
+        n_features: int,
+        n_splits: int = 0,
     ) -> None:
         self.channel = channel
         self.number = number
@@ -253,7 +261,7 @@ class PassivePeer:
         self._regularization = settings.regularization
         # A feature has a cut more than max_bin at most, and a cut two candidates: missing left or right.
         self._most_candidates = 2 * n_features * (settings.max_bin + 1)
-        self._n_splits = 0
+        self._n_splits = n_splits
         self._tied: dict[int, set[tuple[int, ...]]] = {}
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients

@@ -247,7 +247,7 @@ class Finish(Message):
 
 @dataclass(frozen=True, eq=False)
 class Abort(Message):
-    """Active to passive: the session ends; nothing of it is kept."""
+    """Active to passive: the session ends; there is no model, but the training may be taken up again."""
 
     kind: ClassVar[int] = 18
 
@@ -265,8 +265,55 @@ class Refusal(Message):
 
     kind: ClassVar[int] = 16
     reason: Text
-    consent: Integer
-    """1 if the reason is that consent was not given."""
+    code: Integer
+    """`NO_CONSENT`, `NO_SESSION`, or 0 for another reason."""
+
+
+OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class ResumeTraining(Message):
+    """Active to passive, in a session just opened: it goes on with a training that was interrupted."""
+
+    kind: ClassVar[int] = 23
+    model: Octets
+    n_splits: Integer
+    """Of the trees that are finished; later ones are forgotten."""
+
+
+@dataclass(frozen=True, eq=False)
+class IntersectIds(Message):
+    """Active to passive: ids blinded for private set intersection."""
+
+    kind: ClassVar[int] = 19
+    blinded: Octets
+    n_ids: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class BlindedIds(Message):
+    """Passive to active: its own ids blinded, and the other's blinded once more."""
+
+    kind: ClassVar[int] = 20
+    setup: Octets
+    response: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class AlignRows(Message):
+    """Active to passive: the ids in common, an id a line, in the order of the rows from now on."""
+
+    kind: ClassVar[int] = 21
+    ids: Text
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAligned(Message):
+    """Passive to active: the digest under which requests name these rows."""
+
+    kind: ClassVar[int] = 22
+    digest: Octets
 
 
 def write(session: bytes, sequence: int, message: Message) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from xgb_fed import messages
-from xgb_fed.errors import ConsentError, InvalidDataError, PartyRefused, ProtocolError
+from xgb_fed.errors import ConsentError, InvalidDataError, PartyRefused, ProtocolError, SessionLost
 from xgb_fed.features import Columns, read_columns
 from xgb_fed.messages import Message
 from xgb_fed.passive import PassiveParty
@@ -182,6 +182,8 @@ class Channel:
         ------
         ConsentError
             If the party does not consent.
+        SessionLost
+            If it was restarted since the session began.
         PartyRefused
             If it refuses for another reason; says its name and its reason.
         ProtocolError
@@ -199,7 +201,8 @@ class Channel:
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
         self._next += 1
         if isinstance(envelope.message, messages.Refusal):
-            kind = ConsentError if envelope.message.consent else PartyRefused
+            kinds = {messages.NO_CONSENT: ConsentError, messages.NO_SESSION: SessionLost}
+            kind = kinds.get(envelope.message.code, PartyRefused)
             raise kind(f"party {self.name!r} refuses: {envelope.message.reason}")
         if not isinstance(envelope.message, answer):
             raise ProtocolError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from xgb_fed import messages, wire
 from xgb_fed.candidates import Candidates, candidates_of, first_in_order
+from xgb_fed.checkpoint import digest_of
 from xgb_fed.cipher import Ciphertexts, PublicPart
 from xgb_fed.errors import CipherError, InvalidDataError, ProtocolError
 from xgb_fed.features import BinnedFeatures, Columns, bin_features
 from xgb_fed.histogram import Histograms, build_histograms, prefix_sums
+from xgb_fed.journal import Journal, Journals, Terms
 from xgb_fed.messages import Message, from_bits, to_bits
 from xgb_fed.partition import Partition
 from xgb_fed.plain import Plain
@@ -117,6 +119,9 @@ class TrainingSession(PredictionSession):
     field_bits: int
     per_ciphertext: int
     n_groups: int
+    model_id: bytes
+    terms: Terms
+    journal: Journal | None = None
     last_tree: int = -1
     tree: GrowingTree | None = None
 
@@ -144,16 +149,19 @@ class PassiveParty:
         Whether it takes part in training without encryption.
     allow_weak_key : bool
         Whether it takes part under a key below 2048 bits.
+    journals : Journals, optional
+        Where splits of trainings under way are kept; in memory by default.
     """
 
     def __init__(
         self,
         columns: Columns,
         eval_sets: list[Columns],
-        shares: dict[bytes, Share],
+        shares: MutableMapping[bytes, Share],
         allow_export: bool = False,
         allow_plain: bool = True,
         allow_weak_key: bool = True,
+        journals: Journals | None = None,
     ) -> None:
         self.columns = columns
         self.eval_sets = eval_sets
@@ -161,11 +169,13 @@ class PassiveParty:
         self.allow_export = allow_export
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
+        self.journals = journals if journals is not None else Journals()
         self._random = SecretStream()
         self._lock = Lock()
         self._sessions: dict[bytes, TrainingSession | PredictionSession] = {}
         self._used: set[bytes] = set()
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
+            messages.ResumeTraining: self._resume_training,
             messages.StartTree: self._start_tree,
             messages.Gradients: self._receive_gradients,
             messages.FindSplits: self._find_splits,
@@ -189,12 +199,16 @@ class PassiveParty:
                 answer = self._answer(envelope)
             except (CipherError, InvalidDataError, ProtocolError) as error:
                 self._sessions.pop(session, None)
-                answer = messages.Refusal(str(error), 0)
+                answer = messages.Refusal(str(error), messages.OTHER_REASON)
+            except OSError as error:
+                self._sessions.pop(session, None)
+                reason = f"this party cannot keep its share: {error.strerror}"
+                answer = messages.Refusal(reason, messages.OTHER_REASON)
             except Exception:
                 # A request that no check foresaw: the other side learns no more than that.
                 logger.exception("a request failed")
                 self._sessions.pop(session, None)
-                answer = messages.Refusal("internal error", 0)
+                answer = messages.Refusal("internal error", messages.OTHER_REASON)
             return messages.write(session, sequence, answer)
 
     def _answer(self, envelope: messages.Envelope) -> Message:
@@ -205,7 +219,7 @@ class PassiveParty:
             self._used.add(envelope.session)
             opened: PredictionSession
             if isinstance(message, messages.OpenTraining):
-                opened, answer = self._open_training(message)
+                opened, answer = self._open_training(message, envelope.session)
             else:
                 opened, answer = self._open_model(message)
             while len(self._sessions) >= MOST_SESSIONS:
@@ -213,7 +227,7 @@ class PassiveParty:
             self._sessions[envelope.session] = opened
             return answer
         if envelope.session not in self._sessions:
-            raise ProtocolError("no such session")
+            return messages.Refusal("no such session", messages.NO_SESSION)
         session = self._sessions[envelope.session]
         if envelope.sequence != session.next:
             raise ProtocolError(f"message {envelope.sequence} out of order; {session.next} is next")
@@ -222,12 +236,15 @@ class PassiveParty:
             raise ProtocolError(f"{type(message).__name__} is not a request")
         answer = self._answers[type(message)](session, message)
         if isinstance(message, messages.Finish) and isinstance(session, TrainingSession):
-            self.shares[envelope.session] = session.share
+            self.shares[session.model_id] = session.share
+            self.journals.end(session.model_id)
         if isinstance(message, (messages.Finish, messages.Abort)):
             del self._sessions[envelope.session]
         return answer
 
-    def _open_training(self, message: messages.OpenTraining) -> tuple[TrainingSession, Message]:
+    def _open_training(
+        self, message: messages.OpenTraining, model_id: bytes
+    ) -> tuple[TrainingSession, Message]:
         key = read_public_key(message.public_key)
         if isinstance(key, Plain) and not self.allow_plain:
             raise ProtocolError("this party does not train without encryption")
@@ -254,8 +271,40 @@ class PassiveParty:
             message.field_bits,
             space // message.field_bits,
             message.n_groups,
+            model_id,
+            Terms(
+                key.scheme,
+                key.n.bit_length() if isinstance(key, ResidueKey) else space,
+                message.max_bin,
+                digest_of(columns.names, columns.data, *(e.data for e in self.eval_sets)),
+            ),
         )
         return session, messages.TrainingOpened(self.columns.n_features)
+
+    def _resume_training(self, session: PredictionSession, message: messages.ResumeTraining) -> Message:
+        session = _training(session)
+        if session.journal is not None:
+            raise ProtocolError("a training is taken up before its first tree")
+        kept = self.journals.find(message.model)
+        if kept is None and message.model in self.shares:
+            # It ended here, but the active party never heard.
+            kept = session.terms, self.shares[message.model]
+        terms, share = (session.terms, Share(session.columns.names)) if kept is None else kept
+        if not 0 <= message.n_splits <= len(share):
+            raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training")
+        if share.names != session.columns.names:
+            raise ProtocolError("that training was on other columns")
+        terms.check(session.terms)
+        session.model_id, session.share = message.model, share.first(message.n_splits)
+        for number, other in list(self._sessions.items()):
+            # What is left of the interrupted session would write to the same journal.
+            if (
+                isinstance(other, TrainingSession)
+                and other is not session
+                and other.model_id == message.model
+            ):
+                del self._sessions[number]
+        return messages.Done()
 
     def _open_model(self, message: messages.OpenModel) -> tuple[PredictionSession, Message]:
         share = self.shares.get(message.model)
@@ -283,6 +332,8 @@ class PassiveParty:
         if message.tree <= session.last_tree:
             raise ProtocolError("trees are grown once, in ascending order")
         session.last_tree = message.tree
+        if session.journal is None:
+            session.journal = self.journals.start(session.model_id, session.terms, session.share)
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
         if sampled.sum() < FEWEST_ROWS:
@@ -456,6 +507,8 @@ class PassiveParty:
             threshold = session.features.threshold(column, last_left)
             split_ids.append(session.share.add(column, threshold, default_left))
             flags.append(left)
+        assert session.journal is not None
+        session.journal.keep()
         return messages.Assignments(
             np.array(split_ids, dtype=np.int32),
             to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
@@ -484,7 +537,7 @@ class PassiveParty:
 
     def _reveal_splits(self, session: PredictionSession, _: messages.RevealSplits) -> Message:
         if not self.allow_export:
-            return messages.Refusal("this party does not consent to export its splits", 1)
+            return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
         share = session.share
         return messages.RevealedSplits(
             np.array(share.features, dtype=np.int32),

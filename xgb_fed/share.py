@@ -52,6 +52,19 @@ class Share:
         self.default_left.append(default_left)
         return len(self) - 1
 
+    def first(self, count: int) -> Share:
+        """The first splits only; `IndexError` if there are fewer."""
+        if not 0 <= count <= len(self):
+            raise IndexError(f"{count} splits of {len(self)}")
+        return Share(
+            list(self.names), self.features[:count], self.thresholds[:count], self.default_left[:count]
+        )
+
+    def truncate(self, count: int) -> None:
+        """Forget all but the first splits."""
+        for values in (self.features, self.thresholds, self.default_left):
+            del values[count:]
+
     def goes_left(self, split: int, columns: Columns, rows: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Which rows a split sends left."""
         values = columns.column(self.features[split])[rows]
@@ -102,12 +115,15 @@ class Share:
         return share
 
 
-def write_atomically(path: str | Path, text: str) -> None:
-    """Write a text file so that a failure leaves the old one as it was."""
+def write_atomically(path: str | Path, content: str | bytes) -> None:
+    """Write a file so that a failure, or the end of the process, leaves the old one as it was."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        temporary.write_text(text)
+        with open(temporary, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

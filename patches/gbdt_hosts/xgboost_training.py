@@ -57,6 +57,11 @@ class MetricBooster(xgboost.Booster):
         Gives the present margins of every set.
     n_rounds : callable
         Gives the number of rounds so far.
+
+    Attributes
+    ----------
+    lines : dict
+        Lines of metrics by round; those of rounds that are there already are not computed again.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class MetricBooster(xgboost.Booster):
         known = [own.data for own in sets[:1]]
         super().__init__({**params, "base_score": 0.5, "verbosity": 0}, cache=known)
         self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
+        self.lines: dict[int, str] = {}
 
     def set_param(self, params: Any, value: Any = None) -> None:
         """Refuse changes by callbacks: they would have no effect on the training.
@@ -97,11 +103,13 @@ class MetricBooster(xgboost.Booster):
         """XGBoost's line of metrics: round number, then ``set-metric:value`` after tabs."""
         if not self._sets:
             return f"[{round_number}]"
-        data = [
-            (own.with_margin(margin), own.name)
-            for own, margin in zip(self._sets, self._margins(), strict=True)
-        ]
-        return str(super().eval_set(data, round_number))
+        if round_number not in self.lines:
+            data = [
+                (own.with_margin(margin), own.name)
+                for own, margin in zip(self._sets, self._margins(), strict=True)
+            ]
+            self.lines[round_number] = str(super().eval_set(data, round_number))
+        return self.lines[round_number]
 
     def eval_set(self, evals: Any, iteration: int = 0, feval: Any = None, output_margin: bool = True) -> str:
         """The same for XGBoost's callbacks, whatever sets they name."""

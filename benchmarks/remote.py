@@ -1,0 +1,233 @@
+"""Two processes over TLS beside one process: time of a tree, memory of a stream, prediction, alignment.
+
+    python benchmarks/remote.py [--rows 150000] [--trees 2] [--ids 100000] [--only tree stream predict align]
+
+The passive party is a process of its own (``xgb-fed serve``) on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from report import machine, print_table, say, yield_when_busy
+from vertical_data import give_credit
+
+import xgb_fed
+from xgb_fed.alignment import align
+from xgb_fed.certificates import TLS, make_authority, make_certificate
+from xgb_fed.server import Server
+
+PARAMS = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 32, "base_score": 0.5}
+SECTIONS = ("tree", "stream", "predict", "align")
+STREAM_BYTES = 1 << 30
+MESSAGE_BYTES = 8 << 20
+MIB = 1 << 20
+
+
+class Made:
+    """A scheme whose key exists: making it is not measured."""
+
+    def __init__(self, scheme: Any) -> None:
+        self._key = scheme.generate()
+
+    def generate(self) -> Any:
+        return self._key
+
+
+class Bank:
+    """A process that serves a file."""
+
+    def __init__(self, folder: Path, file: Path, *more: str) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "xgb_fed.cli",
+            "serve",
+            "--data",
+            str(file),
+            "--tls",
+            str(folder / "bank"),
+        ]
+        command += ["--allow", "acme", "--listen", "127.0.0.1:0", "--models", str(folder / "models"), *more]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        port = self._process.stdout.readline().rsplit(":", 1)[1]
+        self.party = xgb_fed.RemoteParty(f"127.0.0.1:{int(port)}", folder / "acme", "bank", 60)
+
+    def close(self) -> None:
+        self.party.close()
+        self._process.terminate()
+        self._process.wait()
+
+
+def write_csv(path: Path, X: np.ndarray, ids: list[str] | None = None) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns: dict[str, Any] = {} if ids is None else {"id": ids}
+    columns |= {f"b{k}": X[:, k] for k in range(X.shape[1])}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def tree_times(folder: Path, n_rows: int, n_trees: int) -> None:
+    """Time of a tree, in process and over TLS, in turn."""
+    problem = give_credit().rows(slice(0, n_rows))
+    bank = Bank(folder, write_csv(folder / "bank.parquet", problem.passive))
+    local = xgb_fed.LocalParty(problem.passive, "bank")
+    data = xgb_fed.ActiveData(problem.active, problem.y)
+    rows = []
+    for name, scheme in (("Paillier-2048", xgb_fed.Paillier), ("OU-2048", xgb_fed.OkamotoUchiyama)):
+        key = Made(scheme(2048))
+        seconds: dict[str, list[float]] = {"local": [], "remote": []}
+        for place, party in (("local", local), ("remote", bank.party)) * 2:
+            start = time.perf_counter()
+            model = xgb_fed.train(PARAMS, data, [party], n_trees, cipher=key, verbose_eval=False)
+            seconds[place].append((time.perf_counter() - start) / n_trees)
+        depths = sum(
+            flow.messages for (_, _, kind), flow in model.traffic.flows.items() if kind == "FindSplits"
+        )
+        asked = depths + sum(
+            flow.messages for (_, _, kind), flow in model.traffic.flows.items() if kind == "SplitNodes"
+        )
+        best = {place: min(times) for place, times in seconds.items()}
+        rows.append([name, best["local"], best["remote"], best["remote"] / best["local"], asked / depths])
+    bank.close()
+    head = ["cipher", "in process s", "over TLS s", "ratio", "round trips a level"]
+    print_table(f"a tree of depth 5 on {problem.title}, {n_rows} rows (better of 2)", head, rows)
+
+
+class Sink:
+    """Keeps what comes in one buffer, and gives it back in one answer."""
+
+    def __init__(self) -> None:
+        self.kept = np.ones(STREAM_BYTES, dtype=np.uint8)
+        self.at = 0
+        self.before = _peak()
+
+    def handle(self, caller: Any, row_sets: Any, request: bytes) -> bytes:
+        if len(request) == 1:
+            return self.kept.data if bytes(request) == b"?" else str(_peak() - self.before).encode()
+        self.kept[self.at : self.at + len(request)] = np.frombuffer(request, dtype=np.uint8)
+        self.at += len(request)
+        return b"ok"
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def serve_sink(folder: str) -> None:
+    tls = TLS.from_directory(Path(folder) / "bank")
+    server = Server(Sink(), "127.0.0.1:0", tls, ["acme"])  # type: ignore[arg-type]
+    print(server.port, flush=True)
+    server.wait(600)
+
+
+def stream_memory(folder: Path) -> None:
+    """1 GiB there in messages as training sends them, and back in one."""
+    command = [sys.executable, __file__, "--serve-sink", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    party = xgb_fed.RemoteParty(f"127.0.0.1:{int(process.stdout.readline())}", folder / "acme", "bank", 60)
+    piece = np.random.default_rng(0).bytes(MESSAGE_BYTES)
+    before, start = _peak(), time.perf_counter()
+    for _ in range(STREAM_BYTES // MESSAGE_BYTES):
+        party.handle(piece)
+    there, sent = time.perf_counter() - start, _peak() - before
+    server_above = int(bytes(party.handle(b"!")))
+    start = time.perf_counter()
+    back = party.handle(b"?")
+    seconds, received = time.perf_counter() - start, _peak() - before - len(back)
+    both = int(bytes(party.handle(b"!")))
+    party.close()
+    process.kill()
+    process.wait()
+    rows = [
+        ["there, in messages of 8 MiB", there, 1024 / there, sent / MIB, server_above / MIB],
+        ["back, in one message", seconds, 1024 / seconds, received / MIB, both / MIB],
+    ]
+    head = ["1 GiB", "s", "MiB/s", "caller's MiB above payload", "server's"]
+    print_table("streaming over TLS", head, rows)
+
+
+def prediction(folder: Path, n_rows: int) -> None:
+    """25 trees, trained on a part of the rows, predict all."""
+    problem = give_credit().rows(slice(0, n_rows))
+    bank = Bank(folder, write_csv(folder / "bank.parquet", problem.passive))
+    some = np.arange(min(3000, n_rows))
+    data = xgb_fed.ActiveData(problem.active[some], problem.y[some], rows=some)
+    how: dict[str, Any] = {"cipher": xgb_fed.OkamotoUchiyama(2048), "verbose_eval": False}
+    model = xgb_fed.train(PARAMS, data, [bank.party], 25, **how)
+    local = xgb_fed.LocalParty(problem.passive, "bank")
+    path = next((folder / "models" / "for-acme" / "models").glob("*.share.json"))
+    local._shares[model.model_id] = xgb_fed.share.Share.load(path)
+    rows = []
+    for name, party in (("in process", local), ("over TLS", bank.party)):
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            model.predict(problem.active, [party])
+            times.append(time.perf_counter() - start)
+        rows.append([name, min(times), max(times)])
+    bank.close()
+    print_table(f"prediction of {n_rows} rows, 25 trees", ["", "best s", "worst s"], rows)
+
+
+def alignment(folder: Path, n_ids: int) -> None:
+    """Private set intersection of two sets that share half of their ids."""
+    theirs = [f"customer-{k:09d}" for k in range(n_ids // 2, n_ids // 2 + n_ids)]
+    file = write_csv(folder / "ids.parquet", np.zeros((n_ids, 1), dtype=np.float32), theirs)
+    bank = Bank(folder, file, "--id", "id")
+    traffic = xgb_fed.Traffic()
+    start = time.perf_counter()
+    common = align([bank.party], [f"customer-{k:09d}" for k in range(n_ids)], traffic)
+    seconds = time.perf_counter() - start
+    bank.close()
+    sizes = traffic.bytes_from("active") / MIB, traffic.bytes_from("bank") / MIB
+    head = ["ids each", "in common", "s", "MiB sent", "MiB received"]
+    print_table("private set intersection", head, [[n_ids, len(common.ids), seconds, *sizes]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=150_000)
+    parser.add_argument("--trees", type=int, default=2)
+    parser.add_argument("--ids", type=int, default=100_000)
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--serve-sink", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve_sink:
+        serve_sink(args.serve_sink)
+        return
+    yield_when_busy()
+    say(str(machine(2)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_authority(folder / "ca")
+        for who in ("acme", "bank"):
+            make_certificate(folder / who, folder / "ca", who)
+        if "stream" in args.only:
+            stream_memory(folder)
+        if "predict" in args.only:
+            prediction(folder, args.rows)
+        if "align" in args.only:
+            alignment(folder, args.ids)
+        if "tree" in args.only:
+            tree_times(folder, args.rows, args.trees)
+
+
+if __name__ == "__main__":
+    main()

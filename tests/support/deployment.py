@@ -1,0 +1,78 @@
+"""Certificates, servers and parties that record, for tests of the deployment."""
+
+import tempfile
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from xgb_fed.certificates import TLS, make_authority, make_certificate
+from xgb_fed.remote import RemoteParty
+from xgb_fed.server import Server
+
+_folder = tempfile.TemporaryDirectory(prefix="veilboost-certificates-")
+
+
+@cache
+def authority(which):
+    directory = Path(_folder.name) / which
+    make_authority(directory)
+    return directory
+
+
+@cache
+def certificates(name, which="ca", days=365):
+    """A party's folder."""
+    directory = Path(_folder.name) / f"{which}-{name}-{days}"
+    make_certificate(directory, authority(which), name, days=days)
+    return directory
+
+
+def tls(name, which="ca", days=365):
+    return TLS.from_directory(certificates(name, which, days))
+
+
+class HandlerService:
+    """One handler for whoever calls; remembers who that was and what was said."""
+
+    def __init__(self, handler):
+        self.handler = handler
+        self.callers = []
+        self.exchanges = []
+
+    def handle(self, caller, row_sets, request):
+        answer = self.handler.handle(request)
+        self.callers.append((caller.name, row_sets))
+        self.exchanges.append((bytes(request), bytes(answer)))
+        return answer
+
+
+class Recorder:
+    """A party that remembers what was said to it and what it answered."""
+
+    def __init__(self, party):
+        self.party = party
+        self.name = party.name
+        self.exchanges = []
+
+    def handle(self, request):
+        answer = self.party.handle(request)
+        self.exchanges.append((bytes(request), bytes(answer)))
+        return answer
+
+
+@contextmanager
+def serving(service, name="bank", allowed=("acme",), **how):
+    server = Server(service, "127.0.0.1:0", tls(name, **how), allowed)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def connected(server, name="acme", which="ca", days=365, timeout=5.0, **how):
+    party = RemoteParty(f"127.0.0.1:{server.port}", tls(name, which, days), "bank", timeout, **how)
+    try:
+        yield party
+    finally:
+        party.close()

@@ -1,0 +1,167 @@
+"""The command, on two processes: certificates to predictions, through a killed server."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from xgb_fed import cli
+from xgb_fed.plan_file import PlanError, read_plan
+
+PLAN = """
+tls: certs/acme
+data: {{file: acme.csv, id: user, label: y, one_hot: [city]}}
+parties: [{{name: bank, address: "127.0.0.1:{port}", server_name: bank}}]
+training: {{rounds: 2, cipher: okamoto-uchiyama, timeout: 5, patience: {patience}}}
+parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score: 0.5}}
+"""
+
+
+def write_files(folder):
+    random = np.random.default_rng(3)
+    ids = [f"secret-user-{k:04d}" for k in random.permutation(10_000)[:160]]
+    X = random.normal(size=(160, 5)).round(3)
+    y = (X.sum(axis=1) + random.normal(size=160) > 0).astype(int)
+    with open(folder / "acme.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user", "y", "a0", "city"])
+        writer.writerows([ids[k], y[k], X[k, 0], "Paris" if X[k, 1] > 0 else "Rome"] for k in range(150))
+    with open(folder / "bank.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user", "b0", "b1", "b2"])
+        writer.writerows([ids[k], *X[k, 2:]] for k in range(159, 20, -1))
+    return ids
+
+
+@contextmanager
+def serving(folder, port=0):
+    arguments = ["serve", "--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
+    arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs"]
+    with open(folder / "bank.log", "a") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "xgb_fed.cli", *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("listening"), (folder / "bank.log").read_text()
+            yield process, int(line.rsplit(":", 1)[1])
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("private_set_intersection")
+    monkeypatch.chdir(tmp_path)
+    ids = write_files(tmp_path)
+    for name in ("acme", "bank", "eve"):
+        assert cli.main(["certs", name]) == 0
+    plan = tmp_path / "plan.yaml"
+    with serving(tmp_path) as (process, port):
+        plan.write_text(PLAN.format(port=port, patience=0))
+        assert cli.main(["align", "plan.yaml"]) == 0
+        assert "129 of 150 rows" in capsys.readouterr().out
+        assert (tmp_path / "aligned.ids").read_text().split() == sorted(ids[21:150])
+
+        (tmp_path / "eve.yaml").write_text(plan.read_text().replace("certs/acme", "certs/eve"))
+        assert cli.main(["train", "eve.yaml"]) == cli.REFUSED
+
+        process.send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        assert cli.main(["predict", "plan.yaml"]) == cli.FAILED  # no model yet
+        assert cli.main(["train", "plan.yaml"]) == cli.UNAVAILABLE
+        assert time.monotonic() - start < 60
+    assert "'bank'" in capsys.readouterr().err
+    with serving(tmp_path, port) as (process, _):
+        assert cli.main(["train", "plan.yaml"]) == 0
+        assert not list((tmp_path / "checkpoint").iterdir())
+        assert cli.main(["predict", "plan.yaml", "--out", "all.csv"]) == 0
+        with open("acme.csv") as whole, open("new.csv", "w") as part:
+            part.writelines(whole.readlines()[:60])
+        assert cli.main(["predict", "plan.yaml", "--data", "new.csv", "--out", "new-out.csv"]) == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    with open("all.csv") as file:
+        everyone = {row["id"]: float(row["prediction"]) for row in csv.DictReader(file)}
+    with open("new-out.csv") as file:
+        some = {row["id"]: float(row["prediction"]) for row in csv.DictReader(file)}
+    assert set(everyone) == set(ids[21:150])
+    assert set(some) == set(ids[21:59])
+    assert all(everyone[one] == p for one, p in some.items())
+    assert len(set(everyone.values())) > 2
+
+    captured = capsys.readouterr()
+    assert cli.main(["inspect", "bank-models/record.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"bank +acme +SplitStatistics +\d", shown)
+    log = (tmp_path / "bank.log").read_text()
+    assert all(json.loads(line)["message"] for line in log.splitlines() if line.startswith("{"))
+    assert "'eve' is not" in log or "eve (sha256:" in log
+    written = log + captured.err + captured.out + (tmp_path / "bank-models" / "record.jsonl").read_text()
+    assert "secret-user" not in written
+    for name in ("acme", "bank"):
+        key = (tmp_path / "certs" / name / "party.key").read_text().splitlines()[1]
+        assert key not in written
+
+
+@pytest.mark.parametrize("command", ["certs", "serve", "align", "train", "predict", "inspect"])
+def test_help_has_an_example(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"example:\n  xgb-fed {command}" in capsys.readouterr().out
+
+
+def test_wrong_use(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["inspect", "nothing.jsonl"]) == cli.WRONG_USE
+    assert cli.main(["train", "nothing.toml"]) == cli.WRONG_USE
+    assert cli.main(["serve", "--data", "x.csv", "--tls", "nowhere", "--allow", "a"]) == cli.WRONG_USE
+    assert "cannot read ca.pem" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["frobnicate"])
+    assert caught.value.code == 2
+
+
+def test_plans(tmp_path):
+    path = tmp_path / "plan.toml"
+    good = """
+tls = "certs"
+data = {label = "y", file = "a.csv"}
+parties = [{name = "bank", address = "h:1"}]
+"""
+    path.write_text(good)
+    plan = read_plan(path)
+    assert plan.training.rounds == 100
+    assert plan.path("model") == tmp_path / "model"
+    assert plan.training.scheme.key_length == 2048
+    for text, message in [
+        (good.replace('tls = "certs"', ""), "tls must be"),
+        (good.replace('label = "y", ', ""), "label is missing"),
+        (good.replace('label = "y"', "label = 3"), "label=3 must be str"),
+        (good.replace("name", "nmae"), "unknown entry 'nmae'"),
+        (good + "parties2 = 1", "unknown entry 'parties2'"),
+        (good + 'training = {cipher = "rot13"}', "rot13"),
+        (good + "training = {rounds = true}", "rounds=True must be int"),
+        (good.replace("[{", "{").replace("}]", "}"), "list of at least one"),
+        ("tls = ", "plan.toml"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(PlanError, match=message):
+            read_plan(path)
+    (tmp_path / "plan.ini").write_text("")
+    with pytest.raises(PlanError, match=r"\.toml or \.yaml"):
+        read_plan(tmp_path / "plan.ini")

@@ -1,0 +1,207 @@
+"""Damaged messages: every parser refuses or takes them, and nothing else happens."""
+
+import contextlib
+import json
+import os
+
+import numpy as np
+import pytest
+from fuzzing import mutated
+from threadpoolctl import threadpool_limits
+
+import xgb_fed
+from xgb_fed import messages, streams, wire
+from xgb_fed.checkpoint import Checkpoint
+from xgb_fed.errors import CheckpointError, CipherError, InvalidDataError, ProtocolError
+from xgb_fed.features import read_columns
+from xgb_fed.journal import Journals
+from xgb_fed.passive import PassiveParty, read_public_key
+from xgb_fed.server import NOBODY
+from xgb_fed.service import Limits, PassiveService
+from xgb_fed.tables import Table
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+
+TRIES = int(os.environ.get("VEILBOOST_FUZZ", "100"))
+PARAMS = dict(objective="binary:logistic", max_depth=2, max_bin=8, base_score=0.5)
+CIPHER = xgb_fed.OkamotoUchiyama(512, allow_weak_key=True)
+
+
+class Tape:
+    """Hands requests on to a handler, and keeps all; may damage one answer."""
+
+    name = "bank"
+
+    def __init__(self, handler, damage=None):
+        self.handler, self.damage = handler, damage
+        self.requests, self.answers = [], []
+
+    def handle(self, request):
+        answer = self.handler.handle(request)
+        if self.damage is not None and len(self.requests) == self.damage[0]:
+            answer = mutated(answer, self.damage[1])
+        self.requests.append(request)
+        self.answers.append(answer)
+        return answer
+
+
+def data():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 4)).astype(np.float32)
+    return X, (X.sum(axis=1) > 0).astype(float)
+
+
+def passive():
+    X, _ = data()
+    return PassiveParty(read_columns(X[:, 2:]), [], {}, allow_export=True)
+
+
+def conversation(tape, cipher=CIPHER):
+    X, y = data()
+    with threadpool_limits(1):
+        model = xgb_fed.train(
+            PARAMS, xgb_fed.ActiveData(X[:, :2], y), [tape], 2, cipher=cipher, verbose_eval=False
+        )
+        model.predict(X[:, :2], [tape])
+        model.export_booster([tape])
+    return model
+
+
+@pytest.fixture(scope="module")
+def tape():
+    tape = Tape(passive())
+    conversation(tape)
+    return tape
+
+
+def test_messages(tape):
+    random = np.random.default_rng(1)
+    everything = tape.requests + tape.answers
+    refused = 0
+    for _ in range(20 * TRIES):
+        damaged = mutated(everything[random.integers(len(everything))], random)
+        try:
+            messages.read(damaged)
+        except ProtocolError:
+            refused += 1
+    assert refused > TRIES // 2
+
+
+def test_streams(tape):
+    random = np.random.default_rng(2)
+    for _ in range(5 * TRIES):
+        frames = list(streams.frames(tape.requests[random.integers(len(tape.requests))], (b"r" * 32,)))
+        which = random.integers(len(frames))
+        frames[which] = mutated(frames[which], random)
+        with contextlib.suppress(ProtocolError):
+            streams.assemble(frames, 1 << 20)
+
+
+def test_keys_and_ciphertexts(tape):
+    random = np.random.default_rng(3)
+    key = messages.read(tape.requests[0]).message.public_key
+    public = read_public_key(key)
+    (values,) = (
+        m.values
+        for m in (messages.read(r).message for r in tape.requests[:4])
+        if isinstance(m, messages.Gradients)
+    )
+    taken = 0
+    for _ in range(5 * TRIES):
+        for parse, original in ((read_public_key, key), (public.from_bytes, values), (wire.unpack, values)):
+            damaged = mutated(original, random)
+            try:
+                parse(damaged)
+                taken += damaged != original
+            except CipherError:
+                pass
+    assert taken == 0, "a digest covers everything"
+
+
+def test_a_passive_party_answers_whatever_it_is_asked(tape):
+    """Each conversation goes well up to some message, which is damaged; the answer is a message."""
+    random = np.random.default_rng(4)
+    for _ in range(TRIES):
+        handler = passive()
+        stop = int(random.integers(len(tape.requests)))
+        start = max(k for k in range(stop + 1) if messages.read(tape.requests[k]).sequence == 0)
+        for request in tape.requests[start:stop]:
+            handler.handle(request)
+        answer = messages.read(handler.handle(mutated(tape.requests[stop], random)))
+        assert type(answer.message) in messages.KINDS.values()
+
+
+def test_a_service_answers_whatever_it_is_asked(tape, tmp_path):
+    random = np.random.default_rng(5)
+    X, _ = data()
+    table = Table(read_columns(X[:, 2:]), [str(k) for k in range(40)], None, [], {})
+    service = PassiveService(table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True))
+    extra = [
+        messages.write(b"s" * 16, 0, messages.IntersectIds(b"x" * 40, 3)),
+        messages.write(b"s" * 16, 0, messages.AlignRows("1\n2\n")),
+        messages.write(b"s" * 16, 1, messages.ResumeTraining(b"m" * 16, 0)),
+    ]
+    for k in range(TRIES):
+        sets = () if k % 2 else (random.bytes(32),)
+        source = [*tape.requests, *extra]
+        request = mutated(source[random.integers(len(source))], random)
+        answer = messages.read(service.handle(NOBODY, sets, request))
+        assert type(answer.message) in messages.KINDS.values()
+
+
+def test_an_active_party_names_who_answers_nonsense(tape):
+    random = np.random.default_rng(6)
+    ended = nameless = 0
+    for _ in range(max(1, TRIES // 10)):
+        index = int(random.integers(len(tape.answers)))
+        try:
+            conversation(Tape(passive(), (index, random)), xgb_fed.Plain())
+        except (ProtocolError, InvalidDataError) as error:
+            ended += "'bank'" in str(error)
+            nameless += "'bank'" not in str(error)
+    assert ended
+    assert not nameless
+
+
+def test_journals_and_checkpoints(tmp_path):
+    random = np.random.default_rng(7)
+    X, y = data()
+    journals, kept = Journals(tmp_path), tmp_path / "active"
+    handler = PassiveParty(read_columns(X[:, 2:]), [], {}, journals=journals)
+
+    class Dies:
+        name = "bank"
+        left = 9
+
+        def handle(self, request):
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+            return handler.handle(request)
+
+    with pytest.raises(KeyboardInterrupt):
+        xgb_fed.train(
+            PARAMS,
+            xgb_fed.ActiveData(X[:, :2], y),
+            [Dies()],
+            3,
+            cipher=xgb_fed.Plain(),
+            verbose_eval=False,
+            checkpoint=kept,
+        )
+    (journal,) = tmp_path.glob("*.journal")
+    text, model = journal.read_bytes(), bytes.fromhex(journal.stem)
+    for _ in range(TRIES):
+        journal.write_bytes(mutated(text, random))
+        with contextlib.suppress(ProtocolError):
+            journals.find(model)
+    names = [f"f{k}" for k in range(2)]
+    state = json.loads(bytes(np.load(kept / "training.npz")["state"]))
+    for name in ("training.npz", "tree-000000.json"):
+        content = (kept / name).read_bytes()
+        for _ in range(TRIES):
+            (kept / name).write_bytes(mutated(content, random))
+            with contextlib.suppress(CheckpointError):
+                Checkpoint(kept, state["training"]).load(names)
+        (kept / name).write_bytes(content)
+    assert Checkpoint(kept, state["training"]).load(names) is not None

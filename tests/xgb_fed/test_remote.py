@@ -1,0 +1,299 @@
+import time
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from deployment import HandlerService, Recorder, connected, serving, tls
+
+import xgb_fed
+from xgb_fed import messages, streams
+from xgb_fed.errors import AuthenticationError, PartyRefused, PartyUnavailable, ProtocolError
+from xgb_fed.randomness import SecretStream
+from xgb_fed.remote import RemoteParty
+from xgb_fed.server import Server
+
+PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
+
+
+def problem(n=200, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 6)).astype(np.float32)
+    y = (X @ random.normal(size=6) > 0).astype(np.float32)
+    return X[:, :2], X[:, 2:], y
+
+
+class Echo:
+    def handle(self, request):
+        return bytes(request)
+
+
+class Repeatable(xgb_fed.LocalParty):
+    """Shuffles the same way every time."""
+
+    def _start(self):
+        super()._start()
+        self._handler._random = SecretStream(b"k" * 32)
+
+
+def trained(party, X, y, cipher):
+    return xgb_fed.train(PARAMS, xgb_fed.ActiveData(X, y), [party], 3, cipher=cipher, verbose_eval=False)
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+def test_both_transports_carry_the_same_bytes(monkeypatch):
+    monkeypatch.setattr("xgb_fed.training.os.urandom", lambda n: b"s" * n)
+    own, other, y = problem()
+    local = Recorder(Repeatable(other, "bank"))
+    model = trained(local, own, y, xgb_fed.Plain())
+    service = HandlerService(Repeatable(other, "bank"))
+    with serving(service) as server, connected(server) as party:
+        remote = Recorder(party)
+        same = trained(remote, own, y, xgb_fed.Plain())
+    assert len(local.exchanges) > 10
+    assert local.exchanges == remote.exchanges == service.exchanges
+    assert model.to_json() == same.to_json()
+    assert set(service.callers) == {("acme", ())}
+
+
+def test_training_and_prediction_under_encryption_over_tls():
+    own, other, y = problem(seed=1)
+    cipher = xgb_fed.OkamotoUchiyama(key_length=1024, allow_weak_key=True)
+    local = xgb_fed.LocalParty(other, "bank", allow_export=True)
+    with serving(HandlerService(local)) as server, connected(server) as party:
+        model = trained(party, own, y, cipher)
+        at_a_distance = model.predict(own, [party])
+        booster = model.export_booster([party])
+    np.testing.assert_array_equal(at_a_distance, model.predict(own, [local]))
+    assert booster.num_boosted_rounds() == 3
+
+
+@pytest.mark.parametrize("size", [0, 1, streams.PIECE_BYTES, 3 * streams.PIECE_BYTES + 1])
+def test_messages_of_any_length_arrive_whole(size):
+    message = np.random.default_rng(size).bytes(size)
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        assert party.handle(message) == message
+
+
+def test_row_sets_travel_with_every_request():
+    service = HandlerService(Echo())
+    with serving(service) as server, connected(server, row_sets=[b"r" * 32, b"e" * 32]) as party:
+        party.handle(b"x")
+        party.with_rows(b"p" * 32).handle(b"x")
+    assert service.callers == [("acme", (b"r" * 32, b"e" * 32)), ("acme", (b"p" * 32,))]
+
+
+def test_longer_messages_than_accepted_are_refused(monkeypatch):
+    monkeypatch.setattr("xgb_fed.server.MOST_REQUEST_BYTES", 1000)
+    monkeypatch.setattr("xgb_fed.remote.MOST_ANSWER_BYTES", 500)
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        with pytest.raises(PartyRefused, match="1001 bytes was announced; 1000 are accepted"):
+            party.handle(b"x" * 1001)
+        with pytest.raises(ProtocolError, match=r"'bank'.*501 bytes was announced; 500"):
+            party.handle(b"x" * 501)
+        assert party.handle(b"fine") == b"fine"
+
+
+def raised_within(seconds, party, kind=PartyUnavailable):
+    start = time.monotonic()
+    with pytest.raises(kind, match="'bank'") as caught:
+        party.handle(b"x")
+    assert time.monotonic() - start < seconds
+    return str(caught.value)
+
+
+def test_a_stopped_server_is_unavailable_at_once():
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        party.handle(b"x")
+        server.stop()
+        assert f"127.0.0.1:{server.port}" in raised_within(2, party)
+
+
+def test_a_party_that_works_longer_than_the_timeout_is_not_silent():
+    class Slow:
+        def handle(self, request):
+            time.sleep(1.5)
+            return b"done"
+
+    with serving(HandlerService(Slow())) as server, connected(server, timeout=1.0) as party:
+        assert party.handle(b"x") == b"done"
+
+
+def test_a_silent_party_is_unavailable_after_the_timeout(monkeypatch):
+    monkeypatch.setattr("xgb_fed.server.HEARTBEAT", 1000.0)
+    woken = Event()
+
+    class Silent:
+        def handle(self, request):
+            woken.wait(20)
+            return b"late"
+
+    with serving(HandlerService(Silent())) as server, connected(server, timeout=0.5) as party:
+        assert "silent for 0.5 s" in raised_within(1.5, party)
+        woken.set()
+
+
+def test_a_call_is_given_up_from_another_thread():
+    started, woken = Event(), Event()
+
+    class Busy:
+        def handle(self, request):
+            started.set()
+            woken.wait(20)
+            return b"late"
+
+    with serving(HandlerService(Busy())) as server, connected(server) as party:
+        Thread(target=lambda: started.wait(10) and party.interrupt()).start()
+        raised_within(3, party)
+        woken.set()
+
+
+def test_a_failing_handler_says_nothing_of_its_data(caplog):
+    class Failing:
+        def handle(self, request):
+            raise KeyError("customer-4711")
+
+    with (
+        serving(HandlerService(Failing())) as server,
+        connected(server) as party,
+        pytest.raises(PartyRefused, match="its log says why") as caught,
+    ):
+        party.handle(b"x")
+    assert "4711" not in str(caught.value) + caplog.text
+    assert "KeyError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [dict(name="eve"), dict(name="acme", which="other"), dict(name="acme", days=-1)],
+    ids=["not on the list", "of another authority", "expired"],
+)
+def test_other_callers_are_turned_away(caller):
+    service = HandlerService(Echo())
+    with (
+        serving(service) as server,
+        connected(server, **caller) as party,
+        pytest.raises((AuthenticationError, PartyUnavailable), match="'bank'"),
+    ):
+        party.handle(b"x")
+    assert not service.exchanges
+
+
+@pytest.mark.parametrize("how", [dict(which="other"), dict(days=-1)], ids=["another authority", "expired"])
+def test_other_servers_are_not_talked_to(how):
+    service = HandlerService(Echo())
+    with (
+        serving(service, **how) as server,
+        connected(server) as party,
+        pytest.raises(AuthenticationError, match=r"'bank'.*certificates do not match"),
+    ):
+        party.handle(b"secret")
+    assert not service.exchanges
+
+
+def test_a_server_with_another_partys_certificate_is_not_talked_to():
+    service = HandlerService(Echo())
+    own = tls("acme")
+    for expected, fine in [("bank", True), ("insurer", False)]:
+        with serving(service) as server:
+            party = RemoteParty(
+                f"127.0.0.1:{server.port}",
+                type(own)(own.authority, own.certificate, own.key, server_name=expected),
+                "bank",
+                timeout=5,
+            )
+            if fine:
+                party.handle(b"x")
+            else:
+                with pytest.raises(AuthenticationError, match="certificates do not match"):
+                    party.handle(b"x")
+            party.close()
+    assert len(service.exchanges) == 1
+
+
+def test_allowed_by_fingerprint():
+    from xgb_fed.certificates import Identity
+
+    fingerprint = Identity.of(tls("acme").certificate).fingerprint
+    service = HandlerService(Echo())
+    with serving(service, allowed=[f"sha256:{fingerprint}"]) as server:
+        with connected(server) as party:
+            party.handle(b"x")
+        other = connected(server, days=364)
+        with other as party, pytest.raises(AuthenticationError, match="not an allowed"):
+            party.handle(b"x")
+
+
+def test_a_client_without_certificate_is_turned_away():
+    import grpc
+
+    with serving(HandlerService(Echo())) as server:
+        for channel in (
+            grpc.insecure_channel(f"127.0.0.1:{server.port}"),
+            grpc.secure_channel(
+                f"127.0.0.1:{server.port}", grpc.ssl_channel_credentials(tls("acme").authority)
+            ),
+        ):
+            with channel, pytest.raises(grpc.RpcError):
+                list(channel.stream_stream("/veilboost.Party/Exchange")(streams.frames(b"x"), timeout=5))
+
+
+def test_compressed_frames_are_refused():
+    import grpc
+
+    own = tls("acme")
+    credentials = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
+    with (
+        serving(HandlerService(Echo())) as server,
+        grpc.secure_channel(
+            f"127.0.0.1:{server.port}", credentials, compression=grpc.Compression.Gzip
+        ) as channel,
+    ):
+        bomb = iter([b"\0" * (1 << 26)])
+        with pytest.raises(grpc.RpcError) as caught:
+            list(channel.stream_stream("/veilboost.Party/Exchange")(bomb, timeout=5))
+    assert caught.value.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+def test_plaintext_only_on_this_machine_and_only_if_asked_for():
+    service = HandlerService(Echo())
+    server = Server(service, "127.0.0.1:0", None, insecure=True)
+    try:
+        party = RemoteParty(f"127.0.0.1:{server.port}", insecure=True, name="bank", timeout=5)
+        assert party.handle(b"x") == b"x"
+        party.close()
+    finally:
+        server.stop()
+    with pytest.raises(ValueError, match="loopback"):
+        Server(service, "0.0.0.0:0", None, insecure=True)
+    with pytest.raises(ValueError, match="tls"):
+        Server(service, "127.0.0.1:0", None)
+    with pytest.raises(ValueError, match="this machine only"):
+        RemoteParty("bank.example:7001", insecure=True)
+    with pytest.raises(ValueError, match="tls"):
+        RemoteParty("127.0.0.1:7001")
+    with pytest.raises(ValueError, match="allowed"):
+        Server(service, "127.0.0.1:0", tls("bank"))
+
+
+@pytest.mark.parametrize("address", ["bank", "bank:", ":7001", "bank:x", "bank:70000", ""])
+def test_malformed_addresses(address):
+    with pytest.raises(ValueError, match="address"):
+        RemoteParty(address, insecure=True)
+
+
+def test_a_pickle_holds_no_key():
+    import pickle
+
+    party = RemoteParty("bank.example:7001", tls("acme"))
+    text = pickle.dumps(party)
+    assert tls("acme").key not in text
+    with pytest.raises(PartyUnavailable, match="no key"):
+        pickle.loads(text).handle(b"x")
+    party.close()
+
+
+def test_messages_parse_from_a_view_as_from_bytes():
+    data = messages.write(b"s" * 16, 3, messages.Gradients(0, 5, b"values"))
+    one, other = messages.read(data), messages.read(memoryview(bytearray(data)))
+    assert one.message.values == other.message.values == b"values"
+    assert isinstance(other.message.values, bytes)

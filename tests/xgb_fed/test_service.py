@@ -1,0 +1,225 @@
+"""What a passive party's service answers, refuses, keeps and records."""
+
+import json
+
+import numpy as np
+import pytest
+
+import xgb_fed
+from xgb_fed import messages
+from xgb_fed.alignment import Alignment, align
+from xgb_fed.certificates import Identity
+from xgb_fed.errors import ConsentError, InvalidDataError, PartyRefused, ProtocolError
+from xgb_fed.features import read_columns
+from xgb_fed.record import read_record
+from xgb_fed.server import NOBODY
+from xgb_fed.service import Limits, PassiveService
+from xgb_fed.tables import Table
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+
+PARAMS = dict(objective="binary:logistic", max_depth=2, max_bin=8, base_score=0.5)
+OPEN = Limits(min_rows=1, allow_plain=True, consents_to_export=True)
+
+
+class Local:
+    """A party that calls a service without a network."""
+
+    def __init__(self, service, caller="acme", row_sets=(), name="bank"):
+        self.service, self.row_sets, self.name = service, tuple(row_sets), name
+        self.caller = Identity(caller, "", NOBODY.expires)
+
+    def handle(self, request):
+        return self.service.handle(self.caller, self.row_sets, request)
+
+    def ask(self, *requests, session=b"s" * 16):
+        answer = None
+        for sequence, request in enumerate(requests):
+            answer = messages.read(self.handle(messages.write(session, sequence, request))).message
+        return answer
+
+
+@pytest.fixture
+def people():
+    random = np.random.default_rng(2)
+    X = random.normal(size=(60, 4)).astype(np.float32)
+    y = (X.sum(axis=1) + random.normal(size=60) > 0).astype(float)
+    return [f"customer-{k:03d}" for k in range(60)], X, y
+
+
+def table_of(people, rows):
+    ids, X, _ = people
+    return Table(read_columns(X[rows, 2:]), [ids[k] for k in rows], None, [], {})
+
+
+@pytest.fixture
+def bank(people, tmp_path):
+    rows = np.random.default_rng(0).permutation(np.arange(10, 60))
+    return lambda limits=OPEN: PassiveService(table_of(people, rows), tmp_path / "bank", "bank", limits)
+
+
+def trained(people, party, alignment, **how):
+    ids, X, y = people
+    rows = alignment.positions(ids)
+    how = {"cipher": xgb_fed.Plain(), "verbose_eval": False, **how}
+    return xgb_fed.train(PARAMS, xgb_fed.ActiveData(X[rows, :2], y[rows]), [party], 3, **how), rows
+
+
+def test_align_train_predict_export_over_a_restart(people, bank, tmp_path):
+    pytest.importorskip("private_set_intersection")
+    ids, X, _ = people
+    alignment = align([Local(bank())], ids[:50])
+    assert alignment.ids == tuple(ids[10:50])
+    party = Local(bank(), row_sets=[alignment.digest])
+    model, rows = trained(people, party, alignment)
+    pooled, _ = trained(people, xgb_fed.LocalParty(X[rows][:, 2:], "bank"), alignment)
+    assert [t.to_dict() for t in model.trees] == [t.to_dict() for t in pooled.trees]
+    after = Local(bank(), row_sets=[alignment.digest])
+    np.testing.assert_array_equal(model.predict(X[rows, :2], [after]), model.predict(X[rows, :2], [party]))
+    assert model.export_booster([after]).num_boosted_rounds() == 3
+
+
+def test_alignment_with_several_parties_is_their_common_rows(people, tmp_path):
+    pytest.importorskip("private_set_intersection")
+    ids = people[0]
+    first = PassiveService(table_of(people, np.arange(0, 40)), tmp_path / "a", "a", OPEN)
+    second = PassiveService(table_of(people, np.arange(20, 60)), tmp_path / "b", "b", OPEN)
+    alignment = align([Local(first, name="a"), Local(second, name="b")], ids[::2])
+    assert alignment.ids == tuple(ids[20:40:2])
+    with pytest.raises(InvalidDataError, match="no row"):
+        align([Local(first, name="a")], ["somebody else"])
+
+
+def test_blinded_ids_show_no_ids_and_change_every_time(people, bank):
+    pytest.importorskip("private_set_intersection")
+    seen = []
+
+    class Listener(Local):
+        def handle(self, request):
+            answer = super().handle(request)
+            seen.append((request, answer))
+            return answer
+
+    align([Listener(bank())], people[0][:20])
+    align([Listener(bank())], people[0][:20])
+    first, second = seen[0], seen[2]
+    for part in (*first, *second):
+        assert b"customer" not in part
+    assert not set(_points(first)) & set(_points(second))
+
+
+def _points(exchange):
+    import private_set_intersection.python as psi
+
+    request, response = psi.Request(), psi.Response()
+    request.ParseFromString(messages.read(exchange[0]).message.blinded)
+    response.ParseFromString(messages.read(exchange[1]).message.response)
+    return [*request.encrypted_elements, *response.encrypted_elements]
+
+
+def test_rows_are_not_aligned_without_an_intersection(people, bank):
+    for ids in ("customer-010\n", "customer-010", "", "b\na\n", "a\na\n"):
+        answer = Local(bank()).ask(messages.AlignRows(ids))
+        assert isinstance(answer, messages.Refusal)
+
+
+def test_unknown_ids_are_not_aligned_and_malformed_points_refused(people, bank):
+    pytest.importorskip("private_set_intersection")
+    import private_set_intersection.python as psi
+
+    service = bank()
+    blinded = psi.client.CreateWithNewKey(True).CreateRequest(["a", "b"]).SerializeToString()
+    assert isinstance(Local(service).ask(messages.IntersectIds(blinded, 2)), messages.BlindedIds)
+    answer = Local(service).ask(messages.AlignRows("customer-010\nnobody\n"))
+    assert "not in common" in answer.reason
+    assert "nobody" not in answer.reason
+    assert "number" in Local(service).ask(messages.IntersectIds(blinded, 3)).reason
+    for wrong in (b"", b"nonsense", blinded[:-3]):
+        assert isinstance(Local(service).ask(messages.IntersectIds(wrong, 2)), messages.Refusal)
+
+
+def test_one_active_party_knows_nothing_of_anothers(people, bank):
+    pytest.importorskip("private_set_intersection")
+    service = bank()
+    alignment = align([Local(service)], people[0])
+    model, rows = trained(people, Local(service, row_sets=[alignment.digest]), alignment)
+    X = people[1][rows, :2]
+    with pytest.raises(PartyRefused, match="align them first"):
+        model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
+    align([Local(service, "eve")], people[0])
+    with pytest.raises(PartyRefused, match="no share of that model"):
+        model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
+
+
+def test_a_session_is_one_callers(people, bank):
+    service = bank()
+    opening = messages.OpenModel(b"m" * 16, 0, np.empty(0, dtype=np.int32))
+    assert isinstance(Local(service).ask(opening), messages.Refusal)
+    answer = messages.read(Local(service, "eve").handle(messages.write(b"s" * 16, 1, messages.Finish())))
+    assert answer.message.code == messages.NO_SESSION
+
+
+def test_limits(people, bank, tmp_path):
+    alignment = Alignment(tuple(people[0][10:60]))
+
+    def attempt(limits, **how):
+        trained(people, Local(bank(limits)), alignment, **how)
+
+    with pytest.raises(PartyRefused, match="100 to 50000000 rows, not 50"):
+        attempt(Limits(allow_plain=True))
+    with pytest.raises(PartyRefused, match="1 to 49 rows, not 50"):
+        attempt(Limits(min_rows=1, max_rows=49, allow_plain=True))
+    with pytest.raises(PartyRefused, match="without encryption"):
+        attempt(Limits(min_rows=1))
+    with pytest.raises(PartyRefused, match="key of 1024 bits"):
+        attempt(Limits(min_rows=1), cipher=xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True))
+    party = Local(bank(Limits(min_rows=1, allow_plain=True, questions_per_hour=2)))
+    model, rows = trained(people, party, alignment)
+    X = people[1][rows, :2]
+    with pytest.raises(ConsentError, match="does not consent"):
+        model.export_booster([party])
+    model.predict(X, [party])
+    with pytest.raises(PartyRefused, match="more than 2 alignments and predictions"):
+        model.predict(X, [party])
+    _, refusals = read_record(tmp_path / "bank" / "record.jsonl")
+    reasons = " ".join(reason for _, _, reason in refusals)
+    for words in ("rows, not 50", "without encryption", "1024 bits", "consent", "more than 2 alignments"):
+        assert words in reasons
+
+
+def test_the_record_counts_what_the_active_party_counts(people, bank, tmp_path):
+    service = bank()
+    model, _ = trained(people, Local(service), Alignment(tuple(people[0][10:60])))
+    traffic, refusals = read_record(tmp_path / "bank" / "record.jsonl")
+    assert not refusals
+    sums = {key[2]: (flow.messages, flow.bytes, flow.ciphertext_bytes) for key, flow in traffic.flows.items()}
+    assert sums == {
+        key[2]: (flow.messages, flow.bytes, flow.ciphertext_bytes)
+        for key, flow in model.traffic.flows.items()
+    }
+    lines = [json.loads(line) for line in (tmp_path / "bank" / "record.jsonl").read_text().splitlines()]
+    assert {(line["from"], line["to"]) for line in lines} == {("acme", "bank"), ("bank", "acme")}
+    (tmp_path / "other").write_text("{}")
+    with pytest.raises(InvalidDataError, match="not a record"):
+        read_record(tmp_path / "other")
+
+
+def test_anything_that_is_no_message_is_refused_and_recorded(bank, tmp_path):
+    for request in (b"", b"nonsense", messages.write(b"s" * 16, 0, messages.Finish())[:-1] + b"x" * 100):
+        assert isinstance(messages.read(Local(bank()).handle(request)).message, messages.Refusal)
+    assert len(read_record(tmp_path / "bank" / "record.jsonl")[1]) == 3
+
+
+def test_names_of_callers_stay_in_the_folder(people, bank, tmp_path):
+    for name in ("../eve", "..", "a/b", "/etc"):
+        Local(bank(), name).ask(messages.AlignRows("x\n"))
+    assert {path.name for path in tmp_path.iterdir()} == {"bank"}
+
+
+def test_damaged_aligned_rows_are_refused(people, bank, tmp_path):
+    pytest.importorskip("private_set_intersection")
+    alignment = align([Local(bank())], people[0])
+    (path,) = tmp_path.glob("bank/for-acme/rows/*.ids")
+    path.write_text(path.read_text().replace("customer-010\n", ""))
+    with pytest.raises((PartyRefused, ProtocolError), match="damaged"):
+        trained(people, Local(bank(), row_sets=[alignment.digest]), alignment)

@@ -1,0 +1,67 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xgb_fed import streams
+from xgb_fed.errors import ProtocolError
+from xgb_fed.streams import Watchdog, assemble, frames
+
+digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
+
+
+@given(st.binary(max_size=200), digests, st.integers(0, 3))
+def test_what_was_cut_is_put_together(message, row_sets, beats):
+    pieces = [b""] * beats + list(frames(message, row_sets))
+    assert assemble(pieces, 200) == (message, row_sets)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_anything_else_is_refused(pieces):
+    with pytest.raises(ProtocolError):
+        assemble(pieces, 1 << 20)
+
+
+@given(st.binary(min_size=1, max_size=100), st.data())
+def test_damage_is_refused_or_changes_the_pieces_only(message, data):
+    stream = list(frames(message))
+    where = data.draw(st.integers(0, 5))
+    header = bytearray(stream[0])
+    header[where] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(ProtocolError):
+        assemble([bytes(header), *stream[1:]], 1 << 20)
+    with pytest.raises(ProtocolError, match="ended before"):
+        assemble(stream[:-1], 1 << 20)
+    with pytest.raises(ProtocolError, match="longer"):
+        assemble([*stream, b"x"], 1 << 20)
+    with pytest.raises(ProtocolError, match="longer"):
+        assemble([*stream, b""], 1 << 20)
+
+
+def test_a_claim_beyond_the_limit_is_refused_before_anything_is_kept():
+    header = next(frames(b""))
+    claim = header[:8] + (1 << 60).to_bytes(8, "little")
+    with pytest.raises(ProtocolError, match="announced; 1000 are accepted"):
+        assemble([claim], 1000)
+
+
+def test_pieces_are_bounded():
+    message = bytes(3 * streams.PIECE_BYTES)
+    assert max(len(piece) for piece in frames(message)) == streams.PIECE_BYTES
+
+
+def test_the_watchdog_barks_once_and_only_unfed():
+    barks = []
+    with Watchdog(0.2, lambda: barks.append(time.monotonic())) as dog:
+        for _ in range(8):
+            time.sleep(0.05)
+            dog.feed()
+        assert not barks
+        time.sleep(0.6)
+    assert len(barks) == 1
+    assert dog.barked
+    with Watchdog(0.05, lambda: barks.append(0)):
+        pass
+    time.sleep(0.1)
+    assert len(barks) == 1

@@ -1,0 +1,93 @@
+import gzip
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from xgb_fed.errors import InvalidDataError
+from xgb_fed.tables import read_table
+
+TEXT = "user,age,city,y\n007,31,Paris,1\n8,,Rome,0\n9,40,,1\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def test_csv_with_ids_missing_values_and_text(file):
+    table = read_table(file, id_column="user", label="y", one_hot=["city"])
+    assert table.ids == ["007", "8", "9"]
+    assert table.label.tolist() == [1, 0, 1]
+    assert table.columns.names == ["age", "city=Paris", "city=Rome"]
+    assert table.used == ["age", "city"]
+    nan = np.nan
+    np.testing.assert_array_equal(table.columns.data, [[31, 1, 0], [nan, 0, 1], [40, nan, nan]])
+    assert table.columns.data.dtype == np.float32
+
+
+def test_values_known_from_an_earlier_file(file):
+    table = read_table(file, id_column="user", keep=["city", "age"], one_hot={"city": ["Oslo", "Rome"]})
+    assert table.columns.names == ["city=Oslo", "city=Rome", "age"]
+    np.testing.assert_array_equal(table.columns.data[:2, :2], [[np.nan, np.nan], [0, 1]])
+
+
+def test_the_same_from_csv_compressed_csv_and_parquet(file, tmp_path):
+    zipped, parquet = tmp_path / "people.csv.gz", tmp_path / "people.parquet"
+    zipped.write_bytes(gzip.compress(TEXT.encode()))
+    content = {
+        "user": ["007", "8", "9"],
+        "age": [31.0, None, 40.0],
+        "city": ["Paris", "Rome", None],
+        "y": [1, 0, 1],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(content), parquet)
+    first, *others = (
+        read_table(p, id_column="user", label="y", drop=["city"]) for p in (file, zipped, parquet)
+    )
+    for other in others:
+        assert other.ids == first.ids
+        np.testing.assert_array_equal(other.columns.data, first.columns.data)
+        np.testing.assert_array_equal(other.label, first.label)
+
+
+def test_libsvm(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:0.5 3:2\n-1 2:1\n")
+    table = read_table(path, label="y")
+    assert table.ids == ["1", "2"]
+    assert table.label.tolist() == [1, -1]
+    np.testing.assert_array_equal(table.columns.column(0), np.array([0.5, np.nan], dtype=np.float32))
+    path.write_text("1 nonsense\n")
+    with pytest.raises(InvalidDataError, match="LIBSVM"):
+        read_table(path)
+
+
+def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
+    for how, message in [
+        (dict(id_column="nobody"), "no column 'nobody'"),
+        (dict(id_column="user"), "'city' is string, not numbers"),
+        (dict(id_column="user", keep=[]), "no columns left"),
+        (dict(drop=["x"]), "no column 'x'"),
+    ]:
+        with pytest.raises(InvalidDataError, match=message):
+            read_table(file, **how)
+    for text, message in [
+        ("user,age\na,1\na,2\n", "1 ids occur more than once"),
+        ("user,age\n,1\n", "missing, empty"),
+        ("user,age\nsecret-4711,1,2\n", "cannot be read"),
+        ("user,age\nb,inf\n", "infinite"),
+    ]:
+        path = tmp_path / "bad.csv"
+        path.write_text(text)
+        with pytest.raises(InvalidDataError, match=message) as caught:
+            read_table(path, id_column="user")
+        assert "4711" not in str(caught.value)
+    with pytest.raises(InvalidDataError, match="no file"):
+        read_table(tmp_path / "absent.csv")
+    (tmp_path / "data.xlsx").write_text("x")
+    with pytest.raises(InvalidDataError, match="must end in"):
+        read_table(tmp_path / "data.xlsx")

@@ -1,0 +1,173 @@
+"""Which rows two organisations have in common, without showing each other the rest.
+
+Private set intersection by Diffie–Hellman over an elliptic curve, through ``openmined-psi``: the active party
+sends its ids blinded, the passive one blinds them again and sends its own blinded.  The active party sees
+which of its ids are in both, and tells the passive one those.  So both learn the ids in common and the
+number of the other's, and nothing else; whoever lies about its ids can try out others, which is why a
+server limits how often it answers, and records it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed import messages
+from xgb_fed.errors import InvalidDataError, ProtocolError
+from xgb_fed.party import Channel, Party, check_parties
+from xgb_fed.share import write_atomically
+from xgb_fed.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Ids in the order in which all parties take their rows: sorted, so that it tells nothing.
+
+    Attributes
+    ----------
+    ids : tuple of str
+    """
+
+    ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check what makes the text of it unique."""
+        if list(self.ids) != sorted(set(self.ids)) or any(not one or "\n" in one for one in self.ids):
+            raise InvalidDataError("aligned ids must be sorted, different, and a line each")
+
+    @property
+    def text(self) -> str:
+        """An id a line."""
+        return "".join(f"{one}\n" for one in self.ids)
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes that name these rows in requests (`RemoteParty` calls them a row set)."""
+        return hashlib.sha256(self.text.encode()).digest()
+
+    def positions(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Where the rows are among a party's.
+
+        Raises
+        ------
+        InvalidDataError
+            If the party has not all of them.
+        """
+        places = {one: k for k, one in enumerate(ids)}
+        try:
+            return np.array([places[one] for one in self.ids], dtype=np.int64)
+        except KeyError:
+            raise InvalidDataError("an aligned id is not in the data") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the ids."""
+        write_atomically(path, self.text)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Alignment:
+        """Read what `save` wrote."""
+        try:
+            return cls(tuple(Path(path).read_text(encoding="utf-8").split("\n")[:-1]))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidDataError(f"{path} cannot be read: {type(error).__name__}") from None
+
+
+def align(parties: Sequence[Party], ids: Sequence[str], traffic: Traffic | None = None) -> Alignment:
+    """Find the rows that this party and all passive ones have, and tell all of them.
+
+    Parameters
+    ----------
+    parties : sequence of Party
+        Behind servers that hold rows with ids.
+    ids : sequence of str
+        This party's, all different.
+    traffic : Traffic, optional
+        Counts the messages.
+
+    Raises
+    ------
+    InvalidDataError
+        If there is no row that all have.
+    ImportError
+        Without ``openmined-psi``, the extra ``veilboost[psi]``.
+    """
+    import private_set_intersection.python as psi
+
+    ids = list(ids)
+    if len(set(ids)) != len(ids) or not ids:
+        raise InvalidDataError(f"{len(ids)} ids, of which {len(set(ids))} are different")
+    common = set(ids)
+    channels = [Channel(p, os.urandom(16), traffic or Traffic()) for p in check_parties(parties)]
+    for channel in channels:
+        client = psi.client.CreateWithNewKey(True)
+        blinded = client.CreateRequest(ids)
+        answer = channel.ask(
+            messages.IntersectIds(blinded.SerializeToString(), len(ids)), messages.BlindedIds
+        )
+        setup, response = psi.ServerSetup(), psi.Response()
+        try:
+            setup.ParseFromString(answer.setup)
+            response.ParseFromString(answer.response)
+            found = client.GetIntersection(setup, response)
+        except Exception:
+            # The bindings raise RuntimeError and protobuf's own errors.
+            raise ProtocolError(f"party {channel.name!r}: its blinded ids are malformed") from None
+        common &= {ids[k] for k in found}
+    if not common:
+        raise InvalidDataError("no row is held by all parties")
+    alignment = Alignment(tuple(sorted(common)))
+    for channel in channels:
+        kept = channel.ask(messages.AlignRows(alignment.text), messages.RowsAligned)
+        if kept.digest != alignment.digest:
+            raise ProtocolError(f"party {channel.name!r} aligned other rows")
+    return alignment
+
+
+class Intersector:
+    """The passive party's part, for one active party.
+
+    Parameters
+    ----------
+    ids : sequence of str
+    """
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._ids = ids
+        self._known = frozenset(ids)
+        self._most = 0
+
+    def blind(self, message: messages.IntersectIds) -> messages.BlindedIds:
+        """Blind the other's ids again, and one's own, under a key for this one answer."""
+        import private_set_intersection.python as psi
+
+        server: Any = psi.server.CreateWithNewKey(True)
+        request = psi.Request()
+        try:
+            request.ParseFromString(message.blinded)
+            response = server.ProcessRequest(request)
+        except Exception:
+            # As above.
+            raise ProtocolError("blinded ids are malformed") from None
+        if len(response.encrypted_elements) != message.n_ids:
+            raise ProtocolError("another number of blinded ids than announced")
+        # RAW is exact: no false positives, sorted by its values.
+        setup = server.CreateSetupMessage(0.0, message.n_ids, list(self._ids), psi.DataStructure.RAW)
+        self._most = message.n_ids
+        return messages.BlindedIds(setup.SerializeToString(), response.SerializeToString())
+
+    def accept(self, message: messages.AlignRows) -> Alignment:
+        """The rows in common, as the active party says; only after an intersection, and only known ones."""
+        alignment = Alignment(tuple(message.ids.split("\n")[:-1]))
+        if not 0 < len(alignment.ids) <= self._most or alignment.text != message.ids:
+            raise ProtocolError("rows were aligned without an intersection, or more than were in it")
+        if not self._known.issuperset(alignment.ids):
+            raise ProtocolError("rows were aligned that are not in common")
+        self._most = 0
+        return alignment

@@ -1,0 +1,231 @@
+"""What a passive party's server answers, and to whom: alignments, trainings and predictions on its table.
+
+Every active party has a folder of its own: its aligned rows, its shares of models, its journals.  Nobody can
+name another one's models, rows or sessions.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed import messages
+from xgb_fed.alignment import Alignment, Intersector
+from xgb_fed.certificates import Identity
+from xgb_fed.errors import InvalidDataError, ProtocolError
+from xgb_fed.journal import Journals
+from xgb_fed.messages import Message
+from xgb_fed.passive import PassiveParty
+from xgb_fed.record import Record
+from xgb_fed.share import Share
+from xgb_fed.streams import RowSets
+from xgb_fed.tables import Table
+
+logger = logging.getLogger("xgb_fed.service")
+
+HOUR = 3600.0
+MOST_SELECTIONS = 4
+"""Selections of rows that are kept in memory for one active party."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a passive party agrees to.
+
+    Attributes
+    ----------
+    min_rows, max_rows : int
+        Of a training: statistics of few rows say much about each.
+    questions_per_hour : int
+        Alignments and predictions of one active party: many of them are a way to probe.
+    consents_to_export : bool
+        Whether it gives its splits to `export_booster`.
+    allow_plain, allow_weak_key : bool
+        Whether it trains without encryption, or under a key below 2048 bits.
+    """
+
+    min_rows: int = 100
+    max_rows: int = 50_000_000
+    questions_per_hour: int = 120
+    consents_to_export: bool = False
+    allow_plain: bool = False
+    allow_weak_key: bool = False
+
+
+class ShareFolder(MutableMapping[bytes, Share]):
+    """Shares of models by model id, a file each.
+
+    Parameters
+    ----------
+    directory : Path
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, model: bytes) -> Path:
+        return self._directory / f"{model.hex()}.share.json"
+
+    def __getitem__(self, model: bytes) -> Share:
+        path = self._path(model)
+        if not path.exists():
+            raise KeyError(model)
+        return Share.load(path)
+
+    def __setitem__(self, model: bytes, share: Share) -> None:
+        share.save(self._path(model))
+
+    def __delitem__(self, model: bytes) -> None:
+        self._path(model).unlink()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (bytes.fromhex(p.name.split(".")[0]) for p in sorted(self._directory.glob("*.share.json")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass
+class Counterpart:
+    """One active party: its folder, and handlers on the rows it named."""
+
+    directory: Path
+    intersector: Intersector
+    handlers: OrderedDict[RowSets, PassiveParty] = field(default_factory=OrderedDict)
+    questions: deque[float] = field(default_factory=deque)
+    lock: Lock = field(default_factory=Lock)
+
+
+class PassiveService:
+    """A passive party's answers.
+
+    Parameters
+    ----------
+    table : Table
+    directory : path
+        Where aligned rows, shares of models, journals and the record are kept.
+    name : str
+        This party's, in the record.
+    limits : Limits
+    """
+
+    def __init__(self, table: Table, directory: str | Path, name: str, limits: Limits) -> None:
+        self._table, self._name, self._limits = table, name, limits
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._record = Record(self._directory / "record.jsonl")
+        self._counterparts: dict[str, Counterpart] = {}
+        self._lock = Lock()
+
+    def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
+        """Answer a request of an active party about some rows, and record both."""
+        try:
+            envelope = messages.read(request)
+        except ProtocolError as error:
+            refusal = messages.Envelope(bytes(16), 0, messages.Refusal(str(error), messages.OTHER_REASON))
+            return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
+        self._record.add(caller.name, self._name, envelope, len(request))
+        try:
+            answer = self._answer(caller, row_sets, envelope, request)
+        except (InvalidDataError, ProtocolError) as error:
+            refused = messages.Refusal(str(error), messages.OTHER_REASON)
+            answer = messages.write(envelope.session, envelope.sequence, refused)
+        return self._sent(caller, messages.read(answer), answer)
+
+    def _sent(self, caller: Identity, envelope: messages.Envelope, answer: bytes) -> bytes:
+        if isinstance(envelope.message, messages.Refusal):
+            logger.warning("refused %s: %s", caller.name, envelope.message.reason)
+        self._record.add(self._name, caller.name, envelope, len(answer))
+        return answer
+
+    def _answer(
+        self, caller: Identity, row_sets: RowSets, envelope: messages.Envelope, request: bytes
+    ) -> bytes:
+        counterpart, message = self._counterpart(caller), envelope.message
+        if isinstance(message, (messages.OpenTraining, messages.OpenModel, messages.IntersectIds)):
+            self._admit(caller, counterpart, message)
+        if isinstance(message, (messages.IntersectIds, messages.AlignRows)):
+            answer = self._align(counterpart, message)
+            return messages.write(envelope.session, envelope.sequence, answer)
+        return self._handler(counterpart, row_sets).handle(request)
+
+    def _admit(self, caller: Identity, counterpart: Counterpart, message: Message) -> None:
+        """Refuse what the limits do not allow, before anything else is done."""
+        limits = self._limits
+        if isinstance(message, messages.OpenTraining):
+            if not limits.min_rows <= message.n_rows <= limits.max_rows:
+                raise ProtocolError(
+                    f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
+                )
+            logger.info("%s starts a training on %d rows", caller.name, message.n_rows)
+            return
+        now = time.monotonic()
+        with counterpart.lock:
+            while counterpart.questions and counterpart.questions[0] < now - HOUR:
+                counterpart.questions.popleft()
+            if len(counterpart.questions) >= limits.questions_per_hour:
+                raise ProtocolError(
+                    f"more than {limits.questions_per_hour} alignments and predictions in an hour"
+                )
+            counterpart.questions.append(now)
+        logger.info("%s: %s", caller.name, type(message).__name__)
+
+    def _counterpart(self, caller: Identity) -> Counterpart:
+        with self._lock:
+            if caller.name not in self._counterparts:
+                directory = self._directory / f"for-{quote(caller.name, safe='')}"
+                (directory / "rows").mkdir(parents=True, exist_ok=True)
+                self._counterparts[caller.name] = Counterpart(directory, Intersector(self._table.ids))
+            return self._counterparts[caller.name]
+
+    def _align(self, counterpart: Counterpart, message: Message) -> Message:
+        with counterpart.lock:
+            if isinstance(message, messages.IntersectIds):
+                return counterpart.intersector.blind(message)
+            assert isinstance(message, messages.AlignRows)
+            alignment = counterpart.intersector.accept(message)
+            alignment.save(_rows_file(counterpart, alignment.digest))
+        logger.info("%d rows aligned", len(alignment.ids))
+        return messages.RowsAligned(alignment.digest)
+
+    def _handler(self, counterpart: Counterpart, row_sets: RowSets) -> PassiveParty:
+        with counterpart.lock:
+            handlers = counterpart.handlers
+            if row_sets not in handlers:
+                columns = [self._table.columns.take(self._positions(counterpart, d)) for d in row_sets]
+                handlers[row_sets] = PassiveParty(
+                    columns[0] if columns else self._table.columns,
+                    columns[1:],
+                    ShareFolder(counterpart.directory / "models"),
+                    allow_export=self._limits.consents_to_export,
+                    allow_plain=self._limits.allow_plain,
+                    allow_weak_key=self._limits.allow_weak_key,
+                    journals=Journals(counterpart.directory / "models"),
+                )
+                if len(handlers) > MOST_SELECTIONS:
+                    handlers.popitem(last=False)
+            handlers.move_to_end(row_sets)
+            return handlers[row_sets]
+
+    def _positions(self, counterpart: Counterpart, digest: bytes) -> NDArray[np.int64]:
+        path = _rows_file(counterpart, digest)
+        if not path.exists():
+            raise ProtocolError("no such rows; align them first")
+        alignment = Alignment.load(path)
+        if alignment.digest != digest:
+            raise ProtocolError("this party's aligned rows are damaged; align them again")
+        return alignment.positions(self._table.ids)
+
+
+def _rows_file(counterpart: Counterpart, digest: bytes) -> Path:
+    return counterpart.directory / "rows" / f"{digest.hex()}.ids"
