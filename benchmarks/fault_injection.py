@@ -184,7 +184,10 @@ def run(folder: Path, kills: int, timeout: float) -> None:
             outcomes[mode, "ended before it was struck"] += 1
         except xgb_fed.PartyUnavailable as error:
             named = "'bank'" in str(error)
-            (noticed[mode] if named else nameless).append(time.monotonic() - struck.done_at)
+            if struck.done_at:
+                (noticed[mode] if named else nameless).append(time.monotonic() - struck.done_at)
+            else:
+                outcomes[mode, "ended: silent on a busy machine before it was struck"] += 1
         party.close()
         servers.signal(signal.SIGKILL)
         servers.start(where, port)

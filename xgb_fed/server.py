@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol
 from xgb_fed import streams
 from xgb_fed.certificates import TLS, Identity
 from xgb_fed.errors import ProtocolError
+from xgb_fed.party import Party
 from xgb_fed.remote import host_of, is_loopback
 from xgb_fed.streams import RowSets, Watchdog, assemble, frames
 
@@ -39,6 +40,22 @@ class Service(Protocol):
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request."""
+
+
+class OneParty:
+    """Serves one party to whoever is allowed to call: a `HorizontalParty`, whose coordinator is one caller.
+
+    Parameters
+    ----------
+    party : Party
+    """
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+
+    def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
+        """Answer a request; row sets mean nothing to such a party."""
+        return self._party.handle(request)
 
 
 class Server:

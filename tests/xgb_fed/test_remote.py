@@ -1,4 +1,5 @@
 import time
+from contextlib import ExitStack
 from threading import Event, Thread
 
 import numpy as np
@@ -10,7 +11,7 @@ from xgb_fed import messages, streams
 from xgb_fed.errors import AuthenticationError, PartyRefused, PartyUnavailable, ProtocolError
 from xgb_fed.randomness import SecretStream
 from xgb_fed.remote import RemoteParty
-from xgb_fed.server import Server
+from xgb_fed.server import OneParty, Server
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
 
@@ -65,6 +66,33 @@ def test_training_and_prediction_under_encryption_over_tls():
         booster = model.export_booster([party])
     np.testing.assert_array_equal(at_a_distance, model.predict(own, [local]))
     assert booster.num_boosted_rounds() == 3
+
+
+def test_horizontal_parties_over_tls():
+    random = np.random.default_rng(4)
+    rows = [random.normal(size=(80, 4)).astype(np.float32) for _ in range(2)]
+    labels = [(X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int) for X in rows]
+
+    def made():
+        return [
+            xgb_fed.HorizontalParty(X, y, f"party{k}", random_state=k)
+            for k, (X, y) in enumerate(zip(rows, labels, strict=True))
+        ]
+
+    def boosted(parties):
+        params = {"objective": "binary:logistic", "max_depth": 3}
+        return xgb_fed.train_simfl(params, parties, 4, hash_seed=0, verbose_eval=False)
+
+    here = boosted(made())
+    with ExitStack() as stack:
+        there = []
+        for party in made():
+            server = stack.enter_context(serving(OneParty(party)))
+            remote = RemoteParty(f"127.0.0.1:{server.port}", tls("acme"), party.name, 10)
+            stack.callback(remote.close)
+            there.append(remote)
+        far = boosted(there)
+    assert far.booster.save_raw() == here.booster.save_raw()
 
 
 @pytest.mark.parametrize("size", [0, 1, streams.PIECE_BYTES, 3 * streams.PIECE_BYTES + 1])
