@@ -1,7 +1,8 @@
-"""Eight 64-bit integers in one AVX-512 register, as a value numba code can hold.
+"""Several 64-bit integers in one vector register, as a value numba code can hold: eight, or four.
 
 LLVM vector types have no numba type of their own; `Lanes` is one, and every
 function below is one vector instruction (or a short fixed shuffle) on it.
+Registers of eight are for AVX-512; those of four fit AVX2, and LLVM makes two of one where they are shorter.
 The limbs of a *packed* register lie one after another in its first 416 bits, as in a row of words.
 Only code behind `has_ifma` may call `madd_low` and `madd_high`: LLVM cannot
 compile them for a processor without AVX-512 IFMA.
@@ -20,35 +21,43 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic, models, register_model
 
 LANES = 8
-"""Integers in a register."""
+"""Integers in a long register."""
+
+FEW_LANES = 4
+"""Integers in a short one."""
 
 LIMB_BITS = 52
 """Bits of a limb: what the IFMA multiplier takes."""
 
 LIMB_MASK = (1 << LIMB_BITS) - 1
 
+HALF_BITS = LIMB_BITS // 2
+"""Bits of half a limb: what every vector multiplier takes."""
+
+HALF_MASK = (1 << HALF_BITS) - 1
+
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
 _BYTES = ir.VectorType(ir.IntType(8), 8 * LANES)
 _HALVES = ir.VectorType(ir.IntType(32), 2 * LANES)
-_MASK = ir.VectorType(ir.IntType(1), LANES)
-_UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
 
 
 class Lanes(types.Type):
-    """The numba type of eight unsigned 64-bit integers."""
+    """The numba type of so many unsigned 64-bit integers."""
 
-    def __init__(self) -> None:
-        super().__init__(name="Lanes")
+    def __init__(self, count: int) -> None:
+        super().__init__(name=f"Lanes({count})")
+        self.count = count
 
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Lanes) -> None:
-        super().__init__(dmm, fe_type, _VECTOR)
+        super().__init__(dmm, fe_type, ir.VectorType(_WORD, fe_type.count))
 
 
-_lanes = Lanes()
+_lanes = Lanes(LANES)
+_few_lanes = Lanes(FEW_LANES)
 
 
 @lru_cache(maxsize=1)
@@ -66,43 +75,55 @@ def _constant(*values: int) -> ir.Constant:
     return ir.Constant(_VECTOR, list(values))
 
 
-def _every(value: int) -> ir.Constant:
-    return _constant(*[value] * LANES)
+def _every(value: int, count: int = LANES) -> ir.Constant:
+    return ir.Constant(ir.VectorType(_WORD, count), [value] * count)
+
+
+def _bits(count: int) -> ir.VectorType:
+    """The LLVM type of one bit a lane."""
+    return ir.VectorType(ir.IntType(1), count)
 
 
 def _shuffle_mask(places: list[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, byte: Any) -> Any:
+def _address(
+    context: Any, builder: Any, array_type: Any, array: Any, byte: Any, vector: Any = _VECTOR
+) -> Any:
     """Pointer to a vector that starts at a byte of an array's data, aligned or not."""
     data = cgutils.create_struct_proxy(array_type)(context, builder, array).data
     start = builder.bitcast(data, ir.IntType(8).as_pointer())
-    return builder.bitcast(builder.gep(start, [byte]), _VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(start, [byte]), vector.as_pointer())
 
 
-@intrinsic
-def load(typing_context, array, byte):
-    """The 64 bytes of an array from `byte` on."""
+def _load(lanes: Lanes) -> Any:
+    """A function ``(array, byte)``: a register from the bytes of an array from `byte` on."""
 
-    def generate(context, builder, signature, arguments):
-        loaded = builder.load(_address(context, builder, signature.args[0], *arguments))
-        loaded.align = 4
-        return loaded
+    def typed(array: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = ir.VectorType(_WORD, lanes.count)
+            loaded = builder.load(
+                _address(context, builder, signature.args[0], arguments[0], arguments[1], vector)
+            )
+            loaded.align = 4
+            return loaded
 
-    return _lanes(array, types.int64), generate
+        return lanes(array, types.int64), generate
+
+    return intrinsic(lambda typing_context, array, byte: typed(array))
 
 
 @intrinsic
 def store(typing_context, array, byte, value):
-    """Write 64 bytes of an array from `byte` on."""
+    """Write a register to the bytes of an array from `byte` on."""
 
     def generate(context, builder, signature, arguments):
-        place = _address(context, builder, signature.args[0], *arguments[:2])
+        place = _address(context, builder, signature.args[0], *arguments[:2], arguments[2].type)
         builder.store(arguments[2], place).align = 4
         return context.get_dummy_value()
 
-    return types.void(array, types.int64, _lanes), generate
+    return types.void(array, types.int64, value), generate
 
 
 def _first_halves(builder: Any, count: Any) -> Any:
@@ -150,15 +171,15 @@ def store_first(typing_context, array, byte, value, count):
     return types.void(array, types.int64, _lanes, types.int64), generate
 
 
-@intrinsic
-def splat(typing_context, word):
-    """One word in every lane."""
+def _splat(lanes: Lanes) -> Any:
+    """A function ``(word)``: the word in every lane."""
 
-    def generate(context, builder, signature, arguments):
-        first = builder.insert_element(_UNDEFINED, arguments[0], ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(first, _UNDEFINED, _shuffle_mask([0] * LANES))
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        undefined = ir.Constant(ir.VectorType(_WORD, lanes.count), ir.Undefined)
+        first = builder.insert_element(undefined, arguments[0], ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, undefined, _shuffle_mask([0] * lanes.count))
 
-    return _lanes(types.uint64), generate
+    return intrinsic(lambda typing_context, word: (lanes(types.uint64), generate))
 
 
 @intrinsic
@@ -166,10 +187,11 @@ def all_set(typing_context, mask):
     """Whether the lowest bit is set in every lane."""
 
     def generate(context, builder, signature, arguments):
-        bits = builder.bitcast(builder.trunc(arguments[0], _MASK), ir.IntType(LANES))
-        return builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(LANES), (1 << LANES) - 1))
+        whole = ir.IntType(mask.count)
+        bits = builder.bitcast(builder.trunc(arguments[0], _bits(mask.count)), whole)
+        return builder.icmp_unsigned("==", bits, ir.Constant(whole, (1 << mask.count) - 1))
 
-    return types.boolean(_lanes), generate
+    return types.boolean(mask), generate
 
 
 def _operation(n_operands: int, build: Callable[..., Any]) -> Any:
@@ -179,7 +201,7 @@ def _operation(n_operands: int, build: Callable[..., Any]) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return build(builder, *arguments)
 
-        return _lanes(*[_lanes] * len(operands)), generate
+        return operands[0](*operands), generate
 
     if n_operands == 1:
         return intrinsic(lambda typing_context, a: typed(a))
@@ -195,6 +217,11 @@ def _multiply_add(half: str) -> Any:
         return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), operands)
 
     return _operation(3, build)
+
+
+def _multiply_add_halves(builder: Any, total: Any, a: Any, b: Any) -> Any:
+    low = _every((1 << 32) - 1, total.type.count)
+    return builder.add(total, builder.mul(builder.and_(a, low), builder.and_(b, low)))
 
 
 def _shuffle(places: list[int]) -> Any:
@@ -234,13 +261,22 @@ def _to_packed(builder: Any, a: Any) -> Any:
     return builder.or_(*halves)
 
 
+load = _load(_lanes)
+load_few = _load(_few_lanes)
+splat = _splat(_lanes)
+splat_few = _splat(_few_lanes)
 add = _operation(2, lambda builder, a, b: builder.add(a, b))
 subtract = _operation(2, lambda builder, a, b: builder.sub(a, b))
 both = _operation(2, lambda builder, a, b: builder.and_(a, b))
 low_limb = _operation(1, lambda builder, a: builder.and_(a, _every(LIMB_MASK)))
 above_limb = _operation(1, lambda builder, a: builder.lshr(a, _every(LIMB_BITS)))
-sign = _operation(1, lambda builder, a: builder.ashr(a, _every(63)))
-where = _operation(3, lambda builder, mask, a, b: builder.select(builder.trunc(mask, _MASK), a, b))
+low_half = _operation(1, lambda builder, a: builder.and_(a, _every(HALF_MASK, a.type.count)))
+above_half = _operation(1, lambda builder, a: builder.lshr(a, _every(HALF_BITS, a.type.count)))
+sign = _operation(1, lambda builder, a: builder.ashr(a, _every(63, a.type.count)))
+where = _operation(
+    3, lambda builder, mask, a, b: builder.select(builder.trunc(mask, _bits(mask.type.count)), a, b)
+)
+madd_halves = _operation(3, _multiply_add_halves)
 madd_low = _multiply_add("l")
 madd_high = _multiply_add("h")
 from_packed = _operation(1, _from_packed)

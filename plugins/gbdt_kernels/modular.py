@@ -2,7 +2,7 @@
 
 The residue x is stored as ``x·R mod n`` with ``R = 2^(52·⌈bits/52⌉)``, fully
 reduced, so equal residues are equal bytes whichever path computed them: AVX-512
-IFMA where numba compiles for it, 64-bit words elsewhere or if the environment
+IFMA where numba compiles for it, 26-bit halves of limbs in any vector unit elsewhere or if the environment
 variable ``VEILBOOST_PORTABLE`` is ``1``.  The path is chosen once.
 
 Powers take secret exponents; run times and memory traces depend on them.  That
@@ -30,9 +30,6 @@ PORTABLE_VARIABLE = "VEILBOOST_PORTABLE"
 """Environment variable that forces the portable path."""
 
 Rows = NDArray[np.uint64]
-
-GMP_POWER_BITS = 512
-"""Exponents beyond which GMP's assembly is ahead of the portable kernels, by an eighth."""
 
 _POWERS_AT_ONCE = 4096
 
@@ -362,8 +359,6 @@ def power(rows: Rows, exponent: int, modulus: Modulus, n_threads: int = 0) -> Ro
         raise ValueError("the exponent is negative; invert the rows first")
     if exponent == 0:
         return np.repeat(modulus.one, len(rows), axis=0)
-    if arithmetic_path() == "portable" and exponent.bit_length() > GMP_POWER_BITS:
-        return _powers_by_gmp(rows, exponent, modulus, n_threads)
     squarings, digits = _sliding_windows(exponent)
     n_odd = int(digits.max()) + 1
     out = np.empty_like(rows)
@@ -374,17 +369,6 @@ def power(rows: Rows, exponent: int, modulus: Modulus, n_threads: int = 0) -> Ro
 
     _over_rows(len(rows), modulus.steps * exponent.bit_length(), n_threads, work)
     return out
-
-
-def _powers_by_gmp(rows: Rows, exponent: int, modulus: Modulus, n_threads: int) -> Rows:
-    """The same by GMP, one row after the other, without the GIL."""
-    values = decode(rows, modulus, n_threads)
-
-    def work(start: int, stop: int) -> None:
-        values[start:stop] = gmpy2.powmod_base_list(values[start:stop], exponent, modulus.value)
-
-    _over_rows(len(rows), modulus.steps * exponent.bit_length(), n_threads, work)
-    return encode(values, modulus, n_threads)
 
 
 def shift(rows: Rows, bits: int, modulus: Modulus, n_threads: int = 0) -> Rows:

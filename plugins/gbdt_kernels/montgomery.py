@@ -1,11 +1,14 @@
-"""Montgomery arithmetic with 64-bit words and their 128-bit products: the portable path.
+"""Montgomery arithmetic on four numbers at once, with any vector unit: the portable path.
 
-``R = 2^(52 n_limbs)`` as on the vectorised path, so reduction takes whole words first and the remaining
-bits last: ``R = 2^(64 w + s)`` with s < 64, where w is the number of words of n or one less.
+Lane k of every register belongs to number k.  A *batch* is a scratch array of 32-byte groups; group j holds
+half-limb j (26 bits) of all four numbers, so that ``R = 2^(52 n_limbs)`` is a whole number of half-limbs, as
+on the path of AVX-512 IFMA, whose results these kernels give byte for byte.  `_multiply` does operand
+scanning with Montgomery reduction, two half-limbs of one operand a pass, and carries at the end only.
 
-Bounds.  With a, b < n < R the sum ``(a b + m n) / R`` is below 2 n, so one
-conditional subtraction reduces it (also if one operand is only below R).  Row i
-of the scanning keeps ``sums < 2 n 2⁶⁴``, which fits two words more than n.
+Bounds.  A product of half-limbs is below 2⁵², and a half-limb gathers at most ``4 n_limbs`` of them and one
+carry: it fits 64 bits up to 1,000 limbs, which `modular` enforces.  With a, b < n < R the sum
+``(a b + m n) / R`` is below 2 n, so one conditional subtraction reduces it (also if one operand is only
+below R).
 
 The public kernels work on rows ``start`` to ``stop``; wrappers in `modular`
 give each thread its own rows.
@@ -13,167 +16,229 @@ give each thread its own rows.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
-from gbdt_kernels.lanes import LIMB_BITS
+from gbdt_kernels.lanes import (
+    FEW_LANES,
+    HALF_BITS,
+    HALF_MASK,
+    LANES,
+    above_half,
+    add,
+    all_set,
+    load_few,
+    low_half,
+    madd_halves,
+    sign,
+    splat_few,
+    store,
+    subtract,
+    where,
+)
 
-_ZERO = np.uint64(0)
-_ONE = np.uint64(1)
-
-
-@intrinsic
-def _multiply_add(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """``a·b + c + d`` as (low, high) words; it is at most 2¹²⁸ − 1."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        x, y, u, v = [builder.zext(argument, wide) for argument in arguments]
-        total = builder.add(builder.add(builder.mul(x, y), u), v)
-        low = builder.trunc(total, ir.IntType(64))
-        high = builder.trunc(builder.lshr(total, ir.Constant(wide, 64)), ir.IntType(64))
-        return context.make_tuple(builder, signature.return_type, [low, high])
-
-    return types.UniTuple(types.uint64, 2)(*[types.uint64] * 4), generate
-
-
-@njit(nogil=True, cache=True)
-def _add_and_reduce(a, factor, words, inverse, sums):
-    """``sums = (sums + a·factor) / 2⁶⁴ mod n``."""
-    n_words = len(words)
-    low, up = _multiply_add(a[0], factor, sums[0], _ZERO)
-    m = low * inverse
-    _, carry = _multiply_add(m, words[0], low, _ZERO)
-    for j in range(1, n_words):
-        low, up = _multiply_add(a[j], factor, sums[j], up)
-        sums[j - 1], carry = _multiply_add(m, words[j], low, carry)
-    sums[n_words - 1], sums[n_words] = _multiply_add(_ONE, up, carry, sums[n_words])
+_GROUP = 8 * FEW_LANES
+_SPANS = LANES // FEW_LANES
 
 
 @njit(nogil=True, cache=True)
-def _add_and_reduce_two(a, factor0, factor1, words, inverse, sums):
-    """``sums = (sums + a·(factor0 + 2⁶⁴ factor1)) / 2¹²⁸ mod n``: `_add_and_reduce` twice, in one pass."""
-    n_words = len(words)
-    a_before, n_before = a[0], words[0]
-    a_now, n_now = a[1], words[1]
-    low, up0 = _multiply_add(a_before, factor0, sums[0], _ZERO)
-    m0 = low * inverse
-    _, carry0 = _multiply_add(m0, n_before, low, _ZERO)
-    low, up0 = _multiply_add(a_now, factor0, sums[1], up0)
-    low, carry0 = _multiply_add(m0, n_now, low, carry0)
-    low, up1 = _multiply_add(a_before, factor1, low, _ZERO)
-    m1 = low * inverse
-    _, carry1 = _multiply_add(m1, n_before, low, _ZERO)
-    a_rest, words_rest, sums_rest = a[2:], words[2:], sums[2:n_words]
-    for j in range(len(sums_rest)):
-        a_next, n_next = a_rest[j], words_rest[j]
-        low, up0 = _multiply_add(a_next, factor0, sums_rest[j], up0)
-        low, carry0 = _multiply_add(m0, n_next, low, carry0)
-        low, up1 = _multiply_add(a_now, factor1, low, up1)
-        low, carry1 = _multiply_add(m1, n_now, low, carry1)
-        sums[j] = low
+def _batch(n_halves):
+    """Scratch for four numbers, on a cache line's boundary."""
+    memory = np.zeros(FEW_LANES * n_halves + 8, dtype=np.uint64)
+    skip = (-memory.ctypes.data // 8) % 8
+    return memory[skip : skip + FEW_LANES * n_halves]
+
+
+@njit(nogil=True, cache=True)
+def _load_lane(source, row, n_halves, batch, lane):
+    """Bring one row of words into one lane of a batch."""
+    words = source[row]
+    low, above = words[0], np.uint64(0)
+    word, held = 1, 64
+    for j in range(n_halves):
+        if held < HALF_BITS:
+            above = words[word] if word < len(words) else np.uint64(0)
+            word += 1
+            batch[FEW_LANES * j + lane] = (low | above << np.uint64(held)) & np.uint64(HALF_MASK)
+            low = above >> np.uint64(HALF_BITS - held)
+            held += 64 - HALF_BITS
+        else:
+            batch[FEW_LANES * j + lane] = low & np.uint64(HALF_MASK)
+            low >>= np.uint64(HALF_BITS)
+            held -= HALF_BITS
+
+
+@njit(nogil=True, cache=True)
+def _store_lane(batch, lane, n_halves, out, row):
+    """Write one lane of a batch to a row of words."""
+    words = out[row]
+    value, held, word = np.uint64(0), 0, 0
+    for j in range(n_halves):
+        half = batch[FEW_LANES * j + lane]
+        value |= half << np.uint64(held)
+        held += HALF_BITS
+        if held >= 64:
+            words[word] = value
+            word += 1
+            held -= 64
+            value = half >> np.uint64(HALF_BITS - held)
+    if word < len(words):
+        words[word] = value
+
+
+@njit(nogil=True, cache=True)
+def _modulus_batch(limbs, n_halves):
+    """The modulus in every lane."""
+    batch = _batch(n_halves)
+    for j in range(n_halves):
+        half = (limbs[j // 2] >> np.uint64(HALF_BITS * (j % 2))) & np.uint64(HALF_MASK)
+        batch[FEW_LANES * j : FEW_LANES * (j + 1)] = half
+    return batch
+
+
+@njit(nogil=True, cache=True)
+def _reduce(sums, modulus, n_halves, out):
+    """Carry, and subtract the modulus in the lanes that reach it: hardly ever one if R is far above it."""
+    carry = splat_few(np.uint64(0))
+    borrow = splat_few(np.uint64(0))
+    for j in range(n_halves):
+        total = add(load_few(sums, _GROUP * j), carry)
+        carry = above_half(total)
+        half = low_half(total)
+        store(out, _GROUP * j, half)
+        borrow = sign(add(subtract(half, load_few(modulus, _GROUP * j)), borrow))
+    below = sign(add(carry, borrow))
+    if not all_set(below):
+        _subtract_modulus(below, modulus, n_halves, out)
+
+
+@njit(nogil=True, cache=True)
+def _subtract_modulus(below, modulus, n_halves, batch):
+    """Subtract the modulus in the lanes that are not below it."""
+    borrow = splat_few(np.uint64(0))
+    for j in range(n_halves):
+        half = load_few(batch, _GROUP * j)
+        difference = add(subtract(half, load_few(modulus, _GROUP * j)), borrow)
+        borrow = sign(difference)
+        store(batch, _GROUP * j, where(below, half, low_half(difference)))
+
+
+@njit(nogil=True, cache=True)
+def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
+    """``sums = (sums + a·(b0 + 2²⁶ b1)) / 2⁵² mod n``, its half-limbs not carried.
+
+    Products by b1 land one place above those by b0; the result moves down two places, so that place j − 2 is
+    written when all that lands on place j is known.
+    """
+    zero = splat_few(np.uint64(0))
+    a_before, a_now = load_few(a, 0), load_few(a, _GROUP)
+    n_before, n_now = load_few(modulus, 0), load_few(modulus, _GROUP)
+    place = madd_halves(load_few(sums, 0), a_before, b0)
+    m0 = low_half(madd_halves(zero, place, inverses))
+    carry = above_half(madd_halves(place, m0, n_before))
+    place = madd_halves(madd_halves(add(load_few(sums, _GROUP), carry), a_now, b0), a_before, b1)
+    place = madd_halves(place, m0, n_now)
+    m1 = low_half(madd_halves(zero, place, inverses))
+    carry = above_half(madd_halves(place, m1, n_before))
+    for j in range(2, n_halves):
+        a_next, n_next = load_few(a, _GROUP * j), load_few(modulus, _GROUP * j)
+        x = madd_halves(madd_halves(load_few(sums, _GROUP * j), a_next, b0), a_now, b1)
+        y = madd_halves(madd_halves(carry, n_next, m0), n_now, m1)
+        store(sums, _GROUP * (j - 2), add(x, y))
+        carry = zero
         a_now, n_now = a_next, n_next
-    low, top = _multiply_add(_ONE, up0, carry0, sums[n_words])
-    low, up1 = _multiply_add(a_now, factor1, low, up1)
-    sums[n_words - 2], carry1 = _multiply_add(m1, n_now, low, carry1)
-    sums[n_words - 1], sums[n_words] = _multiply_add(_ONE, up1, carry1, top)
+    store(sums, _GROUP * (n_halves - 2), madd_halves(madd_halves(carry, a_now, b1), n_now, m1))
+    store(sums, _GROUP * (n_halves - 1), zero)
 
 
 @njit(nogil=True, cache=True)
-def _add(a, factor, sums):
-    """``sums = sums + a·factor``."""
-    n_words = len(a)
-    carry = _ZERO
-    for j in range(n_words):
-        sums[j], carry = _multiply_add(a[j], factor, sums[j], carry)
-    sums[n_words], carry = _multiply_add(_ONE, sums[n_words], carry, _ZERO)
-    sums[n_words + 1] += carry
-
-
-@njit(nogil=True, cache=True)
-def _reduce_bits(words, inverse, bits, sums):
-    """``sums = sums / 2^bits mod n`` for fewer than 64 bits."""
-    if bits == 0:
-        return
-    n_words = len(words)
-    m = (sums[0] * inverse) & ((_ONE << np.uint64(bits)) - _ONE)
-    _add(words, m, sums)
-    for j in range(n_words + 1):
-        sums[j] = (sums[j] >> np.uint64(bits)) | (sums[j + 1] << np.uint64(64 - bits))
-    sums[n_words + 1] >>= np.uint64(bits)
-
-
-@njit(nogil=True, cache=True)
-def _subtract_modulus(words, sums, out):
-    """Write `sums`, below twice the modulus, reduced."""
-    n_words = len(words)
-    borrow = _ZERO
-    for j in range(n_words):
-        difference = sums[j] - words[j]
-        next_borrow = np.uint64(sums[j] < words[j]) | np.uint64(difference < borrow)
-        out[j] = difference - borrow
-        borrow = next_borrow
-    if sums[n_words] < borrow:
-        out[:] = sums[:n_words]
-
-
-@njit(nogil=True, cache=True)
-def _multiply(a, b, words, n_limbs, inverse, sums, out):
-    """Montgomery product of two rows; `out` may be one of them, `sums` is scratch."""
-    whole = LIMB_BITS * n_limbs // 64
-    sums[:] = _ZERO
-    for i in range(0, whole - 1, 2):
-        _add_and_reduce_two(a, b[i], b[i + 1], words, inverse, sums)
-    if whole % 2:
-        _add_and_reduce(a, b[whole - 1], words, inverse, sums)
-    for i in range(whole, len(words)):
-        _add(a, b[i], sums)
-    _reduce_bits(words, inverse, LIMB_BITS * n_limbs % 64, sums)
-    _subtract_modulus(words, sums, out)
+def _multiply(a, b, modulus, inverse, sums, out):
+    """Montgomery products of two batches; `out` may be one of them, `sums` is scratch."""
+    n_halves = len(modulus) // FEW_LANES
+    inverses = splat_few(inverse)
+    for j in range(n_halves):
+        store(sums, _GROUP * j, splat_few(np.uint64(0)))
+    for i in range(0, n_halves, 2):
+        b0, b1 = load_few(b, _GROUP * i), load_few(b, _GROUP * (i + 1))
+        _two_halves(a, b0, b1, modulus, n_halves, inverses, sums)
+    _reduce(sums, modulus, n_halves, out)
 
 
 @njit(nogil=True, cache=True)
 def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
     """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
-    sums = np.empty(len(words) + 2, dtype=np.uint64)
-    for i in range(start, stop):
-        _multiply(a[i * a_step], b[i * b_step], words, n_limbs, inverse, sums, out[i])
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    for first in range(start, stop, FEW_LANES):
+        for lane in range(FEW_LANES):
+            row = min(first + lane, stop - 1)
+            _load_lane(a, row * a_step, n_halves, x, lane)
+            if first == start or b_step:
+                _load_lane(b, row * b_step, n_halves, y, lane)
+        _multiply(x, y, modulus, inverse, sums, x)
+        for lane in range(min(FEW_LANES, stop - first)):
+            _store_lane(x, lane, n_halves, out, first + lane)
 
 
 @njit(nogil=True, cache=True)
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
     """Montgomery product of the rows ``order[bounds[c]:bounds[c + 1]]``, one at least, of each chain c.
 
-    It goes to ``out[targets[c]]``, or to ``rests[-1 - targets[c]]`` if that is negative.
+    It goes to ``out[targets[c]]``, or to ``rests[-1 - targets[c]]`` if that is negative.  `spans` shares the
+    chains out to as many lanes as the longest register has; a lane here takes two shares, one product a step.
     """
-    sums = np.empty(len(words) + 2, dtype=np.uint64)
-    for chain in range(spans[0], spans[-1]):
-        target = targets[chain]
-        product = out[target] if target >= 0 else rests[-1 - target]
-        product[:] = source[order[bounds[chain]]]
-        for place in range(bounds[chain] + 1, bounds[chain + 1]):
-            _multiply(product, source[order[place]], words, n_limbs, inverse, sums, product)
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    shares = spans[::_SPANS]
+    chain = shares[:FEW_LANES].copy()
+    place = bounds[chain]
+    for lane in range(FEW_LANES):
+        if chain[lane] < shares[lane + 1]:
+            _load_lane(source, order[place[lane]], n_halves, x, lane)
+            place[lane] += 1
+    while True:
+        busy = False
+        for lane in range(FEW_LANES):
+            while chain[lane] < shares[lane + 1] and place[lane] == bounds[chain[lane] + 1]:
+                target = targets[chain[lane]]
+                if target >= 0:
+                    _store_lane(x, lane, n_halves, out, target)
+                else:
+                    _store_lane(x, lane, n_halves, rests, -1 - target)
+                chain[lane] += 1
+                if chain[lane] < shares[lane + 1]:
+                    _load_lane(source, order[place[lane]], n_halves, x, lane)
+                    place[lane] += 1
+            if chain[lane] < shares[lane + 1]:
+                _load_lane(source, order[place[lane]], n_halves, y, lane)
+                place[lane] += 1
+                busy = True
+        if not busy:
+            return
+        _multiply(x, y, modulus, inverse, sums, x)
 
 
 @njit(nogil=True, cache=True)
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
     """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
-    sums = np.empty(len(words) + 2, dtype=np.uint64)
-    square = np.empty(len(words), dtype=np.uint64)
-    odd = np.empty((n_odd, len(words)), dtype=np.uint64)
-    for i in range(start, stop):
-        odd[0] = bases[i]
-        _multiply(odd[0], odd[0], words, n_limbs, inverse, sums, square)
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    odd = np.zeros((n_odd, len(x)), dtype=np.uint64)
+    for first in range(start, stop, FEW_LANES):
+        for lane in range(FEW_LANES):
+            _load_lane(bases, min(first + lane, stop - 1), n_halves, x, lane)
+        odd[0] = x
+        _multiply(x, x, modulus, inverse, sums, y)
         for k in range(1, n_odd):
-            _multiply(square, odd[k - 1], words, n_limbs, inverse, sums, odd[k])
-        power = out[i]
-        power[:] = odd[digits[0]]
+            _multiply(y, odd[k - 1], modulus, inverse, sums, odd[k])
+        x[:] = odd[digits[0]]
         for step in range(1, len(digits)):
             for _ in range(squarings[step]):
-                _multiply(power, power, words, n_limbs, inverse, sums, power)
+                _multiply(x, x, modulus, inverse, sums, x)
             if digits[step] >= 0:
-                _multiply(power, odd[digits[step]], words, n_limbs, inverse, sums, power)
+                _multiply(x, odd[digits[step]], modulus, inverse, sums, x)
+        for lane in range(min(FEW_LANES, stop - first)):
+            _store_lane(x, lane, n_halves, out, first + lane)
