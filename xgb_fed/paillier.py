@@ -42,15 +42,13 @@ from xgb_fed.residue_secrets import (
 from xgb_fed.residues import (
     LONGEST_KEY,
     POOL_CAPACITY,
+    SHORTEST_KEY,
     ResidueKey,
     Residues,
     number_rows,
     plaintext_rows,
     read_numbers,
 )
-
-SHORTEST_KEY = 2048
-"""Shortest n without `allow_weak_key`: 112-bit security, NIST SP 800-57 part 1, table 2."""
 
 SHORTEST_WEAK_KEY = 128
 """Bits that key generation needs at least, to find primes at all."""

@@ -29,7 +29,7 @@ from xgb_fed.messages import Message, from_bits, to_bits
 from xgb_fed.partition import Partition
 from xgb_fed.plain import Plain
 from xgb_fed.randomness import SecretStream
-from xgb_fed.residues import ResidueKey
+from xgb_fed.residues import SHORTEST_KEY, ResidueKey
 from xgb_fed.share import Share
 
 logger = logging.getLogger(__name__)
@@ -39,9 +39,6 @@ FEWEST_ROWS = 2
 
 MOST_SESSIONS = 8
 """Sessions side by side; a further one ends the oldest, which a dead active party may have left."""
-
-SHORTEST_KEY = 2048
-"""Bits of n below which a key is weak (NIST SP 800-57: 112-bit security)."""
 
 
 def read_public_key(data: bytes) -> PublicPart:

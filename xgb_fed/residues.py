@@ -37,6 +37,9 @@ POOL_CAPACITY = 65_536
 """Obfuscators kept ahead at most: 32 MB of Paillier-2048 ones."""
 
 
+SHORTEST_KEY = 2048
+"""Bits of n below which a key is weak: 112-bit security (NIST SP 800-57 part 1, table 2)."""
+
 LONGEST_KEY = 16_384
 """Bits of n at most."""
 

@@ -24,6 +24,7 @@ from xgb_fed.checkpoint import Checkpoint, Progress, digest_of
 from xgb_fed.cipher import PrivatePart, Scheme
 from xgb_fed.errors import (
     CheckpointError,
+    CipherError,
     InvalidDataError,
     LabelLeakWarning,
     NotEncryptedWarning,
@@ -39,7 +40,7 @@ from xgb_fed.model import Router, VerticalModel, add_leaves, route, row_position
 from xgb_fed.objectives import Objective
 from xgb_fed.paillier import Paillier
 from xgb_fed.party import Channel, check_parties
-from xgb_fed.passive import FEWEST_ROWS
+from xgb_fed.passive import FEWEST_ROWS, read_public_key
 from xgb_fed.plain import Plain
 from xgb_fed.settings import Settings
 from xgb_fed.share import Share
@@ -393,6 +394,13 @@ class _Rounds:
         self.key: PrivatePart = training.cipher.generate()
         if isinstance(self.key, Plain) and not isinstance(training.cipher, Plain):
             raise UnsupportedParameterError(f"cipher={training.cipher!r} gives a key that does not encrypt")
+        try:
+            read_public_key(self.key.public.public_bytes())
+        except CipherError as error:
+            raise UnsupportedParameterError(
+                f"cipher={training.cipher!r} gives keys that parties do not read; "
+                "Paillier(), OkamotoUchiyama() and Plain() give such that they do"
+            ) from error
         self.traffic = Traffic(encrypted=not isinstance(self.key, Plain))
         self.packing = packing_for(
             rows.n_rows,

@@ -356,6 +356,14 @@ def test_a_scheme_whose_key_does_not_encrypt_is_refused():
     assert not party.requests
 
 
+def test_a_scheme_whose_keys_parties_do_not_read_is_refused():
+    party = Recorder(parties_of([X[:, 2:]])[0])
+    naive = xgb_fed.NaivePaillier(512, allow_weak_key=True)
+    with pytest.raises(xgb_fed.UnsupportedParameterError, match="do not read"):
+        train(PARAMS, X[:, :2], Y, [party], 1, cipher=naive)
+    assert not party.requests
+
+
 def test_paillier_is_the_default_and_clear_text_warns():
     party = Recorder(LocalParty(X[:20, 2:], "bank"))
     data = xgb_fed.ActiveData(X[:20, :2], Y[:20])
