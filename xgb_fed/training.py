@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from gbdt_hosts.xgboost_training import Callbacks, EvaluationSet, MetricBooster, intercept
+from gbdt_kernels import arithmetic_compiled_on_this_machine
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
@@ -292,6 +293,13 @@ class Training:
             if (None if rows.columns is None else rows.columns.n_features) != own:
                 raise InvalidDataError(f"evaluation set {name!r} has other columns than active_data")
 
+    def _announced(self) -> str:
+        """What the progress bar says; who waits for the compiler on this machine is told so, once."""
+        if not self.parties or isinstance(self.cipher, Plain) or arithmetic_compiled_on_this_machine():
+            return "federated rounds"
+        logger.info("compiling kernels for this machine (once; they are cached)")
+        return "federated rounds, the first while kernels are compiled (once)"
+
     def run(
         self,
         n_rounds: int,
@@ -321,7 +329,7 @@ class Training:
             try:
                 rounds.open()
                 loop.before_training()
-                for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
+                for number in tqdm(range(n_rounds), desc=self._announced(), disable=None, leave=False):
                     if loop.before_round(number):
                         break
                     if number >= rounds.n_finished:

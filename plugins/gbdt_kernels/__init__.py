@@ -6,7 +6,7 @@ words in.  Every kernel releases the GIL and is cached on disk.
 """
 
 from gbdt_kernels.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
-from gbdt_kernels.compilation import compiled_on_this_machine
+from gbdt_kernels.compilation import arithmetic_compiled_on_this_machine, compiled_on_this_machine
 from gbdt_kernels.histogram import level_histograms, segment_sums
 from gbdt_kernels.layout import BinLayout
 from gbdt_kernels.newton import add_leaf_values, leaf_of_rows, softmax_sums, table_sums
@@ -21,6 +21,7 @@ __all__ = [
     "SparseCodes",
     "add_leaf_values",
     "add_trees",
+    "arithmetic_compiled_on_this_machine",
     "bin_csr",
     "bin_dense",
     "candidate_gains",

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from gbdt_kernels import histogram
+from gbdt_kernels import histogram, modular
+
+
+def _on_disk(kernel: Any) -> bool:
+    name = f"{Path(kernel.py_func.__code__.co_filename).stem}.{kernel.py_func.__name__}"
+    return any(Path(kernel.stats.cache_path).glob(f"{name}-*.nbi"))
 
 
 def compiled_on_this_machine() -> bool:
-    """Whether the kernels' machine code is on disk already (the histogram stands for all)."""
-    kernel = histogram._accumulate_dense
-    folder = Path(kernel.stats.cache_path)
-    return any(folder.glob(f"histogram.{kernel.py_func.__name__}-*.nbi"))
+    """Whether the kernels of plain data are on disk as machine code (the histogram stands for all)."""
+    return _on_disk(histogram._accumulate_dense)
+
+
+def arithmetic_compiled_on_this_machine() -> bool:
+    """Whether those of modular arithmetic are (products of chains stand for all)."""
+    return _on_disk(modular.path_kernels().chains)

@@ -41,7 +41,8 @@ def arithmetic_path() -> str:
     return "ifma" if has_ifma() and not portable else "portable"
 
 
-def _kernels() -> ModuleType:
+def path_kernels() -> ModuleType:
+    """The module of kernels that the path has."""
     return montgomery_ifma if arithmetic_path() == "ifma" else montgomery
 
 
@@ -138,7 +139,7 @@ def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0, out: Rows |
     elif out.shape != (n_rows, modulus.width) or out.dtype != np.uint64 or not out.flags.c_contiguous:
         raise ValueError(f"out must be C-ordered words of shape {(n_rows, modulus.width)}")
     a_step, b_step = int(len(a) > 1), int(len(b) > 1)
-    products = _kernels().products
+    products = path_kernels().products
 
     def work(start: int, stop: int) -> None:
         products(a, a_step, b, b_step, *modulus.constants, out, start, stop)
@@ -285,7 +286,7 @@ def _multiply_chains(
     rests = np.empty((len(rest_of), modulus.width), dtype=np.uint64)
     destinations = np.where(is_rest, -np.cumsum(is_rest), targets[chain])
     spans = np.searchsorted(bounds, cuts)
-    chains = _kernels().chains
+    chains = path_kernels().chains
 
     def work(index: int, _start: int, _stop: int) -> None:
         own = spans[LANES * index : LANES * (index + 1) + 1]
@@ -362,7 +363,7 @@ def power(rows: Rows, exponent: int, modulus: Modulus, n_threads: int = 0) -> Ro
     squarings, digits = _sliding_windows(exponent)
     n_odd = int(digits.max()) + 1
     out = np.empty_like(rows)
-    powers = _kernels().powers
+    powers = path_kernels().powers
 
     def work(start: int, stop: int) -> None:
         powers(rows, squarings, digits, n_odd, *modulus.constants, out, start, stop)

@@ -12,19 +12,24 @@ from numba.core.registry import CPUDispatcher
 
 SCRIPT = """
 import numpy as np
-from gbdt_kernels import BinLayout, DenseCodes, compiled_on_this_machine, level_histograms
-before = compiled_on_this_machine()
+from gbdt_kernels import (
+    BinLayout, DenseCodes, arithmetic_compiled_on_this_machine, compiled_on_this_machine, level_histograms
+)
+from gbdt_kernels.modular import Modulus, chain_products
+before = compiled_on_this_machine(), arithmetic_compiled_on_this_machine()
+modulus = Modulus(101)
+chain_products(modulus.one, np.zeros(2, int), np.array([0, 2]), modulus)
 layout = BinLayout(np.array([1]), np.array([False]), np.zeros((0, 2), bool))
 one = np.ones(1, dtype=np.int32)
 level_histograms(DenseCodes(np.zeros((1, 1), np.uint8)), 0 * one, np.array([0, 1]), one, one, layout)
-print(before, compiled_on_this_machine())
+print(*before, compiled_on_this_machine(), arithmetic_compiled_on_this_machine())
 """
 
 
 def test_compiled_only_after_the_first_call(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", SCRIPT]
-    for expected in ("False True", "True True"):
+    for expected in ("False False True True", "True True True True"):
         result = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=120, check=True
         )
