@@ -1,8 +1,9 @@
 """The active party's progress on disk: a training that dies is taken up at the last finished tree.
 
 One file a tree, written once, and one with everything else, replaced when the tree's file is complete: what
-it counts is there, and by its checksum what was written.  Both hold the active party's own data only: its trees, its splits, the margins of its
-rows.  Keys are never written: a training that is taken up makes a new one, on which no model depends.
+it counts is there, and by its checksum what was written.  Both hold the active party's own data only: its
+trees, its splits, the margins of its rows.  Keys are never written: a training that is taken up makes a new
+one, on which no model depends.
 """
 
 from __future__ import annotations
