@@ -74,6 +74,7 @@ def sums_to_the_left(column, values):
 @example(1, 0, {**DEFAULTS, "gamma": 1e6})
 @example(2, 0, {**DEFAULTS, "min_child_weight": 20.0})
 @example(3, 0, {**DEFAULTS, "max_delta_step": 0.1, "reg_alpha": 2.0})
+@example(172302, 57, {**DEFAULTS, "min_child_weight": 0.0, "reg_lambda": 25.0})
 @settings(max_examples=60)
 def test_one_split_is_xgboost_s(seed, scale, params):
     column, y, weight = rows_of(seed, scale)
