@@ -89,7 +89,7 @@ def test_sparse_is_dense_with_what_is_not_stored_missing(X, max_bin, data):
 
 
 def test_stored_zeros_are_values_and_stored_twice_is_added():
-    sparse = scipy.sparse.csr_matrix(([0.0, 1.0, 2.0], ([0, 1, 1], [0, 1, 1])), (2, 2))
+    sparse = scipy.sparse.csr_matrix(([0.0, 1.0, 2.0], [0, 1, 1], [0, 1, 3]), (2, 2))
     columns = read_columns(sparse)
     np.testing.assert_array_equal(columns.column(0), [0, np.nan])
     np.testing.assert_array_equal(columns.column(1), [np.nan, 3])
