@@ -43,7 +43,7 @@ MAX_BIN = st.sampled_from([2, 5, 32])
 
 
 @given(matrices(), MAX_BIN)
-@examples(max_examples=50)
+@examples(max_examples=40)
 def test_cuts_and_codes_are_xgboost_s(X, max_bin):
     binned = bin_features(read_columns(X), max_bin)
     starts, values = xgboost.QuantileDMatrix(X, max_bin=max_bin).get_quantile_cut()
@@ -58,7 +58,7 @@ def test_cuts_and_codes_are_xgboost_s(X, max_bin):
 
 
 @given(matrices(), MAX_BIN, st.data())
-@examples(max_examples=50)
+@examples(max_examples=40)
 def test_rows_go_left_of_a_threshold_by_code_as_by_value(X, max_bin, data):
     binned = bin_features(read_columns(X), max_bin)
     f = data.draw(st.integers(0, X.shape[1] - 1))
@@ -71,7 +71,7 @@ def test_rows_go_left_of_a_threshold_by_code_as_by_value(X, max_bin, data):
 
 
 @given(matrices(), MAX_BIN, st.data())
-@examples(max_examples=50)
+@examples(max_examples=40)
 def test_sparse_is_dense_with_what_is_not_stored_missing(X, max_bin, data):
     stored = ~np.isnan(X)
     sparse = scipy.sparse.coo_matrix((X[stored], np.nonzero(stored)), X.shape)
