@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from vertical_training import parties_of
 
@@ -59,6 +59,7 @@ def as_set(candidates):
 
 
 @given(nodes())
+@settings(max_examples=40)
 def test_candidates_are_the_splits_that_xgboost_tries(node):
     n_bins, codes = node
     counts, offsets = histogram(n_bins, codes)
@@ -77,6 +78,7 @@ def test_candidates_are_the_splits_that_xgboost_tries(node):
 
 
 @given(nodes(), st.data())
+@settings(max_examples=40)
 def test_the_first_of_ties_is_xgboost_s_in_any_order(node, data):
     n_bins, codes = node
     expected = [name for name, _ in tried_by_xgboost(n_bins, codes)]
@@ -114,6 +116,7 @@ def test_columns_that_divide_nothing(counts, offsets):
 
 
 @given(st.integers(0, 50), st.binary(min_size=32, max_size=32))
+@settings(max_examples=40)
 def test_a_shuffle_is_a_permutation_and_canonical_order_comes_back(count, key):
     order = SecretStream(key).permutation(count)
     assert sorted(order.tolist()) == list(range(count))

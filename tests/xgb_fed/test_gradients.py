@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xgb_fed.gradients import FixedPointGradients, packing_for
@@ -30,6 +30,7 @@ def scaled(g, h):
 
 
 @given(gradients())
+@settings(max_examples=40)
 def test_the_largest_value_decides_the_power_of_two(pair):
     own = scaled(*pair)
     for values, integers, exponent in zip(
@@ -48,6 +49,7 @@ def test_the_largest_value_decides_the_power_of_two(pair):
 
 
 @given(gradients(CLOSE))
+@settings(max_examples=40)
 def test_values_of_one_scale_come_back_exactly(pair):
     """Half-precision numbers in [−1, 1] are multiples of 2^-24: 53 bits hold all of them."""
     own = scaled(*pair)
@@ -58,6 +60,7 @@ def test_values_of_one_scale_come_back_exactly(pair):
 
 
 @given(gradients(), st.data())
+@settings(max_examples=40)
 def test_sums_are_exact_and_their_floats_the_nearest(pair, data):
     own = scaled(*pair)
     n_rows, n_classes = pair[0].shape
@@ -77,6 +80,7 @@ def test_sums_are_exact_and_their_floats_the_nearest(pair, data):
 
 
 @given(gradients(), st.sampled_from([LIMIT, 1 << 250]), st.data())
+@settings(max_examples=40)
 def test_packed_sums_are_sums_of_plaintexts_and_decode(pair, limit, data):
     n_rows, n_classes = pair[0].shape
     packing = packing_for(n_rows, n_classes, limit)

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xgb_fed.partition import Partition
@@ -24,6 +24,7 @@ def levels(draw):
 
 
 @given(levels())
+@settings(max_examples=40)
 def test_children_share_out_the_rows_of_their_parents(level):
     """Every row is in the node that following it down gives, in ascending order, for any flags."""
     partition, node_of, _ = level
@@ -35,6 +36,7 @@ def test_children_share_out_the_rows_of_their_parents(level):
 
 
 @given(levels())
+@settings(max_examples=40)
 def test_sampled_rows_stay_in_their_nodes(level):
     partition, node_of, random = level
     mask = random.random(len(node_of)) < 0.5
@@ -45,6 +47,7 @@ def test_sampled_rows_stay_in_their_nodes(level):
 
 
 @given(levels())
+@settings(max_examples=40)
 def test_some_nodes_in_any_order(level):
     partition, _, random = level
     nodes = random.permutation(partition.n_nodes)[: random.integers(0, partition.n_nodes + 1)]
@@ -55,6 +58,7 @@ def test_some_nodes_in_any_order(level):
 
 
 @given(levels())
+@settings(max_examples=40)
 def test_flags_are_of_the_nodes_they_were_made_from(level):
     partition, _, random = level
     nodes = np.flatnonzero(random.random(partition.n_nodes) < 0.5).tolist()

@@ -4,7 +4,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xgb_fed import messages
@@ -34,6 +34,7 @@ def path(tmp_path_factory):
 
 
 @given(SENT)
+@settings(max_examples=40)
 def test_a_record_sums_up_to_the_traffic(path, sent):
     path.write_text("")
     record, traffic = Record(path), Traffic()

@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xgb_fed.errors import CorruptDataError, InvalidDataError
@@ -29,6 +29,7 @@ def folder(tmp_path_factory):
 
 
 @given(SPLITS)
+@settings(max_examples=40)
 def test_what_is_saved_is_loaded(folder, splits):
     share = share_of(splits)
     share.save(folder / "share.json")
@@ -37,6 +38,7 @@ def test_what_is_saved_is_loaded(folder, splits):
 
 
 @given(SPLITS, st.data())
+@settings(max_examples=40)
 def test_the_first_splits(splits, data):
     share = share_of(splits)
     count = data.draw(st.integers(0, len(splits)))
@@ -52,6 +54,7 @@ def test_the_first_splits(splits, data):
 
 
 @given(SPLITS.filter(bool), st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=9))
+@settings(max_examples=40)
 def test_rows_below_the_threshold_go_left(splits, values):
     share = share_of(splits)
     X = np.array(values + [t for _, t, _ in splits] + [np.nan], dtype=np.float32)[:, None].repeat(3, axis=1)

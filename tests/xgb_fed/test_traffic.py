@@ -2,7 +2,7 @@ import copy
 import pickle
 from threading import Thread
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xgb_fed.messages import Done, Gradients, Refusal
@@ -28,6 +28,7 @@ def counted(sent, encrypted=True):
 
 
 @given(SENT)
+@settings(max_examples=40)
 def test_messages_and_bytes_add_up(sent):
     traffic = counted(sent)
     for (sender, receiver, kind), flow in traffic.flows.items():
@@ -41,6 +42,7 @@ def test_messages_and_bytes_add_up(sent):
 
 
 @given(SENT)
+@settings(max_examples=40)
 def test_rows_of_the_table_are_the_flows(sent):
     for encrypted in (True, False):
         traffic = counted(sent, encrypted)
@@ -61,6 +63,7 @@ def test_rows_of_the_table_are_the_flows(sent):
 
 
 @given(SENT)
+@settings(max_examples=40)
 def test_copies_go_on_counting_by_themselves(sent):
     traffic = counted(sent, False)
     for other in (pickle.loads(pickle.dumps(traffic)), copy.deepcopy(traffic)):
