@@ -69,7 +69,7 @@ def read_record(path: str | Path) -> tuple[Traffic, list[tuple[str, str, str]]]:
                 flow.ciphertext_bytes += int(one["ciphertext_bytes"])
                 if "reason" in one:
                     refusals.append((str(one["time"]), str(one["to"]), str(one["reason"])))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidDataError(f"{path} is not a record: {type(error).__name__}") from None
     return traffic, refusals
 

@@ -101,18 +101,27 @@ class Share:
             If the file is not a share.
         """
         try:
-            content = json.loads(Path(path).read_text())
+            content = dict(json.loads(Path(path).read_text()))
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
             share = cls(**content)
-            lengths = {len(share.features), len(share.thresholds), len(share.default_left)}
-            if len(lengths) != 1 or not all(0 <= f < len(share.names) for f in share.features):
-                raise ValueError("inconsistent")
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+            share._check()
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptDataError):
                 raise
             raise CorruptDataError(f"{path} is not a party's share of a model") from None
         return share
+
+    def _check(self) -> None:
+        """Raise `ValueError` unless every split is one of a column of the share."""
+        for name, kind in {"names": str, "features": int, "thresholds": float, "default_left": bool}.items():
+            values = getattr(self, name)
+            if type(values) is not list or not all(type(value) is kind for value in values):
+                raise ValueError(f"{name} are not a list of {kind.__name__}")
+        if not len(self.features) == len(self.thresholds) == len(self.default_left):
+            raise ValueError("lists of different lengths")
+        if not all(0 <= f < len(self.names) for f in self.features) or not np.isfinite(self.thresholds).all():
+            raise ValueError("a split that cannot be")
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
