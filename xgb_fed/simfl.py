@@ -18,7 +18,7 @@ from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, ProtocolError
 from xgb_fed.horizontal_training import HorizontalModel, TurnTaking, as_parties, check_training
-from xgb_fed.lsh import PAPER_HASHES, PAPER_WINDOW, Moments
+from xgb_fed.lsh import PAPER_HASHES, Moments, typical_distance
 from xgb_fed.party import Party
 from xgb_fed.settings import Settings
 
@@ -29,7 +29,7 @@ def train_simfl(
     num_boost_round: int = 10,
     *,
     n_hashes: int | None = None,
-    window: float = PAPER_WINDOW,
+    window: float | None = None,
     known_features: int = 0,
     hash_seed: int | None = None,
     evals: Sequence[tuple[tuple[Any, ...], str]] = (),
@@ -50,8 +50,8 @@ def train_simfl(
         Rounds of all parties together.
     n_hashes : int, optional
         L.  By default the paper's min(40, d − 1), or fewer where a party allows fewer (see `most_hashes`).
-    window : float
-        Width r of the hashes' slabs in standard deviations; the paper's 4.
+    window : float, optional
+        Width r of the hashes' slabs in standard deviations; `lsh.typical_distance` by default.
     known_features : int
         k features that others may know of a row: L is at most d − 1 − k.
     hash_seed : int, optional
@@ -90,13 +90,15 @@ class SimFL(TurnTaking):
         parties: list[Party],
         evals: Sequence[tuple[tuple[Any, ...], str]] = (),
         n_hashes: int | None = None,
-        window: float = PAPER_WINDOW,
+        window: float | None = None,
         known_features: int = 0,
         hash_seed: int | None = None,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise ValueError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
-        if not (isinstance(window, (int, float)) and np.isfinite(window) and window > 0):
+        if window is not None and not (
+            isinstance(window, (int, float)) and np.isfinite(window) and window > 0
+        ):
             raise ValueError(f"window={window!r} must be a finite number above 0")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise ValueError(f"known_features={known_features!r} must be an integer of at least 0")
@@ -115,7 +117,7 @@ class SimFL(TurnTaking):
             raise InvalidDataError(
                 f"{self.n_features} columns, {known_features} of them known, cannot be hashed"
             )
-        self._n_hashes, self._window, self._known = n_hashes, float(window), known_features
+        self._n_hashes, self._window, self._known = n_hashes, window, known_features
         self._seed = os.urandom(32) if hash_seed is None else int(hash_seed).to_bytes(32, "little")
 
     def prepare(self) -> None:
@@ -139,7 +141,8 @@ class SimFL(TurnTaking):
         allowed = min(answer.most_hashes for answer in told)
         n_hashes = min(PAPER_HASHES, allowed) if self._n_hashes is None else self._n_hashes
         self.n_hashes = n_hashes
-        request = hm.HashRows(self._seed, n_hashes, np.array([self._window]), pooled.mean, pooled.deviation)
+        window = typical_distance(pooled.deviation) if self._window is None else float(self._window)
+        request = hm.HashRows(self._seed, n_hashes, np.array([window]), pooled.mean, pooled.deviation)
         tables = self.ask_all(request, hm.HashTable)
         for place, (channel, table) in enumerate(zip(self.channels, tables, strict=True)):
             if table.place != place or len(table.hashes) != self.party_rows[place] * n_hashes:

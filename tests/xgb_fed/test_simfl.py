@@ -94,8 +94,9 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
     training.prepare()
     tables = [party._state.hashes for party in parties]
-    similar = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
-    for (j, m), rows in similar.items():
+    draws = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
+    similar = {pair: rows[0] for pair, rows in draws.items()}
+    for (j, m), rows in [(pair, one) for pair, rows in draws.items() for one in rows]:
         counts = (tables[j][:, None, :] == tables[m][None]).sum(axis=2)
         assert np.array_equal(counts[np.arange(len(rows)), rows], counts.max(axis=1))
     training.prepare = lambda: None
@@ -122,7 +123,7 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = check_training({**PARAMS, "max_depth": depth}, 1, None, [], [])
         training = SimFL(settings, parties, window=0.5, hash_seed=seed)
         training.prepare()
-        similar = [parties[j]._state.similar[0] for j in (1, 2)]
+        similar = [parties[j]._state.similar[0][0] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(1, None, False, []).booster
         base = np.mean(np.concatenate([party._y for party in parties]))
