@@ -472,9 +472,7 @@ class HorizontalParty(SessionHandler):
         state.others = state.margin.copy()
         given = state.settings.random_state
         state.tree_seed = int(self._random.words(1, 1)[0, 0]) if given is None else int(given)
-        state.grower = TreeGrower(
-            self._X, state.tree_parameters, state.objective.n_classes, self._n_jobs
-        )
+        state.grower = TreeGrower(self._X, state.tree_parameters, state.objective.n_classes, self._n_jobs)
         return messages.Done()
 
     def _gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

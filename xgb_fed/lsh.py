@@ -104,7 +104,7 @@ def typical_distance(deviation: Doubles) -> float:
     deviation : ndarray of float64, shape (n_features,)
         Of all parties' rows; 0 for columns that do not count.
     """
-    return float(np.sqrt(2 * max(1, np.count_nonzero(deviation))))
+    return float(np.sqrt(2 * max(1, int(np.count_nonzero(deviation)))))
 
 
 def most_hashes(n_rows: int, n_unknown: int) -> int:

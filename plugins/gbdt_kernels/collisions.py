@@ -208,7 +208,7 @@ def most_similar(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """For each query the target with the most equal hashes; of several, each with the same chance.
 
-    Memory beyond arguments and result: a copy of both tables, in bytes where hashes fit, and 20 bytes a query.
+    Memory beyond arguments and result: a copy of both tables, in bytes where they fit, and 20 bytes a query.
 
     Parameters
     ----------

@@ -68,6 +68,19 @@ def test_ties_are_uniform_whatever_the_groups(distance):
     assert chisquare(drawn[:7]).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("n_targets", [3, 3 * collisions._AT_ONCE])
+def test_draws_of_a_row_are_independent(n_targets):
+    """Two draws from the same ties: all pairs of thirds as often (χ² test at 1e-6), in any pieces."""
+    n_queries = 30_000
+    targets, queries = np.ones((n_targets, 4), dtype=np.int32), np.ones((n_queries, 4), dtype=np.int32)
+    found, best = most_similar(queries, targets, words(n_queries), n_draws=3)
+    assert found.shape == (3, n_queries)
+    assert (best == 4).all()
+    third = found // (n_targets // 3)
+    for one, two in ((0, 1), (1, 2), (0, 2)):
+        assert chisquare(np.bincount(3 * third[one] + third[two], minlength=9)).pvalue > 1e-6
+
+
 def test_rows_without_any_equal_hash_draw_among_all():
     queries = np.zeros((20_000, 3), dtype=np.int32)
     targets = np.ones((5, 3), dtype=np.int32)
