@@ -25,9 +25,10 @@ from report import machine, print_table, save_panels, say, write_json
 from tqdm import tqdm
 
 from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_stock, train_tfl
+from xgb_fed.horizontal_messages import AggregatedGradients
 from xgb_fed.horizontal_party import HorizontalParty
 from xgb_fed.horizontal_training import as_parties, check_training
-from xgb_fed.simfl import SimFL, train_simfl
+from xgb_fed.simfl import SimFL, add_up, train_simfl
 
 DATA = ("a9a", "codrna", "ijcnn1", "susy", "higgs")
 PARTS = ("table2", "table3", "figure2", "figure3", "figure4", "table4", "million")
@@ -248,6 +249,16 @@ def as_susy(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, (score > 0).astype(np.float64)
 
 
+def seconds_to_add_up(n_sums: int, n_rows: int) -> float:
+    """CPU time in which the coordinator adds up the sums for a builder's rows."""
+    column = np.random.default_rng(0).standard_normal(n_rows).astype(np.float32)
+    sums, repeats = [AggregatedGradients(column, column)] * n_sums, 100
+    started = time.thread_time()
+    for _ in range(repeats):
+        add_up(sums)
+    return (time.thread_time() - started) / repeats
+
+
 def timing(names: list[str], args: Any) -> dict[str, Any]:
     """Table 4: parties of equal size; CPU seconds of one thread a party, and bytes against the formulas.
 
@@ -279,7 +290,7 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
         started = time.process_time()
         train_all_in({**PARAMS}, data, trees)
         all_in = (time.process_time() - started) / trees
-        received = (n_parties - 1) * clock.mean("AggregatedGradients")
+        received = clock.mean("AggregatedGradients") + seconds_to_add_up(n_parties - 1, len(data[0][1]))
         path = clock.mean("AggregateGradients") + received + clock.mean("GrowTrees") + clock.mean("Trees")
         path += clock.mean("StartBoosting") / trees
         flows: dict[str, int] = {}

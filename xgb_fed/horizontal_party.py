@@ -215,8 +215,8 @@ class _Boosting:
         Of all trees, and of all but those grown here.
     gradients : (g, h) or None
         Of the present margins.
-    g, h : ndarray of float64, shape (n_classes, n_rows), or None
-        Sums received for the tree to grow here.
+    g, h : ndarray of float32, shape (n_classes, n_rows), or None
+        Sums of all other parties, received for the tree to grow here.
     """
 
     settings: Settings
@@ -235,8 +235,8 @@ class _Boosting:
     grower: TreeGrower | None = None
     tree_seed: int = 0
     gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
-    g: NDArray[np.float64] | None = None
-    h: NDArray[np.float64] | None = None
+    g: NDArray[np.float32] | None = None
+    h: NDArray[np.float32] | None = None
 
     @property
     def tree_parameters(self) -> dict[str, Any]:
@@ -505,10 +505,9 @@ class HorizontalParty(SessionHandler):
             raise ProtocolError("aggregated gradients of another number of rows")
         if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
             raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
-        if state.g is None or state.h is None:
-            state.g, state.h = np.zeros(shape), np.zeros(shape)
-        state.g += message.g.reshape(shape)
-        state.h += message.h.reshape(shape)
+        if state.g is not None:
+            raise ProtocolError("aggregated gradients for a tree twice")
+        state.g, state.h = message.g.reshape(shape), message.h.reshape(shape)
         return messages.Done()
 
     def _grow(self, message: hm.GrowTrees) -> Message:
@@ -518,7 +517,7 @@ class HorizontalParty(SessionHandler):
             raise ProtocolError("a round out of turn")
         g, h = (one.T for one in self._gradients())
         if state.g is not None and state.h is not None:
-            g, h = (state.g + g).astype(np.float32), (state.h + h).astype(np.float32)
+            g, h = state.g + g, state.h + h
             state.g = state.h = None
         seed = (state.tree_seed + int(message.round)) % 2**31
         models = []

@@ -155,10 +155,26 @@ class SimFL(TurnTaking):
         self.together([lambda k=k: deliver(k) for k in range(len(tables))])  # type: ignore[misc]
 
     def gather(self, builder: int) -> None:
-        """Algorithm 2, lines 1 to 8: everybody's sums for the builder's rows."""
+        """Algorithm 2, lines 1 to 8: everybody's sums for the builder's rows, which it gets added up."""
         request = hm.AggregateGradients(builder)
-        sums = self.together(
-            [lambda c=c: c.ask(request, hm.AggregatedGradients) for _, c in self.others(builder)]  # type: ignore[misc]
-        )
-        for one in sums:
-            self.channels[builder].ask(one, messages.Done)
+        others = [channel for _, channel in self.others(builder)]
+        sums = self.together([lambda c=c: c.ask(request, hm.AggregatedGradients) for c in others])  # type: ignore[misc]
+        size = self.party_rows[builder] * self.objective.n_classes
+        for channel, one in zip(others, sums, strict=True):
+            if not (len(one.g) == len(one.h) == size and _fine(one)):
+                raise ProtocolError(f"party {channel.name!r}: aggregated gradients are malformed")
+        self.channels[builder].ask(add_up(sums), messages.Done)
+
+
+def _fine(sums: hm.AggregatedGradients) -> bool:
+    """Whether sums are finite and those of hessians not below 0."""
+    return bool(np.isfinite(sums.g).all() and np.isfinite(sums.h).all() and (sums.h >= 0).all())
+
+
+def add_up(sums: Sequence[hm.AggregatedGradients]) -> hm.AggregatedGradients:
+    """The sums of several parties' sums, so that the builder need not learn whose is whose."""
+    if len(sums) == 1:
+        return sums[0]
+    g = np.sum([one.g for one in sums], axis=0, dtype=np.float64)
+    h = np.sum([one.h for one in sums], axis=0, dtype=np.float64)
+    return hm.AggregatedGradients(np.asarray(g, dtype=np.float32), np.asarray(h, dtype=np.float32))

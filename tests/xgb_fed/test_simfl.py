@@ -9,7 +9,7 @@ import xgboost
 from gbdt_hosts.xgboost_boosting import TreeGrower
 
 from xgb_fed import horizontal_messages as hm
-from xgb_fed.errors import InvalidDataError, PartyRefused, UnsupportedParameterError
+from xgb_fed.errors import InvalidDataError, PartyRefused, ProtocolError, UnsupportedParameterError
 from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_stock, train_tfl
 from xgb_fed.horizontal_party import HorizontalParty
 from xgb_fed.horizontal_training import as_parties, check_training
@@ -17,6 +17,7 @@ from xgb_fed.lsh import TIE_DRAWS
 from xgb_fed.objectives import Objective
 from xgb_fed.simfl import SimFL, train_simfl
 
+TO_BUILDERS = ("coordinator", "AggregatedGradients")
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "learning_rate": 0.3}
 
 
@@ -344,6 +345,29 @@ def test_traffic_is_what_the_paper_counts():
     assert sent["HashTable"] == pytest.approx(4 * 5 * n_rows, rel=0.02)
     assert sent["AggregatedGradients"] == pytest.approx(8 * 2 * n_rows, rel=0.02)
     assert all(row["content"] == "clear" for row in model.traffic.to_dicts())
+    added = [f for (sender, _, kind), f in model.traffic.flows.items() if (sender, kind) == TO_BUILDERS]
+    assert sum(flow.messages for flow in added) == 3
+    assert sum(flow.bytes for flow in added) == pytest.approx(8 * n_rows, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda g, h: (g[1:], h),
+        lambda g, h: (np.full_like(g, np.nan), h),
+        lambda g, h: (g, np.full_like(h, -1)),
+    ],
+)
+def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
+    aggregate = HorizontalParty._aggregate
+
+    def spoilt(self, message):
+        sums = aggregate(self, message)
+        return sums if self.name != "party2" else hm.AggregatedGradients(*spoil(sums.g, sums.h))
+
+    monkeypatch.setattr(HorizontalParty, "_aggregate", spoilt)
+    with pytest.raises(ProtocolError, match="'party2': aggregated gradients are malformed"):
+        train(drawn_parties(), 1)
 
 
 def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so():
