@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse
 import xgboost
 
-from xgb_fed.horizontal_party import TREE_PARAMETERS, check_weight, read_rows
+from xgb_fed.features import check_weight
+from xgb_fed.horizontal_party import TREE_PARAMETERS, read_rows
 from xgb_fed.horizontal_training import HorizontalModel, TurnTaking, as_parties, check_training
 from xgb_fed.settings import Settings
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, ProtocolError
-from xgb_fed.features import read_columns
+from xgb_fed.features import check_weight, numeric_vector, read_columns
 from xgb_fed.lsh import FEWEST_ROWS, TIE_DRAWS, Moments, hash_rows, most_hashes
 from xgb_fed.messages import Message
 from xgb_fed.objectives import Objective
@@ -64,43 +64,6 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
         data = data.tocsr()
         data.sort_indices()
     return data, columns.names if hasattr(X, "columns") else []
-
-
-def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
-    """A vector of float32.
-
-    Raises
-    ------
-    InvalidDataError
-        If it is none.
-    """
-    try:
-        vector = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidDataError(f"{argument} must be numbers: {error}") from None
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.ndim != 1:
-        raise InvalidDataError(f"{argument} has shape {vector.shape}; a vector is accepted")
-    return vector
-
-
-def check_weight(weight: Any, n_rows: int, argument: str) -> NDArray[np.float32] | None:
-    """Sample weights, or None.
-
-    Raises
-    ------
-    InvalidDataError
-        If they are not one finite number a row, 0 or more and not all 0.
-    """
-    if weight is None:
-        return None
-    vector = numeric_vector(weight, argument)
-    if len(vector) != n_rows:
-        raise InvalidDataError(f"{argument} has {len(vector)} weights for {n_rows} rows")
-    if not (np.isfinite(vector).all() and (vector >= 0).all() and vector.any()):
-        raise InvalidDataError(f"{argument} must be finite, not negative, and not all zero")
-    return vector
 
 
 def settings_of(params: str) -> Settings:

@@ -22,13 +22,12 @@ from tqdm.auto import tqdm
 from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, UnsupportedParameterError
+from xgb_fed.features import check_weight, numeric_vector
 from xgb_fed.horizontal_party import (
     COORDINATOR,
     HorizontalParty,
     SharedTrees,
     add_round,
-    check_weight,
-    numeric_vector,
     read_rows,
 )
 from xgb_fed.objectives import Objective

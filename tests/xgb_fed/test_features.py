@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from xgb_fed import features
 from xgb_fed.errors import InvalidDataError
-from xgb_fed.features import bin_features, read_columns
+from xgb_fed.features import bin_features, check_weight, numeric_vector, read_columns
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -146,3 +146,21 @@ def test_data_frames_keep_their_names_and_missing_values():
     np.testing.assert_array_equal(columns.data, np.array([[1, 1, 0.5], [np.nan, 0, np.nan]]))
     assert read_columns(columns) is columns
     assert read_columns(np.zeros((1, 2))).names == ["f0", "f1"]
+
+
+def test_vectors_that_are_none_are_refused_without_their_values():
+    with pytest.raises(InvalidDataError, match=r"^label must be numbers$"):
+        numeric_vector(["HIV-positive", "x"], "label")
+    with pytest.raises(InvalidDataError, match="shape"):
+        numeric_vector(np.zeros((3, 2)), "label")
+    assert numeric_vector([[1], [2]], "label").tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [([1.0], "1 weights for 2"), ([1, -1], "not negative"), ([0, 0], "all zero"), ([1, np.nan], "finite")],
+)
+def test_weights_that_are_none_are_refused(weight, words):
+    assert check_weight(None, 2, "weight") is None
+    with pytest.raises(InvalidDataError, match=words):
+        check_weight(weight, 2, "weight")
