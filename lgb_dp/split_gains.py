@@ -9,7 +9,10 @@ h = AB / (A + B).  Over the nodes whose split came from one cell of candidates t
   δ̂ = Σ(e x / n²) / Σ(e² / n²), and δ̂² - 1 / Σ(e² / n²) is unbiased for δ².  Where single contrasts drown in
   noise, this finds a signal that the squares do not: over N nodes its noise falls with N, theirs with √N.
 - of what they explain on average, each in its own way: the mean of h (x² - n²), of standard deviation
-  √(2 Σ(h n²)²) / N by noise alone.  What it has beyond the first by more than two deviations is believed.
+  √(2 Σ(h n²)²) / N by noise alone.
+
+The second is what is wanted; the first is taken where it is within two deviations of the second, and the
+nearest value that is, otherwise.
 """
 
 from __future__ import annotations
@@ -97,8 +100,8 @@ class SplitGains:
         same = self._same_everywhere() * self._with_neighbours(self._exposure) / tried
         apart = self._with_neighbours(self._explained) / tried
         doubt = np.sqrt(self._with_neighbours(self._doubt, 0.25)) / tried
-        more = np.maximum(apart - same - _DEVIATIONS_OF_DOUBT * doubt, 0.0)
-        return np.asarray((same + more).sum(axis=1))
+        band = _DEVIATIONS_OF_DOUBT * doubt
+        return np.asarray(np.maximum(np.clip(same, apart - band, apart + band), 0.0).sum(axis=1))
 
     def _same_everywhere(self) -> NDArray[np.float64]:
         """Unbiased δ² of each cell and output, or 0 where that is negative."""
