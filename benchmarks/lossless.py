@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--cipher", choices=SCHEMES, default="plain")
     parser.add_argument("--only", nargs="+", choices=PROBLEMS, default=PROBLEMS)
-    parser.add_argument("--json", type=Path, default=Path("benchmarks/results/lossless.json"))
+    parser.add_argument("--json", type=Path, default=Path("out/lossless.json"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
     rows, notes = [], []

@@ -335,7 +335,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rows, few trees, 1024-bit keys")
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
     parser.add_argument("--trees", type=int, default=2, help="trees that are timed")
-    parser.add_argument("--json", type=Path, default=Path("benchmarks/results/secureboost_plus.json"))
+    parser.add_argument("--json", type=Path, default=Path("out/secureboost_plus.json"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
     key_length, rounds = 2048, 5 if arguments.quick else 25
