@@ -14,13 +14,13 @@ digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
 @given(st.binary(max_size=200), digests, st.integers(0, 3))
 def test_what_was_cut_is_put_together(message, row_sets, beats):
     pieces = [b""] * beats + list(frames(message, row_sets))
-    assert assemble(pieces, 200) == (message, row_sets)
+    assert assemble(pieces, 200, heartbeats=True) == (message, row_sets)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_anything_else_is_refused(pieces):
     with pytest.raises(ProtocolError):
-        assemble(pieces, 1 << 20)
+        assemble(pieces, 1 << 20, heartbeats=True)
 
 
 @given(st.binary(min_size=1, max_size=100), st.data())
@@ -30,20 +30,20 @@ def test_damage_is_refused_or_changes_the_pieces_only(message, data):
     header = bytearray(stream[0])
     header[where] ^= data.draw(st.integers(1, 255))
     with pytest.raises(ProtocolError):
-        assemble([bytes(header), *stream[1:]], 1 << 20)
+        assemble([bytes(header), *stream[1:]], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="ended before"):
-        assemble(stream[:-1], 1 << 20)
+        assemble(stream[:-1], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="longer"):
-        assemble([*stream, b"x"], 1 << 20)
+        assemble([*stream, b"x"], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="longer"):
-        assemble([*stream, b""], 1 << 20)
+        assemble([*stream, b""], 1 << 20, heartbeats=True)
 
 
 def test_a_claim_beyond_the_limit_is_refused_before_anything_is_kept():
     header = next(frames(b""))
     claim = header[:8] + (1 << 60).to_bytes(8, "little")
     with pytest.raises(ProtocolError, match="announced; 1000 are accepted"):
-        assemble([claim], 1000)
+        assemble([claim], 1000, heartbeats=True)
 
 
 def test_pieces_are_bounded():

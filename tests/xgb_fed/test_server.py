@@ -1,0 +1,246 @@
+"""What callers can hold, and for how long: every test is a caller that behaves badly, and another one."""
+
+import errno
+import gc
+import os
+import resource
+import socket
+import time
+import weakref
+from threading import Event
+
+import grpc
+import pytest
+from deployment import HandlerService, connected, raw_calls, serving
+
+from xgb_fed import server as module
+from xgb_fed import streams
+from xgb_fed.errors import PartyRefused, PartyUnavailable
+from xgb_fed.server import CALLS_EACH, Callers, raise_descriptor_limit
+
+BOTH = ("acme", "umbrella")
+
+
+class Blocking:
+    """Works on acme's requests until it is released; answers others at once."""
+
+    def __init__(self):
+        self.released = Event()
+        self.under_way = []
+        self.most = 0
+        self.requests = []
+
+    def handle(self, caller, row_sets, request):
+        if caller.name != "acme":
+            return bytes(request)
+        self.requests.append(weakref.ref(request.obj))
+        self.under_way.append(1)
+        self.most = max(self.most, len(self.under_way))
+        self.released.wait(10)
+        self.under_way.pop()
+        return b"late"
+
+
+@pytest.fixture
+def blocking():
+    service = Blocking()
+    yield service
+    service.released.set()
+
+
+def eventually(condition, seconds=2.5):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def given_up(call, message=b"x"):
+    """Send a request, wait until it is worked on, give it up; or say how it was turned away."""
+    under_way = call(streams.frames(message), timeout=5)
+    try:
+        next(under_way)
+    except grpc.RpcError as error:
+        return error.code()
+    under_way.cancel()
+    return None
+
+
+def test_calls_that_are_given_up_keep_their_place_until_the_work_ends(blocking):
+    with serving(blocking, allowed=BOTH) as server, raw_calls(server) as call:
+        codes = [given_up(call, b"\1" * 10_000) for _ in range(6)]
+        assert codes[:CALLS_EACH] == [None] * CALLS_EACH
+        assert set(codes[CALLS_EACH:]) == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert len(blocking.requests) == CALLS_EACH
+        with connected(server, "umbrella") as umbrella:
+            assert umbrella.handle(b"fine") == b"fine"
+        blocking.released.set()
+        eventually(lambda: not blocking.under_way and given_up(call) is None)
+        assert blocking.most == CALLS_EACH
+        # No request outlives the work on it.
+        eventually(lambda: gc.collect() >= 0 and all(request() is None for request in blocking.requests[:2]))
+
+
+def test_one_caller_too_many_is_unavailable_and_may_come_back(blocking):
+    with serving(blocking) as server, raw_calls(server) as call, connected(server) as party:
+        for _ in range(CALLS_EACH):
+            given_up(call)
+        with pytest.raises(PartyUnavailable, match="2 requests of 'acme' are under way"):
+            party.handle(b"x")
+        blocking.released.set()
+        eventually(lambda: not blocking.under_way)
+        assert party.handle(b"x") == b"late"
+
+
+def dripping(pieces, stop):
+    """Frames, then one every now and then."""
+    yield from pieces
+    while not stop.wait(0.1):
+        yield b""
+
+
+@pytest.mark.parametrize("start", ["empty frames", "one byte at a time"])
+def test_frames_of_nothing_are_refused_at_once(start):
+    header = next(streams.frames(b"\0" * 1000))
+    frames = [b""] if start == "empty frames" else [header, b"\1"]
+    stop = Event()
+    with serving(HandlerService(Echo())) as server, raw_calls(server) as call:
+        begun = time.monotonic()
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call(dripping(frames, stop), timeout=5))
+        stop.set()
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert time.monotonic() - begun < 2
+
+
+class Echo:
+    def handle(self, request):
+        return bytes(request)
+
+
+def test_an_upload_has_a_least_rate_and_an_end(monkeypatch):
+    message = b"\0" * (6 * streams.PIECE_BYTES)
+
+    def slow(seconds):
+        for frame in streams.frames(message):
+            yield frame
+            time.sleep(seconds)
+
+    for silence, transfer, pause in [(0.3, 100.0, 0.8), (100.0, 0.5, 0.2)]:
+        monkeypatch.setattr(module, "SILENCE", silence)
+        monkeypatch.setattr(module, "TRANSFER", transfer)
+        with serving(HandlerService(Echo())) as server, raw_calls(server) as call:
+            begun = time.monotonic()
+            with pytest.raises(grpc.RpcError):
+                list(call(slow(pause), timeout=5))
+            assert time.monotonic() - begun < 1.3
+
+
+def test_answers_that_nobody_takes_do_not_keep_their_place(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.4)
+    small = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65535)]
+    with serving(HandlerService(Echo())) as server, raw_calls(server, options=small) as call:
+        unread = [call(streams.frames(b"\0" * (1 << 19)), timeout=20) for _ in range(CALLS_EACH)]
+        time.sleep(0.2)
+        with connected(server) as party:
+            with pytest.raises(PartyUnavailable, match="under way"):
+                party.handle(b"x")
+            time.sleep(0.8)
+            assert party.handle(b"x") == b"x"
+        del unread
+
+
+def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.2)
+    with serving(HandlerService(Echo())) as server, raw_calls(server) as call, connected(server) as party:
+        stop = Event()
+
+        def header_only():
+            yield next(streams.frames(b"xyz"))
+            stop.wait(5)
+
+        for _ in range(CALLS_EACH):
+            call(header_only(), timeout=5)
+        time.sleep(0.8)
+        assert party.handle(b"x") == b"x"
+        stop.set()
+
+
+def test_callers_are_counted_one_by_one():
+    callers = Callers(2)
+    assert [callers.enter(name) for name in "aaabbb"] == [True, True, False, True, True, False]
+    callers.leave("a")
+    assert callers.enter("a")
+    assert not callers.enter("a")
+
+
+def test_a_connection_that_shows_no_certificate_is_closed(monkeypatch):
+    monkeypatch.setattr(module, "HANDSHAKE", 0.3)
+    with (
+        serving(HandlerService(Echo())) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as idle,
+    ):
+        idle.settimeout(2)
+        begun = time.monotonic()
+        while idle.recv(100):
+            pass
+        assert time.monotonic() - begun < 2
+
+
+def test_connections_leave_descriptors_for_files(monkeypatch):
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 5)
+    with serving(HandlerService(Echo())) as server:
+        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
+        for one in idle:
+            one.settimeout(0.3)
+
+        def closed(one):
+            try:
+                return one.recv(100) == b""
+            except (TimeoutError, BlockingIOError):
+                return False
+            except ConnectionResetError:
+                return True
+
+        eventually(lambda: sum(map(closed, idle[5:])) >= 7)
+        for one in idle:
+            one.close()
+        with connected(server) as party:
+            assert party.handle(b"x") == b"x"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOSPC])
+def test_a_party_out_of_room_is_waited_for(number, caplog):
+    class Full:
+        def handle(self, request):
+            raise OSError(number, os.strerror(number), "/secret/path")
+
+    with serving(HandlerService(Full())) as server, connected(server) as party:
+        with pytest.raises(PartyUnavailable, match="out of room") as caught:
+            party.handle(b"x")
+        assert "secret" not in str(caught.value) + caplog.text
+        assert os.strerror(number) in caplog.text
+
+
+def test_other_errors_of_files_are_failures():
+    class Broken:
+        def handle(self, request):
+            raise OSError(errno.EIO, "I/O error", "/secret/path")
+
+    with (
+        serving(HandlerService(Broken())) as server,
+        connected(server) as party,
+        pytest.raises(PartyRefused, match="its log says why"),
+    ):
+        party.handle(b"x")
+
+
+def test_the_limit_of_descriptors_is_raised_to_what_is_allowed():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+        assert module._most_connections() == min(512, hard) // 2
+        raise_descriptor_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
