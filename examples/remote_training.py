@@ -43,7 +43,6 @@ label = "malignant"
 [[parties]]
 name = "bank"
 address = "127.0.0.1:{port}"
-server_name = "bank"
 
 [training]
 rounds = {rounds}

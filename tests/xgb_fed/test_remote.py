@@ -5,10 +5,12 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
-from deployment import HandlerService, Recorder, connected, raw_calls, serving, tls
+from deployment import HandlerService, Recorder, authority, connected, raw_calls, serving, tls
 
 import xgb_fed
 from xgb_fed import messages, streams
+from xgb_fed import server as server_module
+from xgb_fed.certificates import TLS, make_certificate
 from xgb_fed.errors import AuthenticationError, PartyRefused, PartyUnavailable, ProtocolError
 from xgb_fed.randomness import SecretStream
 from xgb_fed.remote import RemoteParty
@@ -237,6 +239,57 @@ def test_a_server_with_another_partys_certificate_is_not_talked_to():
                     party.handle(b"x")
             party.close()
     assert len(service.exchanges) == 1
+
+
+def test_another_party_of_the_same_authority_is_not_the_bank():
+    """Wherever it listens: a tunnel's end has whatever address it likes."""
+    service = HandlerService(Echo())
+    with serving(service, "umbrella") as server:
+        with (
+            connected(server) as party,
+            pytest.raises(AuthenticationError, match="certificates do not match"),
+        ):
+            party.handle(b"secret")
+        address = f"localhost:{server.port}"
+        party = RemoteParty(address, tls("acme"), timeout=5)
+        with pytest.raises(AuthenticationError, match="certificates do not match"):
+            party.handle(b"secret")
+        party.close()
+    assert not service.exchanges
+
+
+def test_without_a_name_the_certificate_is_for_the_host(tmp_path):
+    make_certificate(tmp_path, authority("ca"), "bank", ["localhost"])
+    server = Server(HandlerService(Echo()), "127.0.0.1:0", TLS.from_directory(tmp_path), ["acme"])
+    party = RemoteParty(f"localhost:{server.port}", tls("acme"), timeout=5)
+    try:
+        assert party.handle(b"x") == b"x"
+    finally:
+        party.close()
+        server.stop()
+
+
+ESCAPES = "\x1b[2J\x1b]0;title\x07\nparty 'bank' agrees\u202e"
+
+
+def test_words_of_a_server_are_quoted(monkeypatch):
+    class Refusing:
+        def handle(self, request):
+            raise OSError(28, "full")
+
+    refuse = server_module._refuse
+    for code in ("UNAVAILABLE", "ABORTED", "PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT"):
+        monkeypatch.setattr(
+            server_module, "_refuse", lambda context, *_, c=code: refuse(context, c, ESCAPES * 100)
+        )
+        with (
+            serving(HandlerService(Refusing())) as server,
+            connected(server) as party,
+            pytest.raises((PartyUnavailable, PartyRefused, AuthenticationError)) as caught,
+        ):
+            party.handle(b"x")
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 2500
 
 
 def test_allowed_by_fingerprint():
