@@ -241,10 +241,12 @@ def test_a_server_with_another_partys_certificate_is_not_talked_to():
     assert len(service.exchanges) == 1
 
 
-def test_another_party_of_the_same_authority_is_not_the_bank():
+def test_another_party_of_the_same_authority_is_not_the_bank(tmp_path):
     """Wherever it listens: a tunnel's end has whatever address it likes."""
     service = HandlerService(Echo())
-    with serving(service, "umbrella") as server:
+    make_certificate(tmp_path, authority("ca"), "umbrella", ["127.0.0.1"])
+    server = Server(service, "127.0.0.1:0", TLS.from_directory(tmp_path), ["acme"])
+    try:
         with (
             connected(server) as party,
             pytest.raises(AuthenticationError, match="certificates do not match"),
@@ -255,6 +257,8 @@ def test_another_party_of_the_same_authority_is_not_the_bank():
         with pytest.raises(AuthenticationError, match="certificates do not match"):
             party.handle(b"secret")
         party.close()
+    finally:
+        server.stop()
     assert not service.exchanges
 
 

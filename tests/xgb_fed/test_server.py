@@ -72,8 +72,10 @@ def test_calls_that_are_given_up_keep_their_place_until_the_work_ends(blocking):
         assert codes[:CALLS_EACH] == [None] * CALLS_EACH
         assert set(codes[CALLS_EACH:]) == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         assert len(blocking.requests) == CALLS_EACH
+        begun = time.monotonic()
         with connected(server, "umbrella") as umbrella:
             assert umbrella.handle(b"fine") == b"fine"
+        assert time.monotonic() - begun < 2
         blocking.released.set()
         eventually(lambda: not blocking.under_way and given_up(call) is None)
         assert blocking.most == CALLS_EACH
@@ -159,10 +161,13 @@ def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch):
             yield next(streams.frames(b"xyz"))
             stop.wait(5)
 
-        for _ in range(CALLS_EACH):
-            call(header_only(), timeout=5)
-        time.sleep(0.8)
+        cut_off = [call(header_only(), timeout=5) for _ in range(CALLS_EACH)]
+        time.sleep(0.1)
+        with pytest.raises(PartyUnavailable, match="under way"):
+            party.handle(b"x")
+        time.sleep(0.7)
         assert party.handle(b"x") == b"x"
+        assert all(one.code() is grpc.StatusCode.CANCELLED for one in cut_off)
         stop.set()
 
 
