@@ -135,25 +135,29 @@ def test_an_upload_has_a_least_rate_and_an_end(monkeypatch):
             begun = time.monotonic()
             with pytest.raises(grpc.RpcError):
                 list(call(slow(pause), timeout=5))
-            assert time.monotonic() - begun < 1.3
+            assert time.monotonic() - begun < 3
 
 
 def test_answers_that_nobody_takes_do_not_keep_their_place(monkeypatch):
-    monkeypatch.setattr(module, "SILENCE", 0.4)
+    monkeypatch.setattr(module, "SILENCE", 0.8)
     small = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65535)]
-    with serving(HandlerService(Echo())) as server, raw_calls(server, options=small) as call:
+    with (
+        serving(HandlerService(Echo())) as server,
+        raw_calls(server, options=small) as call,
+        connected(server) as party,
+    ):
+        party.handle(b"connected")
         unread = [call(streams.frames(b"\0" * (1 << 19)), timeout=20) for _ in range(CALLS_EACH)]
         time.sleep(0.2)
-        with connected(server) as party:
-            with pytest.raises(PartyUnavailable, match="under way"):
-                party.handle(b"x")
-            time.sleep(0.8)
-            assert party.handle(b"x") == b"x"
+        with pytest.raises(PartyUnavailable, match="under way"):
+            party.handle(b"x")
+        time.sleep(1.2)
+        assert party.handle(b"x") == b"x"
         del unread
 
 
 def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch):
-    monkeypatch.setattr(module, "SILENCE", 0.2)
+    monkeypatch.setattr(module, "SILENCE", 0.8)
     with serving(HandlerService(Echo())) as server, raw_calls(server) as call, connected(server) as party:
         stop = Event()
 
@@ -161,11 +165,12 @@ def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch):
             yield next(streams.frames(b"xyz"))
             stop.wait(5)
 
+        party.handle(b"connected")
         cut_off = [call(header_only(), timeout=5) for _ in range(CALLS_EACH)]
-        time.sleep(0.1)
+        time.sleep(0.2)
         with pytest.raises(PartyUnavailable, match="under way"):
             party.handle(b"x")
-        time.sleep(0.7)
+        time.sleep(1.2)
         assert party.handle(b"x") == b"x"
         assert all(one.code() is grpc.StatusCode.CANCELLED for one in cut_off)
         stop.set()
