@@ -40,8 +40,9 @@ HEARTBEAT = 0.25
 """Seconds between signs of life while an answer is made."""
 
 CALLS_EACH = 2
-"""Requests of one caller at the same time, from the first byte to the last of the answer, or the end of the
-work on it; more are turned away.  One would do, but for the caller who lost its connection and is back."""
+"""Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
+the answer, or the end of the work on it; more are turned away.  One would do, but for the caller who lost its
+connection and is back."""
 
 MOST_CONNECTIONS = 10_000
 """At the same time, from anybody; fewer if the process may open fewer files."""
@@ -122,17 +123,17 @@ class Server:
     port : int
         Where it listens.
 
-    Notes
-    -----
-    Every allowed caller has threads of its own for `CALLS_EACH` requests: there is no queue in which one
-    could be in another one's way.  A request that was given up holds its place until the work on it ends.
-
     Raises
     ------
     ValueError
         For a malformed address, TLS without allowed callers, or plaintext where others could listen.
     OSError
         If the address is taken.
+
+    Notes
+    -----
+    Every entry of the allow-list has threads of its own for `CALLS_EACH` requests: there is no queue in which
+    one could be in another one's way.  A request that was given up holds its place until the work on it ends.
     """
 
     def __init__(
@@ -199,7 +200,8 @@ class Server:
 
     def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
         caller = self._authenticated(context)
-        if not self._callers.enter(caller.name):
+        place = self._place(caller)
+        if not self._callers.enter(place):
             _refuse(context, "RESOURCE_EXHAUSTED", f"{CALLS_EACH} requests of {caller.name!r} are under way")
         work: Future[bytes] | None = None
         try:
@@ -211,10 +213,10 @@ class Server:
         finally:
             # Also when the call was given up: grpc drops this generator then.
             if work is None:
-                self._callers.leave(caller.name)
+                self._callers.leave(place)
             else:
                 work.cancel()
-                work.add_done_callback(lambda _: self._callers.leave(caller.name))
+                work.add_done_callback(lambda _: self._callers.leave(place))
 
     def _received(self, received: Iterator[bytes], caller: Identity, context: Any) -> tuple[RowSets, bytes]:
         try:
@@ -250,6 +252,10 @@ class Server:
         where = [f"{f.filename}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
         logger.error("a request of %s failed: %s at %s", caller.name, type(error).__name__, where)
         _refuse(context, "ABORTED", "the party failed to answer; its log says why")
+
+    def _place(self, caller: Identity) -> str:
+        """The entry of the allow-list by which a caller is in: there are threads for so many of each."""
+        return next((entry for entry in self._allowed if caller.matches(entry)), caller.name)
 
     def _authenticated(self, context: Any) -> Identity:
         if self._insecure:

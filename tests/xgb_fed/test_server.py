@@ -11,10 +11,11 @@ from threading import Event
 
 import grpc
 import pytest
-from deployment import HandlerService, connected, raw_calls, serving
+from deployment import HandlerService, connected, raw_calls, serving, tls
 
 from xgb_fed import server as module
 from xgb_fed import streams
+from xgb_fed.certificates import Identity
 from xgb_fed.errors import PartyRefused, PartyUnavailable
 from xgb_fed.server import CALLS_EACH, Callers, raise_descriptor_limit
 
@@ -25,13 +26,14 @@ class Blocking:
     """Works on acme's requests until it is released; answers others at once."""
 
     def __init__(self):
+        self.blocked = Identity.of(tls("acme").certificate).fingerprint
         self.released = Event()
         self.under_way = []
         self.most = 0
         self.requests = []
 
     def handle(self, caller, row_sets, request):
-        if caller.name != "acme":
+        if caller.fingerprint != self.blocked:
             return bytes(request)
         self.requests.append(weakref.ref(request.obj))
         self.under_way.append(1)
@@ -92,6 +94,17 @@ def test_one_caller_too_many_is_unavailable_and_may_come_back(blocking):
         blocking.released.set()
         eventually(lambda: not blocking.under_way)
         assert party.handle(b"x") == b"late"
+
+
+def test_two_of_the_same_name_have_places_of_their_own(blocking):
+    both = [f"sha256:{Identity.of(tls('acme', days=days).certificate).fingerprint}" for days in (365, 364)]
+    with (
+        serving(blocking, allowed=both) as server,
+        raw_calls(server) as call,
+        connected(server, days=364) as other,
+    ):
+        assert [given_up(call) for _ in range(CALLS_EACH)] == [None] * CALLS_EACH
+        assert other.handle(b"fine") == b"fine"
 
 
 def dripping(pieces, stop):
