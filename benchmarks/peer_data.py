@@ -11,7 +11,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,8 @@ ADULT_BOUNDS = {
 
 ABALONE_SEXES = ("M", "F", "I")
 TEST_SHARE = 0.2
+"""Share of the rows that are test rows for good, where there is no official split."""
+N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,26 @@ class Split:
         np.savez(path, **{key: np.asarray(value) for key, value in vars(self).items()})
 
 
-def split(name: str, seed: int) -> Split:
-    """A data set's official split, or a random one with the given seed."""
-    return SPLITS[name](name, seed)
+def split(name: str) -> Split:
+    """A data set's official split, or the fixed one: the same test rows in every run."""
+    return SPLITS[name](name)
+
+
+def development_fold(name: str, number: int) -> Split:
+    """Training rows of a data set, one of their five folds held out; no test row is in either part.
+
+    Parameters
+    ----------
+    name : str
+    number : int
+        Fold that is held out, 0 to 4.
+    """
+    whole = split(name)
+    order = np.random.default_rng(1).permutation(len(whole.y))
+    held_out = np.arange(len(order)) % N_FOLDS == number
+    train, rest = order[~held_out], order[held_out]
+    X, y = whole.X, whole.y
+    return replace(whole, X=X[train], y=y[train], X_test=X[rest], y_test=y[rest])
 
 
 def _folder() -> Path | None:
@@ -84,14 +103,13 @@ def _divided(
     name: str,
     X: np.ndarray,
     y: np.ndarray,
-    seed: int,
     task: str = "binary",
     label_bounds: tuple[float, float] = (0.0, 1.0),
     n_categories: Mapping[int, int] | None = None,
 ) -> Split:
-    order = np.random.default_rng(seed).permutation(len(y))
-    n_test = int(TEST_SHARE * len(y))
-    test, train = order[:n_test], order[n_test:]
+    order = np.random.default_rng(0).permutation(len(y))
+    n_train = len(y) - int(TEST_SHARE * len(y))
+    train, test = order[:n_train], order[n_train:]
     categories = np.zeros(X.shape[1], dtype=np.int64)
     for feature, n in (n_categories or {}).items():
         categories[feature] = n
@@ -99,19 +117,19 @@ def _divided(
     return Split(name, X[train], y[train], X[test], y[test], low, high, categories, task, label_bounds)
 
 
-def _stand_in(name: str, seed: int, task: str, n_rows: int = 4000, n_features: int = 10) -> Split:
+def _stand_in(name: str, task: str, n_rows: int = 4000, n_features: int = 10) -> Split:
     if task == "binary":
         X, y = make_classification(n_rows, n_features, n_informative=5, random_state=1)
-        return _divided(f"{name} (generated stand-in)", X, y.astype(float), seed)
+        return _divided(f"{name} (generated stand-in)", X, y.astype(float))
     X, y = make_regression(n_rows, n_features, n_informative=5, random_state=1)
     bounds = (float(y.min()), float(y.max()))
-    return _divided(f"{name} (generated stand-in)", X, y, seed, task, bounds)
+    return _divided(f"{name} (generated stand-in)", X, y, task, bounds)
 
 
-def _adult(name: str, seed: int) -> Split:
+def _adult(name: str) -> Split:
     folder = _folder()
     if folder is None or not (folder / "adult_train.csv.gz").exists():
-        return _stand_in(name, seed, "binary")
+        return _stand_in(name, "binary")
     header, train = _read_table(folder / "adult_train.csv.gz")
     _, test = _read_table(folder / "adult_test.csv.gz")
     rows = train + test
@@ -143,10 +161,10 @@ def _adult(name: str, seed: int) -> Split:
     )
 
 
-def _a9a(name: str, seed: int) -> Split:
+def _a9a(name: str) -> Split:
     folder, n = _folder(), 123
     if folder is None or not (folder / "a9a.svm.gz").exists():
-        return _stand_in(name, seed, "binary")
+        return _stand_in(name, "binary")
     (X, y), (X_test, y_test) = (
         load_svmlight_file(str(folder / file), n_features=n) for file in ("a9a.svm.gz", "a9a_test.svm.gz")
     )
@@ -164,47 +182,47 @@ def _a9a(name: str, seed: int) -> Split:
     )
 
 
-def _ijcnn1(name: str, seed: int) -> Split:
+def _ijcnn1(name: str) -> Split:
     folder = _folder()
     if folder is None or not (folder / "ijcnn1.svm.gz").exists():
-        return _stand_in(name, seed, "binary")
+        return _stand_in(name, "binary")
     X, y = load_svmlight_file(str(folder / "ijcnn1.svm.gz"), n_features=22)
-    return _divided(name, X.toarray(), (y > 0).astype(float), seed)
+    return _divided(name, X.toarray(), (y > 0).astype(float))
 
 
-def _dense(name: str, seed: int) -> Split:
+def _dense(name: str) -> Split:
     folder = _folder()
     if folder is None or not (folder / f"{name}.csv.gz").exists():
-        return _stand_in(name, seed, "binary")
+        return _stand_in(name, "binary")
     _, rows = _read_table(folder / f"{name}.csv.gz")
     table = np.array([[float(v) if v else np.nan for v in row] for row in rows])
-    return _divided(name, table[:, 1:], (table[:, 0] > 0).astype(float), seed)
+    return _divided(name, table[:, 1:], (table[:, 0] > 0).astype(float))
 
 
-def _winequality(name: str, seed: int) -> Split:
+def _winequality(name: str) -> Split:
     folder = _folder()
     if folder is None or not (folder / "winequality_red.csv.gz").exists():
-        return _stand_in(name, seed, "regression")
+        return _stand_in(name, "regression")
     tables = []
     for is_white, colour in enumerate(("red", "white")):
         table = np.array(_read_table(folder / f"winequality_{colour}.csv.gz")[1], dtype=float)
         tables.append(np.column_stack([table, np.full(len(table), float(is_white))]))
     table = np.vstack(tables)
-    return _divided(name, table[:, 1:], table[:, 0], seed, "regression", (0.0, 10.0))
+    return _divided(name, table[:, 1:], table[:, 0], "regression", (0.0, 10.0))
 
 
-def _abalone(name: str, seed: int) -> Split:
+def _abalone(name: str) -> Split:
     folder = _folder()
     if folder is None or not (folder / "abalone.csv.gz").exists():
-        return _stand_in(name, seed, "regression")
+        return _stand_in(name, "regression")
     _, rows = _read_table(folder / "abalone.csv.gz")
     sex = [float(ABALONE_SEXES.index(row[1])) for row in rows]
     X = np.column_stack([sex, np.array([row[2:] for row in rows], dtype=float)])
     y = np.array([row[0] for row in rows], dtype=float)
-    return _divided(name, X, y, seed, "regression", (1.0, 29.0), {0: len(ABALONE_SEXES)})
+    return _divided(name, X, y, "regression", (1.0, 29.0), {0: len(ABALONE_SEXES)})
 
 
-SPLITS: Mapping[str, Callable[[str, int], Split]] = {
+SPLITS: Mapping[str, Callable[[str], Split]] = {
     "adult": _adult,
     "a9a": _a9a,
     "give_credit": _dense,

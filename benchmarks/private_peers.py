@@ -194,7 +194,7 @@ def main() -> None:
         for seed, data, learner in tqdm(work, unit="learner"):
             if time.monotonic() > stop:
                 break
-            split = peer_data.split(data, seed)
+            split = peer_data.split(data)
             wanted = [e for e in epsilons if (split.name, learner, seed, e) not in done]
             wanted = wanted[:1] if learner == NOT_PRIVATE else wanted
             if learner == NOT_PRIVATE and any(d[:3] == (split.name, learner, seed) for d in done):

@@ -2,8 +2,8 @@
 
 The facts are ε, δ, the number of rounds, and a *released* number of rows (its noise is part of the budget).
 What counts is ν = n μ, rows times the μ of the whole budget: the number of rows a leaf must hold to stand out
-of the noise is n / ν.  docs/newton.md has the experiment behind each rule: folds of the training parts of
-eight data sets, ε from 0.05 to 4; no test row was looked at.
+of the noise is n / ν.  docs/newton.md has the experiment behind each rule: folds of
+eight data sets, ε from 0.05 to 4, and which of those folds held rows that are test rows now.
 """
 
 from __future__ import annotations

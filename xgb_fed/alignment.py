@@ -25,6 +25,13 @@ from xgb_fed.party import Channel, Party, check_parties
 from xgb_fed.share import write_atomically
 from xgb_fed.traffic import Traffic
 
+POINT_BYTES = 33
+"""Of a blinded id: a compressed point of the curve P-256."""
+
+_FLAG = b"\x08\x01"
+_FIELD = b"\x12\x21"
+"""How ``psi.Request`` writes that matches are revealed, and begins each point (field 2, 33 bytes)."""
+
 
 @dataclass(frozen=True)
 class Alignment:
@@ -74,7 +81,7 @@ class Alignment:
     def load(cls, path: str | Path) -> Alignment:
         """Read what `save` wrote."""
         try:
-            return cls(tuple(Path(path).read_text(encoding="utf-8").split("\n")[:-1]))
+            return cls(tuple(Path(path).read_bytes().decode().split("\n")[:-1]))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidDataError(f"{path} cannot be read: {type(error).__name__}") from None
 
@@ -136,10 +143,13 @@ class Intersector:
     Parameters
     ----------
     ids : sequence of str
+    most_ids : int
+        That the active party may ask about at once.
     """
 
-    def __init__(self, ids: Sequence[str]) -> None:
+    def __init__(self, ids: Sequence[str], most_ids: int) -> None:
         self._ids = ids
+        self._most_ids = most_ids
         self._known = frozenset(ids)
         self._most = 0
 
@@ -147,6 +157,10 @@ class Intersector:
         """Blind the other's ids again, and one's own, under a key for this one answer."""
         import private_set_intersection.python as psi
 
+        if not 0 < message.n_ids <= self._most_ids:
+            raise ProtocolError(f"this party intersects 1 to {self._most_ids} ids, not {message.n_ids}")
+        if not _are_points(message.blinded, message.n_ids):
+            raise ProtocolError(f"not {message.n_ids} blinded ids, as announced")
         server: Any = psi.server.CreateWithNewKey(True)
         request = psi.Request()
         try:
@@ -155,19 +169,32 @@ class Intersector:
         except Exception:
             # As above.
             raise ProtocolError("blinded ids are malformed") from None
-        if len(response.encrypted_elements) != message.n_ids:
-            raise ProtocolError("another number of blinded ids than announced")
         # RAW is exact: no false positives, sorted by its values.
         setup = server.CreateSetupMessage(0.0, message.n_ids, list(self._ids), psi.DataStructure.RAW)
         self._most = message.n_ids
         return messages.BlindedIds(setup.SerializeToString(), response.SerializeToString())
 
     def accept(self, message: messages.AlignRows) -> Alignment:
-        """The rows in common, as the active party says; only after an intersection, and only known ones."""
+        """The rows in common, as the active party says: once after an intersection, and only known ones.
+
+        Once even if it is refused: the difference between a refusal and an answer tells whose ids are known.
+        """
+        most, self._most = self._most, 0
         alignment = Alignment(tuple(message.ids.split("\n")[:-1]))
-        if not 0 < len(alignment.ids) <= self._most or alignment.text != message.ids:
+        if not 0 < len(alignment.ids) <= most or alignment.text != message.ids:
             raise ProtocolError("rows were aligned without an intersection, or more than were in it")
         if not self._known.issuperset(alignment.ids):
             raise ProtocolError("rows were aligned that are not in common")
-        self._most = 0
         return alignment
+
+
+def _are_points(request: bytes, count: int) -> bool:
+    """Whether a request holds so many points and nothing else.
+
+    To be asked before it is parsed: one of empty fields would become fifty times its size in memory.
+    """
+    size = len(_FIELD) + POINT_BYTES
+    if len(request) != len(_FLAG) + count * size or not request.startswith(_FLAG):
+        return False
+    fields = np.frombuffer(request, dtype=np.uint8, offset=len(_FLAG)).reshape(count, size)
+    return bool((fields[:, : len(_FIELD)] == np.frombuffer(_FIELD, dtype=np.uint8)).all())

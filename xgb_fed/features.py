@@ -141,6 +141,44 @@ class BinnedFeatures:
         return np.where(missing, default_left, codes.astype(np.int64) <= last_left)
 
 
+def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
+    """A vector of float32.
+
+    Raises
+    ------
+    InvalidDataError
+        If it is none.
+    """
+    try:
+        vector = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError):
+        # Without the value: this text may go to another party.
+        raise InvalidDataError(f"{argument} must be numbers") from None
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise InvalidDataError(f"{argument} has shape {vector.shape}; a vector is accepted")
+    return vector
+
+
+def check_weight(weight: Any, n_rows: int, argument: str) -> NDArray[np.float32] | None:
+    """Sample weights, or None.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are not one finite number a row, 0 or more and not all 0.
+    """
+    if weight is None:
+        return None
+    vector = numeric_vector(weight, argument)
+    if len(vector) != n_rows:
+        raise InvalidDataError(f"{argument} has {len(vector)} weights for {n_rows} rows")
+    if not (np.isfinite(vector).all() and (vector >= 0).all() and vector.any()):
+        raise InvalidDataError(f"{argument} must be finite, not negative, and not all zero")
+    return vector
+
+
 def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
     """Cut every column by XGBoost's own quantile sketch.
 

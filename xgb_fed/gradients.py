@@ -118,7 +118,7 @@ def _exponent(values: NDArray[np.float64]) -> int:
     largest = float(np.abs(values).max(initial=0.0))
     mantissa, exponent = np.frexp(largest)
     # A power of two itself need not be below the next one: 1 is allowed.
-    return int(exponent) - (mantissa == 0.5) if largest else 0
+    return int(exponent) - int(mantissa == 0.5) if largest else 0
 
 
 def _halves(values: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from xgb_fed.errors import InvalidDataError
 from xgb_fed.horizontal_party import read_rows
-from xgb_fed.lsh import PAPER_WINDOW
 from xgb_fed.simfl import train_simfl
 
 
@@ -30,8 +29,8 @@ subsample, colsample_bytree, base_score, eval_metric
         XGBoost's, with its defaults; `base_score` is the mean label of all parties by default.
     n_hashes : int, optional
         Hashes L of a row; min(40, d − 1) by default, or fewer where a party allows only fewer.
-    window : float
-        Width of the hashes' slabs in standard deviations.
+    window : float, optional
+        Width of the hashes' slabs in standard deviations; √(2d) for d columns that vary by default.
     known_features : int
         Features of a row that other parties may know; lowers L.
     early_stopping_rounds : int, optional
@@ -60,7 +59,7 @@ subsample, colsample_bytree, base_score, eval_metric
         base_score: float | None = None,
         eval_metric: Any = None,
         n_hashes: int | None = None,
-        window: float = PAPER_WINDOW,
+        window: float | None = None,
         known_features: int = 0,
         early_stopping_rounds: int | None = None,
         random_state: int | None = None,

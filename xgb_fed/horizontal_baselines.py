@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse
 import xgboost
 
-from xgb_fed.horizontal_party import TREE_PARAMETERS, check_weight, read_rows
+from xgb_fed.features import check_weight
+from xgb_fed.horizontal_party import TREE_PARAMETERS, read_rows
 from xgb_fed.horizontal_training import HorizontalModel, TurnTaking, as_parties, check_training
 from xgb_fed.settings import Settings
 
@@ -19,6 +20,7 @@ def train_tfl(
     parties: Sequence[Any],
     num_boost_round: int = 10,
     *,
+    rounds_per_turn: int = 1,
     evals: Sequence[tuple[tuple[Any, ...], str]] = (),
     early_stopping_rounds: int | None = None,
     verbose_eval: bool | int = True,
@@ -26,10 +28,11 @@ def train_tfl(
 ) -> HorizontalModel:
     """TFL: parties take turns, each on its own rows and gradients (Zhao et al., 2018, without noise).
 
-    Parameters and result as `train_simfl`'s.
+    Parameters and result as `train_simfl`'s, and `rounds_per_turn`: rounds that a party grows before the next
+    one's turn.
     """
     settings = check_training(params, num_boost_round, early_stopping_rounds, evals, callbacks)
-    training = TurnTaking(settings, as_parties(parties), evals)
+    training = TurnTaking(settings, as_parties(parties), evals, rounds_per_turn)
     return training.run(num_boost_round, early_stopping_rounds, verbose_eval, callbacks)
 
 

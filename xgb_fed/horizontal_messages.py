@@ -115,7 +115,7 @@ class AggregateGradients(Message):
 
 @dataclass(frozen=True, eq=False)
 class AggregatedGradients(Message):
-    """Party to coordinator, and on to the builder: sums for each row of the builder, zero for most."""
+    """Party to coordinator, and added up over parties on to the builder: sums for each of its rows."""
 
     kind: ClassVar[int] = 111
     g: Float32s

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, ProtocolError
-from xgb_fed.features import read_columns
-from xgb_fed.lsh import FEWEST_ROWS, Moments, hash_rows, most_hashes
+from xgb_fed.features import check_weight, numeric_vector, read_columns
+from xgb_fed.lsh import FEWEST_ROWS, TIE_DRAWS, Moments, hash_rows, most_hashes
 from xgb_fed.messages import Message
 from xgb_fed.objectives import Objective
 from xgb_fed.party import ACTIVE
@@ -46,6 +46,9 @@ TREE_PARAMETERS = (
 )
 """Settings that stock XGBoost grows trees by."""
 
+PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
+"""Those of them that are in units of gradients and hessians."""
+
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
     """A dense float32 matrix, or a CSR one with sorted indices, and its names if it came with any.
@@ -61,43 +64,6 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
         data = data.tocsr()
         data.sort_indices()
     return data, columns.names if hasattr(X, "columns") else []
-
-
-def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
-    """A vector of float32.
-
-    Raises
-    ------
-    InvalidDataError
-        If it is none.
-    """
-    try:
-        vector = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidDataError(f"{argument} must be numbers: {error}") from None
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.ndim != 1:
-        raise InvalidDataError(f"{argument} has shape {vector.shape}; a vector is accepted")
-    return vector
-
-
-def check_weight(weight: Any, n_rows: int, argument: str) -> NDArray[np.float32] | None:
-    """Sample weights, or None.
-
-    Raises
-    ------
-    InvalidDataError
-        If they are not one finite number a row, 0 or more and not all 0.
-    """
-    if weight is None:
-        return None
-    vector = numeric_vector(weight, argument)
-    if len(vector) != n_rows:
-        raise InvalidDataError(f"{argument} has {len(vector)} weights for {n_rows} rows")
-    if not (np.isfinite(vector).all() and (vector >= 0).all() and vector.any()):
-        raise InvalidDataError(f"{argument} must be finite, not negative, and not all zero")
-    return vector
 
 
 def settings_of(params: str) -> Settings:
@@ -205,14 +171,15 @@ class _Boosting:
         This party's, among `party_rows`.
     hashes : ndarray of int32 or None
         Of its own rows.
-    similar : dict
-        This party's column of the similarity matrix for each other party (S of the paper).
+    similar : dict of ndarray of int32, shape (TIE_DRAWS, n_rows)
+        This party's column of the similarity matrix for each other party (S of the paper), with ties drawn
+        again in each row of the array.
     margin, others : ndarray of float32, shape (n_rows, n_classes)
         Of all trees, and of all but those grown here.
     gradients : (g, h) or None
         Of the present margins.
-    g, h : ndarray of float64, shape (n_classes, n_rows), or None
-        Sums received for the tree to grow here.
+    g, h : ndarray of float32, shape (n_classes, n_rows), or None
+        Sums of all other parties, received for the tree to grow here.
     """
 
     settings: Settings
@@ -231,8 +198,23 @@ class _Boosting:
     grower: TreeGrower | None = None
     tree_seed: int = 0
     gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
-    g: NDArray[np.float64] | None = None
-    h: NDArray[np.float64] | None = None
+    g: NDArray[np.float32] | None = None
+    h: NDArray[np.float32] | None = None
+
+    @property
+    def tree_parameters(self) -> dict[str, Any]:
+        """What to grow trees by on sums of all parties: penalties times rows summed, over own rows.
+
+        XGBoost's penalties are set against sums of one gradient a row.  Here a row holds N/n of them, so a
+        single row would outweigh ``min_child_weight`` and be a leaf.  Gains and weights with penalties times
+        N/n are N/n times and just those of sums times n/N with the penalties as given:
+        −(n/N)G / ((n/N)H + λ) = −G / (H + (N/n)λ), and so for α, γ and the least H of a child.
+        Without received sums the factor is 1.
+        """
+        own = self.party_rows[self.place]
+        factor = (own + sum(self.party_rows[place] for place in self.similar)) / own
+        params = {name: getattr(self.settings, name) for name in TREE_PARAMETERS}
+        return params | {name: factor * params[name] for name in PENALTIES}
 
 
 class HorizontalParty(SessionHandler):
@@ -436,7 +418,7 @@ class HorizontalParty(SessionHandler):
             raise ProtocolError("a hash table of another size than its party's rows")
         theirs = message.hashes.reshape(state.party_rows[place], -1)
         words = self._random.words(len(self._y), 1)[:, 0]
-        state.similar[place], _ = most_similar(state.hashes, theirs, words, self._n_jobs)
+        state.similar[place], _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
         return messages.Done()
 
     def _start_boosting(self, message: hm.StartBoosting) -> Message:
@@ -453,8 +435,7 @@ class HorizontalParty(SessionHandler):
         state.others = state.margin.copy()
         given = state.settings.random_state
         state.tree_seed = int(self._random.words(1, 1)[0, 0]) if given is None else int(given)
-        params = {name: getattr(state.settings, name) for name in TREE_PARAMETERS}
-        state.grower = TreeGrower(self._X, params, state.objective.n_classes, self._n_jobs)
+        state.grower = TreeGrower(self._X, state.tree_parameters, state.objective.n_classes, self._n_jobs)
         return messages.Done()
 
     def _gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -466,11 +447,13 @@ class HorizontalParty(SessionHandler):
 
     def _aggregate(self, message: hm.AggregateGradients) -> Message:
         """Algorithm 2, lines 2 to 8 of the paper; its line 6 means H + h where it prints G + h."""
-        self._shared  # noqa: B018 - checks that boosting has started
         state, place = self._state, int(message.place)
+        n_rounds = len(self._shared.rounds)
         if place not in state.similar:
             raise ProtocolError("no rows similar to that party's are known")
-        rows, n_rows = state.similar[place], state.party_rows[place]
+        # Another draw of the ties every time the turn comes round; the same one if asked twice.
+        draw = n_rounds // len(state.party_rows) % TIE_DRAWS
+        rows, n_rows = state.similar[place][draw], state.party_rows[place]
         sums = [
             np.concatenate([np.bincount(rows, column, n_rows) for column in one.T]).astype(np.float32)
             for one in self._gradients()
@@ -485,10 +468,9 @@ class HorizontalParty(SessionHandler):
             raise ProtocolError("aggregated gradients of another number of rows")
         if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
             raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
-        if state.g is None or state.h is None:
-            state.g, state.h = np.zeros(shape), np.zeros(shape)
-        state.g += message.g.reshape(shape)
-        state.h += message.h.reshape(shape)
+        if state.g is not None:
+            raise ProtocolError("aggregated gradients for a tree twice")
+        state.g, state.h = message.g.reshape(shape), message.h.reshape(shape)
         return messages.Done()
 
     def _grow(self, message: hm.GrowTrees) -> Message:
@@ -498,7 +480,7 @@ class HorizontalParty(SessionHandler):
             raise ProtocolError("a round out of turn")
         g, h = (one.T for one in self._gradients())
         if state.g is not None and state.h is not None:
-            g, h = (state.g + g).astype(np.float32), (state.h + h).astype(np.float32)
+            g, h = state.g + g, state.h + h
             state.g = state.h = None
         seed = (state.tree_seed + int(message.round)) % 2**31
         models = []

@@ -22,13 +22,12 @@ from tqdm.auto import tqdm
 from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, UnsupportedParameterError
+from xgb_fed.features import check_weight, numeric_vector
 from xgb_fed.horizontal_party import (
     COORDINATOR,
     HorizontalParty,
     SharedTrees,
     add_round,
-    check_weight,
-    numeric_vector,
     read_rows,
 )
 from xgb_fed.objectives import Objective
@@ -97,7 +96,7 @@ class _EvaluationRows:
 
 
 class TurnTaking:
-    """Training in turns.  Round r's trees are grown by party r mod M, and given to the others.
+    """Training in turns.  Round r's trees are grown by party ⌊r / s⌋ mod M, and given to the others.
 
     On its own this is TFL (Zhao et al., 2018, without their noise): builders know their own gradients only.
 
@@ -108,11 +107,20 @@ class TurnTaking:
     parties : list of Party
     evals : sequence of (X, y) or (X, y, weight)
         Evaluation sets of the coordinator's, with their names.
+    rounds_per_turn : int
+        Rounds s that a party grows one after the other.
     """
 
     def __init__(
-        self, settings: Settings, parties: list[Party], evals: Sequence[tuple[tuple[Any, ...], str]]
+        self,
+        settings: Settings,
+        parties: list[Party],
+        evals: Sequence[tuple[tuple[Any, ...], str]],
+        rounds_per_turn: int = 1,
     ) -> None:
+        if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
+            raise ValueError(f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1")
+        self._rounds_per_turn = int(rounds_per_turn)
         self.traffic = Traffic()
         session = os.urandom(16)
         self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in parties]
@@ -242,7 +250,7 @@ class TurnTaking:
 
     def grow(self, number: int) -> None:
         """One round: a tree, or one a class."""
-        builder = number % len(self.channels)
+        builder = number // self._rounds_per_turn % len(self.channels)
         self.gather(builder)
         grown = self.channels[builder].ask(hm.GrowTrees(number), hm.Trees)
         self.together([lambda c=c: c.ask(grown, messages.Done) for _, c in self.others(builder)])  # type: ignore[misc]

@@ -1,9 +1,10 @@
-"""A passive party's splits of trainings that have not ended, kept so that a training can be taken up again.
+"""A passive party's splits of trainings, kept as they are found so that a training can be taken up again.
 
 A journal is a file of lines, each with its checksum: a header with the terms of the training, then the splits
 of one request each, on the disk before the request is answered.  A line cut off by a crash was never answered
 for, and is ignored.  The file stays open while the training runs, so that one who runs out of descriptors
 loses no training.  Journals hold this party's own splits and digests, nothing of anybody else's.
+They outlast the training: its active party may not have heard that it ended, and the terms bind it still.
 """
 
 from __future__ import annotations
@@ -147,13 +148,6 @@ class Journals:
         except (ValueError, KeyError, TypeError):
             raise ProtocolError("this party's journal of the training is damaged") from None
         return terms, share
-
-    def end(self, model: bytes) -> None:
-        """Forget a training whose share is kept elsewhere."""
-        self._in_memory.pop(model, None)
-        path = self._path(model)
-        if path is not None:
-            path.unlink(missing_ok=True)
 
 
 def _line(content: Any) -> str:

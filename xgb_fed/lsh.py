@@ -25,8 +25,8 @@ FEWEST_ROWS = 3
 PAPER_HASHES = 40
 """L = min(40, d − 1) in the paper's experiments."""
 
-PAPER_WINDOW = 4.0
-"""Width r in the paper's experiments."""
+TIE_DRAWS = 16
+"""Times that the most similar of a row's equally similar rows is drawn; trees go through them in turn."""
 
 Doubles = NDArray[np.float64]
 
@@ -89,6 +89,22 @@ class Moments:
     def n_varying(self) -> int:
         """Columns whose values these moments do not give away: those that are not constant."""
         return int((self.squares > 0).sum())
+
+
+def typical_distance(deviation: Doubles) -> float:
+    """Root mean square distance of two independent standardised rows: √(2d) for d columns that vary.
+
+    Standardised values have variance 1, so the difference of two has variance 2.  As the window of the hashes
+    it makes the share of hashes in which two such rows agree the same for every d (Datar et al., 2004, give
+    it as a function of distance / r alone): ties stay many and slabs wide.  The paper's fixed r = 4, on
+    features as they come, is the same at d = 8.
+
+    Parameters
+    ----------
+    deviation : ndarray of float64, shape (n_features,)
+        Of all parties' rows; 0 for columns that do not count.
+    """
+    return float(np.sqrt(2 * max(1, int(np.count_nonzero(deviation)))))
 
 
 def most_hashes(n_rows: int, n_unknown: int) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -66,6 +67,13 @@ class Message:
 
 def tags(cls: type[Message]) -> dict[str, str]:
     """Fields of a kind of message, in order, and the tag of each."""
+    return _tags_of(cls.kind)
+
+
+@cache
+def _tags_of(kind: int) -> dict[str, str]:
+    """Once for each kind: reading annotations takes longer than reading a message."""
+    cls = KINDS[kind]
     hints = get_type_hints(cls, include_extras=True)
     return {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}
 

@@ -179,8 +179,8 @@ class VerticalModel:
         session = os.urandom(16)
         traffic = traffic if traffic is not None else Traffic()
         used = {owner for t in trees for owner in self.trees[t].owner}
-        n_rows = columns.n_rows if columns is not None else 0
         positions = row_positions(rows)
+        n_rows = columns.n_rows if columns is not None else len(positions)
         channels = {}
         for k, party in enumerate(parties, start=1):
             if k in used or columns is None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import time
+import traceback
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -36,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 FEWEST_ROWS = 2
 """Sampled rows that a tree, or a node with statistics, has at least."""
+
+MOST_STATISTICS_BYTES = 4 << 30
+"""Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
 
 MOST_SESSIONS = 8
 """Sessions side by side; a further one ends the oldest, which a dead active party may have left."""
@@ -147,7 +153,11 @@ class PassiveParty:
     allow_weak_key : bool
         Whether it takes part under a key below 2048 bits.
     journals : Journals, optional
-        Where splits of trainings under way are kept; in memory by default.
+        Where splits of trainings are kept as they are found; in memory by default.
+    min_rows : int
+        Fewest sampled rows of a tree.
+    used : set of bytes, optional
+        Sessions that were opened before, here or at other handlers of the same active party.
     """
 
     def __init__(
@@ -159,6 +169,8 @@ class PassiveParty:
         allow_plain: bool = True,
         allow_weak_key: bool = True,
         journals: Journals | None = None,
+        min_rows: int = FEWEST_ROWS,
+        used: set[bytes] | None = None,
     ) -> None:
         self.columns = columns
         self.eval_sets = eval_sets
@@ -170,7 +182,9 @@ class PassiveParty:
         self._random = SecretStream()
         self._lock = Lock()
         self._sessions: dict[bytes, TrainingSession | PredictionSession] = {}
-        self._used: set[bytes] = set()
+        self._min_rows = min_rows
+        self._used: set[bytes] = set() if used is None else used
+        self._last_request = -math.inf
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             messages.ResumeTraining: self._resume_training,
             messages.StartTree: self._start_tree,
@@ -183,6 +197,15 @@ class PassiveParty:
             messages.Abort: self._abort,
         }
 
+    def is_idle(self, seconds: float) -> bool:
+        """Whether no session is open, or nobody asked anything for so long."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return not self._sessions or time.monotonic() - self._last_request > seconds
+        finally:
+            self._lock.release()
+
     def handle(self, request: bytes) -> bytes:
         """Answer a request; a refusal is an answer too.
 
@@ -190,6 +213,7 @@ class PassiveParty:
         """
         with self._lock:
             session, sequence = b"\0" * 16, 0
+            self._last_request = time.monotonic()
             try:
                 envelope = messages.read(request)
                 session, sequence = envelope.session, envelope.sequence
@@ -201,9 +225,11 @@ class PassiveParty:
                 self._sessions.pop(session, None)
                 reason = f"this party cannot keep its share: {error.strerror}"
                 answer = messages.Refusal(reason, messages.OTHER_REASON)
-            except Exception:
-                # A request that no check foresaw: the other side learns no more than that.
-                logger.exception("a request failed")
+            except Exception as error:
+                # A request that no check foresaw: the other side learns no more than that, and the log holds
+                # no text of exceptions, which may be values.
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                logger.error("a request failed: %s, %s:%d", type(error).__name__, place.name, place.lineno)
                 self._sessions.pop(session, None)
                 answer = messages.Refusal("internal error", messages.OTHER_REASON)
             return messages.write(session, sequence, answer)
@@ -234,7 +260,6 @@ class PassiveParty:
         answer = self._answers[type(message)](session, message)
         if isinstance(message, messages.Finish) and isinstance(session, TrainingSession):
             self.shares[session.model_id] = session.share
-            self.journals.end(session.model_id)
         if isinstance(message, (messages.Finish, messages.Abort)):
             del self._sessions[envelope.session]
         return answer
@@ -283,11 +308,10 @@ class PassiveParty:
         if session.journal is not None:
             raise ProtocolError("a training is taken up before its first tree")
         kept = self.journals.find(message.model)
-        if kept is None and message.model in self.shares:
-            # It ended here, but the active party never heard.
-            kept = session.terms, self.shares[message.model]
         terms, share = (session.terms, Share(session.columns.names)) if kept is None else kept
-        if not 0 <= message.n_splits <= len(share):
+        # A training that ended here, though the active party never heard, ended with all its splits.
+        fewest = len(self.shares[message.model]) if message.model in self.shares else 0
+        if not fewest <= message.n_splits <= len(share):
             raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training")
         if share.names != session.columns.names:
             raise ProtocolError("that training was on other columns")
@@ -333,8 +357,8 @@ class PassiveParty:
             session.journal = self.journals.start(session.model_id, session.terms, session.share)
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
-        if sampled.sum() < FEWEST_ROWS:
-            raise ProtocolError(f"a tree needs at least {FEWEST_ROWS} rows")
+        if sampled.sum() < self._min_rows:
+            raise ProtocolError(f"a tree needs at least {self._min_rows} sampled rows")
         columns = np.unique(message.columns)
         if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
             raise ProtocolError("the tree's columns are not this party's")
@@ -430,6 +454,12 @@ class PassiveParty:
             )
             derived = wanted[larger]
             summed = np.union1d(wanted[~larger], derived ^ 1)
+        size = len(wanted) * int(tree.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in tree.sources)
+        if size > MOST_STATISTICS_BYTES:
+            raise ProtocolError(
+                f"statistics of this level take {size >> 20} MiB, this party keeps at most "
+                f"{MOST_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
+            )
         chosen = sampled.selected(summed)
         rows = tree.position[chosen.rows]
         built = build_histograms(

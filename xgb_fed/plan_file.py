@@ -183,6 +183,7 @@ def _section(kind: type[Any], given: Any, where: str) -> Any:
                 raise PlanError(f"{where}: {name} is missing")
             continue
         value = given[name]
-        if not isinstance(value, _TYPES[str(f.type)]) or isinstance(value, bool):
+        fits = isinstance(value, _TYPES[str(f.type)]) and not isinstance(value, bool)
+        if not fits or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
             raise PlanError(f"{where}: {name}={value!r} must be {f.type}")
     return kind(**given)

@@ -1,9 +1,9 @@
 """Gain and leaf weight of XGBoost, step by step in the precision that XGBoost uses.
 
-Sums are float64; each side's gain is rounded to float32 before they are added,
-and so is the loss change.  Only that makes equal gains equal here too, and
-XGBoost keeps the first of equal gains.  (XGBoost, ``src/tree/param.h`` and
-``src/tree/split_evaluator.h``, versions 2.0 to 3.2.)
+Sums are float64; the square and the divisor of each side's gain are rounded to float32
+before they are divided, and so are the gain and the loss change.  Only that makes equal
+gains equal here too, and XGBoost keeps the first of equal gains.  (XGBoost,
+``src/tree/param.h`` and ``src/tree/split_evaluator.h``, versions 2.0 to 3.2.)
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Regularization:
             w, g32, h32 = self.weights(g, h), g.astype(np.float32), h.astype(np.float32)
             gain = -(np.float32(2) * g32 * w + (h32 + self.reg_lambda) * (w * w))
         else:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                gain = np.square(self._soft_threshold(g)) / (h + np.float64(self.reg_lambda))
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                square = np.square(self._soft_threshold(g)).astype(np.float32)
+                gain = square / (h + np.float64(self.reg_lambda)).astype(np.float32)
         return np.where(h <= 0, 0.0, gain).astype(np.float32)
 
     def root_gain(self, g: Sums, h: Sums) -> np.floating:
@@ -67,7 +68,10 @@ class Regularization:
         return np.asarray(-(self.weights(g, h).astype(np.float64) * self._soft_threshold(g)).sum(axis=1))
 
     def loss_changes(self, left_g: Sums, left_h: Sums, g: Sums, h: Sums) -> NDArray[np.float32]:
-        """Loss change of candidate splits of one node; −∞ where a side has too little hessian.
+        """Loss change of candidate splits of one node.
+
+        −∞ where a side has too little hessian, or where float32 does not hold the change: XGBoost passes
+        over such candidates.
 
         Parameters
         ----------
@@ -82,13 +86,14 @@ class Regularization:
             gains = self.side_gains(left_g[:, 0], left_h[:, 0]) + self.side_gains(
                 right_g[:, 0], right_h[:, 0]
             )
-            change = (gains - root).astype(np.float32)
+            with np.errstate(invalid="ignore"):
+                change = (gains - root).astype(np.float32)
             enough = (left_h[:, 0] >= self.min_child_weight) & (right_h[:, 0] >= self.min_child_weight)
         else:
             both = self._vector_gains(left_g, left_h) + self._vector_gains(right_g, right_h)
             change = (both - np.float64(root)).astype(np.float32)
             enough = np.ones(len(left_g), dtype=bool)
-        possible = enough & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
+        possible = enough & np.isfinite(change) & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
         return np.where(possible, change, np.float32(-np.inf)).astype(np.float32)
 
     def is_worth(self, loss_change: np.floating) -> bool:

@@ -218,7 +218,8 @@ class ResidueKey:
 def _is_plausible(n: int) -> bool:
     """Whether n is odd, of a size that keys have, without small factors, and no power.
 
-    Modulo a power of 3, say, r^n is one of few numbers: such a key would switch re-randomisation off.
+    Modulo a power of 3, say, r^n is one of few numbers: such a key would switch re-randomisation off.  That
+    finds careless keys, not every made-up one: parties are taken to follow the protocol.
     """
     if n % 2 == 0 or not 3 <= n < 1 << LONGEST_KEY:
         return False

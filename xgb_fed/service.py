@@ -6,9 +6,10 @@ name another one's models, rows or sessions.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,12 @@ from xgb_fed import messages
 from xgb_fed.alignment import Alignment, Intersector
 from xgb_fed.certificates import Identity
 from xgb_fed.errors import InvalidDataError, ProtocolError
+from xgb_fed.features import Columns
 from xgb_fed.journal import Journals
 from xgb_fed.messages import Message
-from xgb_fed.passive import PassiveParty
+from xgb_fed.passive import FEWEST_ROWS, PassiveParty
 from xgb_fed.record import Record
-from xgb_fed.share import Share
+from xgb_fed.share import Share, write_atomically
 from xgb_fed.streams import RowSets
 from xgb_fed.tables import Table
 
@@ -36,6 +38,17 @@ HOUR = 3600.0
 MOST_SELECTIONS = 4
 """Selections of rows that are kept in memory for one active party."""
 
+MOST_COPIES = 4
+"""Times the table that one selection's row sets may have rows: training rows and evaluation sets."""
+
+ABANDONED = 1800.0
+"""Seconds without a request after which sessions need not be kept for other rows' sake."""
+
+OPENING = (messages.OpenTraining, messages.OpenModel)
+
+QUESTIONS = (messages.OpenModel, messages.IntersectIds, messages.ResumeTraining)
+"""Each of them lets an active party try something out: a model's answers, or ids."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -44,9 +57,10 @@ class Limits:
     Attributes
     ----------
     min_rows, max_rows : int
-        Of a training: statistics of few rows say much about each.
+        Of a training, and of the sample of a tree: statistics of few rows say much about each.  An
+        alignment is of `max_rows` ids at most.
     questions_per_hour : int
-        Alignments and predictions of one active party: many of them are a way to probe.
+        Alignments, predictions and resumptions of one active party: many of them are a way to probe.
     consents_to_export : bool
         Whether it gives its splits to `export_booster`.
     allow_plain, allow_weak_key : bool
@@ -97,13 +111,34 @@ class ShareFolder(MutableMapping[bytes, Share]):
 
 @dataclass
 class Counterpart:
-    """One active party: its folder, and handlers on the rows it named."""
+    """One active party: its folder, and handlers on the rows it named.
+
+    Attributes
+    ----------
+    directory : Path
+    intersector : Intersector
+    handlers : OrderedDict
+        By the row sets they are about, the one used last at the end.
+    used : set of bytes
+        Sessions that were opened.
+    lock : Lock
+    """
 
     directory: Path
     intersector: Intersector
     handlers: OrderedDict[RowSets, PassiveParty] = field(default_factory=OrderedDict)
-    questions: deque[float] = field(default_factory=deque)
+    used: set[bytes] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
+
+    def ask(self, most: int) -> bool:
+        """Count a question; False if there were so many in the last hour, before this process started too."""
+        path, now = self.directory / "questions.json", time.time()
+        asked = json.loads(path.read_text()) if path.exists() else []
+        asked = [when for when in asked if now - HOUR < when <= now]
+        if len(asked) >= most:
+            return False
+        write_atomically(path, json.dumps([*asked, now]))
+        return True
 
 
 class PassiveService:
@@ -152,12 +187,17 @@ class PassiveService:
         self, caller: Identity, row_sets: RowSets, envelope: messages.Envelope, request: bytes
     ) -> bytes:
         counterpart, message = self._counterpart(caller), envelope.message
-        if isinstance(message, (messages.OpenTraining, messages.OpenModel, messages.IntersectIds)):
-            self._admit(caller, counterpart, message)
+        self._admit(caller, counterpart, message)
+        answer: Message | None = None
         if isinstance(message, (messages.IntersectIds, messages.AlignRows)):
             answer = self._align(counterpart, message)
-            return messages.write(envelope.session, envelope.sequence, answer)
-        return self._handler(counterpart, row_sets).handle(request)
+        elif self._table.has_ids and not row_sets:
+            answer = messages.Refusal("rows of this party are named by aligned ids", messages.OTHER_REASON)
+        elif (handler := self._handler(counterpart, row_sets, isinstance(message, OPENING))) is None:
+            answer = messages.Refusal("no such session", messages.NO_SESSION)
+        else:
+            return handler.handle(request)
+        return messages.write(envelope.session, envelope.sequence, answer)
 
     def _admit(self, caller: Identity, counterpart: Counterpart, message: Message) -> None:
         """Refuse what the limits do not allow, before anything else is done."""
@@ -168,24 +208,22 @@ class PassiveService:
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
                 )
             logger.info("%s starts a training on %d rows", caller.name, message.n_rows)
-            return
-        now = time.monotonic()
-        with counterpart.lock:
-            while counterpart.questions and counterpart.questions[0] < now - HOUR:
-                counterpart.questions.popleft()
-            if len(counterpart.questions) >= limits.questions_per_hour:
-                raise ProtocolError(
-                    f"more than {limits.questions_per_hour} alignments and predictions in an hour"
-                )
-            counterpart.questions.append(now)
-        logger.info("%s: %s", caller.name, type(message).__name__)
+        elif isinstance(message, QUESTIONS):
+            with counterpart.lock:
+                if not counterpart.ask(limits.questions_per_hour):
+                    raise ProtocolError(
+                        f"more than {limits.questions_per_hour} alignments and predictions in an hour"
+                    )
+            logger.info("%s: %s", caller.name, type(message).__name__)
 
     def _counterpart(self, caller: Identity) -> Counterpart:
         with self._lock:
             if caller.name not in self._counterparts:
                 directory = self._directory / f"for-{quote(caller.name, safe='')}"
                 (directory / "rows").mkdir(parents=True, exist_ok=True)
-                self._counterparts[caller.name] = Counterpart(directory, Intersector(self._table.ids))
+                self._counterparts[caller.name] = Counterpart(
+                    directory, Intersector(self._table.ids, self._limits.max_rows)
+                )
             return self._counterparts[caller.name]
 
     def _align(self, counterpart: Counterpart, message: Message) -> Message:
@@ -198,24 +236,50 @@ class PassiveService:
         logger.info("%d rows aligned", len(alignment.ids))
         return messages.RowsAligned(alignment.digest)
 
-    def _handler(self, counterpart: Counterpart, row_sets: RowSets) -> PassiveParty:
+    def _handler(self, counterpart: Counterpart, row_sets: RowSets, opens: bool) -> PassiveParty | None:
+        """The handler of these rows; None if there is none and the request does not open a session."""
         with counterpart.lock:
             handlers = counterpart.handlers
             if row_sets not in handlers:
-                columns = [self._table.columns.take(self._positions(counterpart, d)) for d in row_sets]
+                if not opens:
+                    return None
+                self._make_room(handlers)
+                columns = self._selected(counterpart, row_sets)
                 handlers[row_sets] = PassiveParty(
-                    columns[0] if columns else self._table.columns,
+                    columns[0],
                     columns[1:],
                     ShareFolder(counterpart.directory / "models"),
                     allow_export=self._limits.consents_to_export,
                     allow_plain=self._limits.allow_plain,
                     allow_weak_key=self._limits.allow_weak_key,
                     journals=Journals(counterpart.directory / "models"),
+                    min_rows=max(self._limits.min_rows, FEWEST_ROWS),
+                    used=counterpart.used,
                 )
-                if len(handlers) > MOST_SELECTIONS:
-                    handlers.popitem(last=False)
             handlers.move_to_end(row_sets)
             return handlers[row_sets]
+
+    @staticmethod
+    def _make_room(handlers: OrderedDict[RowSets, PassiveParty]) -> None:
+        """Forget the rows that were used least recently, but none with a session under way."""
+        if len(handlers) < MOST_SELECTIONS:
+            return
+        idle = next((rows for rows, handler in handlers.items() if handler.is_idle(ABANDONED)), None)
+        if idle is None:
+            raise ProtocolError(f"sessions on {MOST_SELECTIONS} selections of rows are open; end one first")
+        del handlers[idle]
+
+    def _selected(self, counterpart: Counterpart, row_sets: RowSets) -> list[Columns]:
+        """Columns of the rows that a request is about, and of its evaluation sets."""
+        table = self._table.columns
+        if not row_sets:
+            return [table]
+        if len(set(row_sets)) != len(row_sets):
+            raise ProtocolError("the same rows are named twice")
+        positions = [self._positions(counterpart, digest) for digest in row_sets]
+        if sum(map(len, positions)) > MOST_COPIES * table.n_rows:
+            raise ProtocolError(f"row sets have more than {MOST_COPIES} times the rows of this party")
+        return [table.take(rows) for rows in positions]
 
     def _positions(self, counterpart: Counterpart, digest: bytes) -> NDArray[np.int64]:
         path = _rows_file(counterpart, digest)

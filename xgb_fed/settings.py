@@ -77,10 +77,8 @@ class Settings:
         if self.tree_mode not in MODES:
             raise UnsupportedParameterError(f"tree_mode={self.tree_mode!r} must be one of {MODES}")
         softprob = self.objective == "multi:softprob"
-        if softprob and not (isinstance(self.num_class, int) and self.num_class >= 2):
-            raise ValueError(
-                f"num_class={self.num_class!r} must be an integer of at least 2 for multi:softprob"
-            )
+        if softprob:
+            _whole("num_class", self.num_class, 2, 2**31 - 1)
         if not softprob and (self.num_class != 1 or self.multi_output):
             raise ValueError("num_class and multi_output are for objective='multi:softprob' only")
         _whole("max_depth", self.max_depth, 1, 30)
@@ -124,7 +122,8 @@ class Settings:
             if name in settings:
                 raise ValueError(f"{given} and another name for it were both given")
             if name in known:
-                settings[name] = value
+                # Python's own numbers: those of numpy are no JSON.
+                settings[name] = value.item() if isinstance(value, np.generic) else value
             elif name in HARMLESS:
                 if value not in HARMLESS[name]:
                     raise UnsupportedParameterError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +109,7 @@ class Share:
             If the file is not a share; without its path.
         """
         try:
-            content = json.loads(Path(path).read_text())
+            content = dict(json.loads(Path(path).read_text()))
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"a share of another format version than {FORMAT}")
             names = content.pop("names")
@@ -120,7 +121,7 @@ class Share:
                 raise ValueError("unknown entries")
             for split in zip(*columns, strict=True):
                 share.add(*check_split(split, len(names)))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptDataError):
                 raise
             # Without the path: this text may go to another party.
@@ -140,8 +141,8 @@ def check_split(content: Any, n_columns: int) -> tuple[int, float, bool]:
     feature, threshold, default_left = content
     if type(feature) is not int or type(threshold) is not float or type(default_left) is not bool:
         raise TypeError("not a split")
-    if not 0 <= feature < n_columns:
-        raise ValueError("no such column")
+    if not (0 <= feature < n_columns and math.isfinite(threshold)):
+        raise ValueError("a split that cannot be")
     return feature, threshold, default_left
 
 

@@ -18,7 +18,7 @@ from xgb_fed import horizontal_messages as hm
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError, ProtocolError
 from xgb_fed.horizontal_training import HorizontalModel, TurnTaking, as_parties, check_training
-from xgb_fed.lsh import PAPER_HASHES, PAPER_WINDOW, Moments
+from xgb_fed.lsh import PAPER_HASHES, Moments, typical_distance
 from xgb_fed.party import Party
 from xgb_fed.settings import Settings
 
@@ -29,7 +29,7 @@ def train_simfl(
     num_boost_round: int = 10,
     *,
     n_hashes: int | None = None,
-    window: float = PAPER_WINDOW,
+    window: float | None = None,
     known_features: int = 0,
     hash_seed: int | None = None,
     evals: Sequence[tuple[tuple[Any, ...], str]] = (),
@@ -50,8 +50,8 @@ def train_simfl(
         Rounds of all parties together.
     n_hashes : int, optional
         L.  By default the paper's min(40, d − 1), or fewer where a party allows fewer (see `most_hashes`).
-    window : float
-        Width r of the hashes' slabs in standard deviations; the paper's 4.
+    window : float, optional
+        Width r of the hashes' slabs in standard deviations; `lsh.typical_distance` by default.
     known_features : int
         k features that others may know of a row: L is at most d − 1 − k.
     hash_seed : int, optional
@@ -90,13 +90,15 @@ class SimFL(TurnTaking):
         parties: list[Party],
         evals: Sequence[tuple[tuple[Any, ...], str]] = (),
         n_hashes: int | None = None,
-        window: float = PAPER_WINDOW,
+        window: float | None = None,
         known_features: int = 0,
         hash_seed: int | None = None,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise ValueError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
-        if not (isinstance(window, (int, float)) and np.isfinite(window) and window > 0):
+        if window is not None and not (
+            isinstance(window, (int, float)) and np.isfinite(window) and window > 0
+        ):
             raise ValueError(f"window={window!r} must be a finite number above 0")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise ValueError(f"known_features={known_features!r} must be an integer of at least 0")
@@ -115,7 +117,7 @@ class SimFL(TurnTaking):
             raise InvalidDataError(
                 f"{self.n_features} columns, {known_features} of them known, cannot be hashed"
             )
-        self._n_hashes, self._window, self._known = n_hashes, float(window), known_features
+        self._n_hashes, self._window, self._known = n_hashes, window, known_features
         self._seed = os.urandom(32) if hash_seed is None else int(hash_seed).to_bytes(32, "little")
 
     def prepare(self) -> None:
@@ -139,7 +141,8 @@ class SimFL(TurnTaking):
         allowed = min(answer.most_hashes for answer in told)
         n_hashes = min(PAPER_HASHES, allowed) if self._n_hashes is None else self._n_hashes
         self.n_hashes = n_hashes
-        request = hm.HashRows(self._seed, n_hashes, np.array([self._window]), pooled.mean, pooled.deviation)
+        window = typical_distance(pooled.deviation) if self._window is None else float(self._window)
+        request = hm.HashRows(self._seed, n_hashes, np.array([window]), pooled.mean, pooled.deviation)
         tables = self.ask_all(request, hm.HashTable)
         for place, (channel, table) in enumerate(zip(self.channels, tables, strict=True)):
             if table.place != place or len(table.hashes) != self.party_rows[place] * n_hashes:
@@ -152,10 +155,26 @@ class SimFL(TurnTaking):
         self.together([lambda k=k: deliver(k) for k in range(len(tables))])  # type: ignore[misc]
 
     def gather(self, builder: int) -> None:
-        """Algorithm 2, lines 1 to 8: everybody's sums for the builder's rows."""
+        """Algorithm 2, lines 1 to 8: everybody's sums for the builder's rows, which it gets added up."""
         request = hm.AggregateGradients(builder)
-        sums = self.together(
-            [lambda c=c: c.ask(request, hm.AggregatedGradients) for _, c in self.others(builder)]  # type: ignore[misc]
-        )
-        for one in sums:
-            self.channels[builder].ask(one, messages.Done)
+        others = [channel for _, channel in self.others(builder)]
+        sums = self.together([lambda c=c: c.ask(request, hm.AggregatedGradients) for c in others])  # type: ignore[misc]
+        size = self.party_rows[builder] * self.objective.n_classes
+        for channel, one in zip(others, sums, strict=True):
+            if not (len(one.g) == len(one.h) == size and _fine(one)):
+                raise ProtocolError(f"party {channel.name!r}: aggregated gradients are malformed")
+        self.channels[builder].ask(add_up(sums), messages.Done)
+
+
+def _fine(sums: hm.AggregatedGradients) -> bool:
+    """Whether sums are finite and those of hessians not below 0."""
+    return bool(np.isfinite(sums.g).all() and np.isfinite(sums.h).all() and (sums.h >= 0).all())
+
+
+def add_up(sums: Sequence[hm.AggregatedGradients]) -> hm.AggregatedGradients:
+    """The sums of several parties' sums, so that the builder need not learn whose is whose."""
+    if len(sums) == 1:
+        return sums[0]
+    g = np.sum([one.g for one in sums], axis=0, dtype=np.float64)
+    h = np.sum([one.h for one in sums], axis=0, dtype=np.float64)
+    return hm.AggregatedGradients(np.asarray(g, dtype=np.float32), np.asarray(h, dtype=np.float32))

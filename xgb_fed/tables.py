@@ -23,6 +23,8 @@ class Table:
     columns : Columns
     ids : list of str
         Unique; row numbers from 1 if the file has no column of ids.
+    has_ids : bool
+        Whether the file had one: rows are then others' rows only as far as they are aligned.
     label : ndarray of float64, or None
     used : list of str
         Columns of the file that are used, before encoding; none for LIBSVM.
@@ -32,6 +34,7 @@ class Table:
 
     columns: Columns
     ids: list[str]
+    has_ids: bool
     label: NDArray[np.float64] | None
     used: list[str]
     categories: dict[str, list[str]]
@@ -106,7 +109,7 @@ def read_table(
     matrix = np.stack(list(data.values()), axis=1)
     checked = read_columns(matrix, str(path))
     target = None if label is None else _numbers(table.column(label), label, path)
-    return Table(Columns(checked.data, list(data)), ids, target, used, categories)
+    return Table(Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories)
 
 
 def _read_libsvm(path: Path, labelled: bool) -> Table:
@@ -118,7 +121,7 @@ def _read_libsvm(path: Path, labelled: bool) -> Table:
         # The error's own text quotes the line.
         raise InvalidDataError(f"{path} is not in LIBSVM format") from None
     ids = [str(k) for k in range(1, X.shape[0] + 1)]
-    return Table(read_columns(X, str(path)), ids, y if labelled else None, [], {})
+    return Table(read_columns(X, str(path)), ids, False, y if labelled else None, [], {})
 
 
 def _read_arrow(path: Path, kind: str, texts: Sequence[str]) -> Any:

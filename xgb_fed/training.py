@@ -33,7 +33,7 @@ from xgb_fed.errors import (
     ProtocolError,
     UnsupportedParameterError,
 )
-from xgb_fed.features import Columns, bin_features, read_columns
+from xgb_fed.features import Columns, bin_features, check_weight, numeric_vector, read_columns
 from xgb_fed.finders import OwnColumns, PassivePeer, SplitFinder, send_gradients
 from xgb_fed.gradients import FixedPointGradients, packing_for
 from xgb_fed.grower import grow_tree
@@ -94,19 +94,14 @@ class _Rows:
 
     @classmethod
     def read(cls, given: ActiveData, objective: Objective, argument: str) -> _Rows:
-        y = _vector(given.label, f"label of {argument}")
+        y = numeric_vector(given.label, f"label of {argument}")
         columns = None if given.data is None else read_columns(given.data, f"data of {argument}")
         if columns is not None and columns.n_rows != len(y):
             raise InvalidDataError(f"{argument} has {columns.n_rows} rows and {len(y)} labels")
         if not len(y):
             raise InvalidDataError(f"{argument} has no rows")
         objective.check_labels(y)
-        weight = None if given.weight is None else _vector(given.weight, f"weight of {argument}")
-        if weight is not None:
-            if len(weight) != len(y):
-                raise InvalidDataError(f"{argument} has {len(weight)} weights for {len(y)} rows")
-            if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-                raise InvalidDataError(f"weight of {argument} must be finite, not negative, and not all zero")
+        weight = check_weight(given.weight, len(y), f"weight of {argument}")
         if columns is not None and columns.n_features == 0:
             columns = None
         return cls(columns, y, weight, row_positions(given.rows))
@@ -114,18 +109,6 @@ class _Rows:
     @property
     def n_rows(self) -> int:
         return len(self.y)
-
-
-def _vector(values: Any, argument: str) -> NDArray[np.float32]:
-    try:
-        vector = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidDataError(f"{argument} must be numbers: {error}") from None
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.ndim != 1:
-        raise InvalidDataError(f"{argument} has shape {vector.shape}; a vector is accepted")
-    return vector
 
 
 def train(

@@ -86,7 +86,7 @@ class Header:
 
 def _numbers(values: Any) -> str:
     """Shortest text that reads back as the same numbers."""
-    return " ".join(repr(v) for v in np.asarray(values).tolist())
+    return " ".join(map(repr, np.asarray(values).tolist()))
 
 
 def tree_block(tree: Tree) -> str:

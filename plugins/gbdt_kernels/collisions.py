@@ -1,4 +1,4 @@
-"""For each row the row of another table that agrees with it in most hashes, ties drawn at random.
+"""For each row the row of another table that agrees with it in most hashes, ties drawn at random, repeatedly.
 
 The search is exact, by the pigeonhole principle: cut the L hashes into t + 1 groups, and two rows that differ
 in at most t hashes agree in a whole group.  So a row is compared with those that share a group with it; once
@@ -151,8 +151,8 @@ def _search(
 ):
     """Compare each row with its bucket.
 
-    The ties of a piece join those seen so far: a number drawn below their new sum replaces the choice if it
-    is below the piece's own, and is then the rank of the new one (reservoir sampling).
+    The ties of a piece join those seen so far: a number drawn below their new sum replaces a choice if it is
+    below the piece's own, and is then the rank of the new one (reservoir sampling, once for every choice).
     """
     total = np.empty(_AT_ONCE, dtype=np.uint8)
     counts = np.empty(_AT_ONCE, dtype=np.uint8)
@@ -173,9 +173,13 @@ def _search(
                 n_ties[row] = 0
             here = _how_many(piece, largest)
             n_ties[row] += here
-            rank = _below(_next_word(words, row), n_ties[row])
-            if rank < here:
-                found[row] = order[first + _place_of(piece, largest, rank)]
+            first_tie = order[first + _place_of(piece, largest, 0)]
+            for k in range(len(found)):
+                rank = _below(_next_word(words, row), n_ties[row])
+                if rank == 0:
+                    found[k, row] = first_tie
+                elif rank < here:
+                    found[k, row] = order[first + _place_of(piece, largest, rank)]
 
 
 def _mismatches(n_hashes: int) -> list[int]:
@@ -199,11 +203,12 @@ def most_similar(
     queries: NDArray[np.int32],
     targets: NDArray[np.int32],
     words: NDArray[np.uint64],
+    n_draws: int = 1,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """For each query the target with the most equal hashes; of several, each with the same chance.
 
-    Memory beyond the arguments: a copy of both tables, in bytes where hashes fit, and 24 bytes a query.
+    Memory beyond arguments and result: a copy of both tables, in bytes where they fit, and 20 bytes a query.
 
     Parameters
     ----------
@@ -212,12 +217,14 @@ def most_similar(
         At least one row, below 2^31.
     words : ndarray of uint64, shape (n_queries,)
         Independent uniform random words, one a query; choices of different queries are independent.
+    n_draws : int
+        Independent draws from the same ties.
     n_threads : int
         Threads at most; 0 means all available processors.
 
     Returns
     -------
-    found : ndarray of int32, shape (n_queries,)
+    found : ndarray of int32, shape (n_draws, n_queries)
         Row number of the target.
     agreements : ndarray of uint8, shape (n_queries,)
         Hashes that are equal.
@@ -231,7 +238,7 @@ def most_similar(
     if n_targets == 0:
         raise ValueError("targets has no rows")
     best = np.zeros(n_queries, dtype=np.uint8)
-    found = np.zeros(n_queries, dtype=np.int32)
+    found = np.zeros((n_draws, n_queries), dtype=np.int32)
     if n_queries == 0:
         return found, best
     queries, targets = _narrow(queries, targets)

@@ -32,7 +32,7 @@ def test_finds_a_row_with_the_most_equal_hashes(n_hashes, span, n_queries, n_tar
     near = random.integers(0, n_targets, n_queries)
     keep = random.random((n_queries, n_hashes)) < random.random((n_queries, 1))
     queries = np.where(keep, targets[near], queries)
-    found, best = most_similar(queries, targets, words(n_queries, seed))
+    (found,), best = most_similar(queries, targets, words(n_queries, seed))
     counts = agreements(queries, targets)
     assert np.array_equal(best, counts.max(axis=1))
     assert np.array_equal(counts[np.arange(n_queries), found], best)
@@ -42,7 +42,7 @@ def test_buckets_longer_than_a_piece():
     random = np.random.default_rng(1)
     targets = random.integers(0, 2, (3 * collisions._AT_ONCE + 7, 12), dtype=np.int32)
     queries = random.integers(0, 2, (50, 12), dtype=np.int32)
-    found, best = most_similar(queries, targets, words(50))
+    (found,), best = most_similar(queries, targets, words(50))
     counts = agreements(queries, targets)
     assert np.array_equal(best, counts.max(axis=1))
     assert np.array_equal(counts[np.arange(50), found], best)
@@ -61,17 +61,30 @@ def test_ties_are_uniform_whatever_the_groups(distance):
         row[random.choice(n_hashes, distance + 1, replace=False)] += 1000
     targets = np.concatenate([targets, random.integers(2000, 3000, (3000, n_hashes), dtype=np.int32)])
     order = random.permutation(len(targets))
-    found, best = most_similar(np.tile(query, (n_queries, 1)), targets[order], words(n_queries, distance))
+    (found,), best = most_similar(np.tile(query, (n_queries, 1)), targets[order], words(n_queries, distance))
     assert (best == n_hashes - distance).all()
     drawn = np.bincount(order[found], minlength=len(targets))
     assert drawn[7:].sum() == 0
     assert chisquare(drawn[:7]).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("n_targets", [3, 3 * collisions._AT_ONCE])
+def test_draws_of_a_row_are_independent(n_targets):
+    """Two draws from the same ties: all pairs of thirds as often (χ² test at 1e-6), in any pieces."""
+    n_queries = 30_000
+    targets, queries = np.ones((n_targets, 4), dtype=np.int32), np.ones((n_queries, 4), dtype=np.int32)
+    found, best = most_similar(queries, targets, words(n_queries), n_draws=3)
+    assert found.shape == (3, n_queries)
+    assert (best == 4).all()
+    third = found // (n_targets // 3)
+    for one, two in ((0, 1), (1, 2), (0, 2)):
+        assert chisquare(np.bincount(3 * third[one] + third[two], minlength=9)).pvalue > 1e-6
+
+
 def test_rows_without_any_equal_hash_draw_among_all():
     queries = np.zeros((20_000, 3), dtype=np.int32)
     targets = np.ones((5, 3), dtype=np.int32)
-    found, best = most_similar(queries, targets, words(len(queries)))
+    (found,), best = most_similar(queries, targets, words(len(queries)))
     assert (best == 0).all()
     assert chisquare(np.bincount(found, minlength=5)).pvalue > 1e-6
 

@@ -17,7 +17,6 @@ from cryptography import x509
 
 from xgb_fed import cli, messages
 from xgb_fed.errors import PartyRefused
-from xgb_fed.plan_file import PlanError, read_plan
 from xgb_fed.record import Record
 
 PLAN = """
@@ -138,37 +137,6 @@ def test_wrong_use(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["frobnicate"])
     assert caught.value.code == 2
-
-
-def test_plans(tmp_path):
-    path = tmp_path / "plan.toml"
-    good = """
-tls = "certs"
-data = {label = "y", file = "a.csv"}
-parties = [{name = "bank", address = "h:1"}]
-"""
-    path.write_text(good)
-    plan = read_plan(path)
-    assert plan.training.rounds == 100
-    assert plan.path("model") == tmp_path / "model"
-    assert plan.training.scheme.key_length == 2048
-    for text, message in [
-        (good.replace('tls = "certs"', ""), "tls must be"),
-        (good.replace('label = "y", ', ""), "label is missing"),
-        (good.replace('label = "y"', "label = 3"), "label=3 must be str"),
-        (good.replace("name", "nmae"), "unknown entry 'nmae'"),
-        (good + "parties2 = 1", "unknown entry 'parties2'"),
-        (good + 'training = {cipher = "rot13"}', "rot13"),
-        (good + "training = {rounds = true}", "rounds=True must be int"),
-        (good.replace("[{", "{").replace("}]", "}"), "list of at least one"),
-        ("tls = ", "plan.toml"),
-    ]:
-        path.write_text(text)
-        with pytest.raises(PlanError, match=message):
-            read_plan(path)
-    (tmp_path / "plan.ini").write_text("")
-    with pytest.raises(PlanError, match=r"\.toml or \.yaml"):
-        read_plan(tmp_path / "plan.ini")
 
 
 def test_the_terminal_shows_words_only(tmp_path, monkeypatch, capsys):

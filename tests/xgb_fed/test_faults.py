@@ -129,7 +129,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         assert essence(same) == essence(model), (index, fault)
         assert same.evals_result == model.evals_result
         assert bank.shares[same.model_id] == undisturbed.shares[model.model_id]
-        assert not list(bank.directory.iterdir())
+        assert [path.name for path in bank.directory.iterdir()] == [f"{same.model_id.hex()}.journal"]
 
 
 @pytest.mark.parametrize("fault", ["active killed", "active killed before"])

@@ -134,7 +134,7 @@ def test_a_passive_party_answers_whatever_it_is_asked(tape):
 def test_a_service_answers_whatever_it_is_asked(tape, tmp_path):
     random = np.random.default_rng(5)
     X, _ = data()
-    table = Table(read_columns(X[:, 2:]), [str(k) for k in range(40)], None, [], {})
+    table = Table(read_columns(X[:, 2:]), [str(k) for k in range(40)], False, None, [], {})
     service = PassiveService(table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True))
     extra = [
         messages.write(b"s" * 16, 0, messages.IntersectIds(b"x" * 40, 3)),

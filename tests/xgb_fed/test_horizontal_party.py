@@ -105,6 +105,13 @@ def test_aggregates_are_sums_and_no_single_rows(opened):
     assert answer.g.sum() == pytest.approx(100 - (party._y == 1).sum())
 
 
+def test_sums_for_a_tree_come_once(opened):
+    party, session, number = opened
+    sums = hm.AggregatedGradients(np.zeros(200), np.zeros(200))
+    assert isinstance(ask(party, number, sums, session), messages.Done)
+    assert "twice" in ask(party, number + 1, sums, session).reason
+
+
 def test_a_refused_coordinator_learns_no_data(opened):
     party, session, number = opened
     refusal = ask(party, number, hm.StartBoosting(np.array([2.0])), session)

@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xgb_fed.lsh import Moments, hash_rows, most_hashes
+from xgb_fed.lsh import Moments, hash_rows, most_hashes, typical_distance
 
 
 @given(n_rows=st.integers(3, 10**6), n_unknown=st.integers(-5, 500))
@@ -22,6 +22,16 @@ def test_hashes_and_moments_are_fewer_equations_than_unknowns_and_no_more_hashes
         assert not allowed(most + 1)
     else:
         assert most < 1
+
+
+def test_typical_distance_is_the_root_mean_square_of_standardised_rows():
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.random((20_000, 5)) * [1, 10, 100, 1e3, 1e4], np.full(20_000, 7.0)])
+    deviation = X.std(axis=0)
+    Z = (X - X.mean(axis=0))[:, :5] / deviation[:5]
+    squares = ((Z[:10_000] - Z[10_000:]) ** 2).sum(axis=1)
+    assert typical_distance(deviation) == pytest.approx(np.sqrt(10))
+    assert np.sqrt(squares.mean()) == pytest.approx(typical_distance(deviation), rel=0.01)
 
 
 def test_pooled_moments_are_those_of_pooled_rows_even_far_from_zero():

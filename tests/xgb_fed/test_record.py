@@ -3,15 +3,135 @@ import os
 import resource
 import signal
 import stat
+from datetime import datetime
+from threading import Thread
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from limits import no_more_descriptors
 
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError
+from xgb_fed.messages import Envelope
 from xgb_fed.quoting import MOST_CHARACTERS
 from xgb_fed.record import Record, read_record, write_traffic
 from xgb_fed.traffic import Traffic
+
+SESSION = b"secret-session-k"
+NAME = st.sampled_from(["acme", "bank", "ba nk", "bänk"])
+SENT = st.lists(
+    st.tuples(
+        NAME,
+        NAME,
+        st.sampled_from(
+            [messages.Done(), messages.Refusal("no\n{", 0), messages.Gradients(0, 3, b"secret-ciphertext")]
+        ),
+        st.integers(1, 10**12),
+    ),
+    max_size=12,
+)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("record") / "record.jsonl"
+
+
+@given(SENT)
+@settings(max_examples=40)
+def test_a_record_sums_up_to_the_traffic(path, sent):
+    path.write_text("")
+    record, traffic = Record(path), Traffic()
+    before = b""
+    for sender, receiver, message, n_bytes in sent:
+        record.add(sender, receiver, Envelope(SESSION, 0, message), n_bytes)
+        traffic.count(sender, receiver, message, n_bytes)
+        now = path.read_bytes()
+        assert now.startswith(before)
+        assert now[len(before) :].count(b"\n") == 1
+        before = now
+    read, refusals, damaged = read_record(path)
+    assert not damaged
+    assert read.flows == traffic.flows
+    refused = [receiver for _, receiver, message, _ in sent if isinstance(message, messages.Refusal)]
+    assert [(to, reason) for _, to, reason in refusals] == [(receiver, "no\\n{") for receiver in refused]
+    # A session's sums, appended by another writer, count like their messages.
+    write_traffic(path, traffic)
+    assert path.read_bytes().startswith(before)
+    twice = read_record(path).traffic
+    assert {k: (f.messages, f.bytes) for k, f in twice.flows.items()} == {
+        k: (2 * f.messages, 2 * f.bytes) for k, f in traffic.flows.items()
+    }
+
+
+def test_a_line_holds_no_ids_no_keys_and_no_content(tmp_path):
+    record = Record(tmp_path / "record.jsonl")
+    secret = b"secret-user-0007"
+    bits, whole = np.full(9, 115, dtype=np.uint8), np.full(9, 1_936_024_435, dtype=np.int32)
+    for message in (
+        messages.OpenTraining(secret, 9, 8, 7, 1, whole, whole.astype(np.int64)),
+        messages.Gradients(0, 0, secret),
+        messages.SplitStatistics(whole, whole, secret),
+        messages.Assignments(whole, bits),
+        messages.RevealedSplits(whole, np.array([0.12345], dtype=np.float32), bits, json.dumps(["secret"])),
+    ):
+        record.add("acme", "bank", Envelope(SESSION, 5, message), 99)
+    text = record.path.read_text()
+    for part in ("secret", secret.hex(), SESSION.hex(), "1936024435", "0.12345", "115"):
+        assert part not in text
+    for line in map(json.loads, text.splitlines()):
+        assert list(line) == ["time", "from", "to", "message", "bytes", "ciphertext_bytes", "session"]
+        assert line["session"] == SESSION.hex()[:8]
+        assert datetime.fromisoformat(line["time"]).utcoffset().total_seconds() == 0
+
+
+def test_lines_of_several_threads_stay_whole(tmp_path):
+    record = Record(tmp_path / "record.jsonl")
+    refusal = messages.Refusal("x" * 20_000, 0)
+
+    def add(sender):
+        for _ in range(20):
+            record.add(sender, "bank", Envelope(SESSION, 0, refusal), 7)
+
+    threads = [Thread(target=add, args=(f"caller {k}",)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    traffic, refusals, damaged = read_record(record.path)
+    assert not damaged
+    assert {flow.messages for flow in traffic.flows.values()} == {20}
+    assert len(refusals) == 80
+
+
+GOOD = {"time": "t", "from": "a", "to": "b", "message": "Done", "bytes": 1, "ciphertext_bytes": 0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["nonsense", "[]", "3", '"text"', "null", json.dumps(GOOD)[:-1]]
+    + [json.dumps({k: v for k, v in GOOD.items() if k != name}) for name in GOOD if name != "time"]
+    + [json.dumps({**GOOD, "bytes": "many"}), json.dumps({**GOOD, "from": []}), "[" * 100_000],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_record_is_refused(tmp_path, text):
+    path = tmp_path / "record.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n")
+    assert len(read_record(path)[0].flows) == 1
+    path.write_text(text + "\n" + json.dumps(GOOD) + "\n")
+    traffic, _, damaged = read_record(path)
+    assert ([flow.messages for flow in traffic.flows.values()], damaged) == ([1], 1)
+    path.write_text(text + "\n")
+    with pytest.raises(InvalidDataError, match=r"record\.jsonl is not a record"):
+        read_record(path)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(InvalidDataError, match="FileNotFoundError"):
+        read_record(tmp_path / "nothing.jsonl")
+
 
 FORGED = "x\n2026-01-01T00:00:00  refused to nobody: forged\x1b[31m RED \x1b]0;title\x07"
 
@@ -24,86 +144,86 @@ DONE = messages.Envelope(b"s" * 16, 1, messages.Done())
 
 
 @pytest.fixture
-def path(tmp_path):
+def fresh(tmp_path):
     return tmp_path / "record.jsonl"
 
 
-def test_nothing_that_the_other_side_worded_is_recorded(path):
-    Record(path).add_received("eve", "bank", refusal(FORGED + "\x01" * (1 << 20)), 1 << 20)
-    assert path.stat().st_size < 300
-    assert "forged" not in path.read_text()
-    assert not read_record(path).refusals
+def test_nothing_that_the_other_side_worded_is_recorded(fresh):
+    Record(fresh).add_received("eve", "bank", refusal(FORGED + "\x01" * (1 << 20)), 1 << 20)
+    assert fresh.stat().st_size < 300
+    assert "forged" not in fresh.read_text()
+    assert not read_record(fresh).refusals
 
 
-def test_own_reasons_are_short_and_on_one_line(path):
-    record = Record(path)
+def test_own_reasons_are_short_and_on_one_line(fresh):
+    record = Record(fresh)
     record.add("bank", "acme", refusal(FORGED), 100)
     record.add("bank", "acme", refusal("\x01" * (1 << 20)), 100)
-    assert path.stat().st_size < 300 + 6 * 10 * MOST_CHARACTERS
-    for _, receiver, reason in read_record(path).refusals:
+    assert fresh.stat().st_size < 300 + 6 * 10 * MOST_CHARACTERS
+    for _, receiver, reason in read_record(fresh).refusals:
         assert receiver == "acme"
         assert reason.isprintable()
 
 
-def test_words_in_a_file_are_no_more_trusted_than_those_on_the_network(path):
-    record = Record(path)
+def test_words_in_a_file_are_no_more_trusted_than_those_on_the_network(fresh):
+    record = Record(fresh)
     record.add("bank", "acme", refusal("fine"), 100)
-    line = json.loads(path.read_text())
-    with open(path, "a") as file:
+    line = json.loads(fresh.read_text())
+    with open(fresh, "a") as file:
         for change in ({"from": "\x1b[2J"}, {"time": "\x1b]0;x\x07"}, {"to": 3}, {"bytes": "many"}):
             file.write(json.dumps(line | change) + "\n")
         file.write(json.dumps(line | {"reason": FORGED}) + "\n")
-    sums = read_record(path)
+    sums = read_record(fresh)
     assert sums.damaged == 4
     assert [reason.isprintable() for _, _, reason in sums.refusals] == [True, True]
     assert str(sums.traffic).replace("\n", "").isprintable()
 
 
-def test_a_torn_line_spoils_no_other(path):
-    record = Record(path)
+def test_a_torn_line_spoils_no_other(fresh):
+    record = Record(fresh)
     record.add("bank", "acme", DONE, 10)
     for torn in ('{"time": "2026", "fr', "[" * 100_000, "\udcff"):
-        with open(path, "a", errors="surrogateescape") as file:
+        with open(fresh, "a", errors="surrogateescape") as file:
             file.write(torn)
         record.add("bank", "acme", DONE, 10)
-    traffic, _, damaged = read_record(path)
+    traffic, _, damaged = read_record(fresh)
     assert damaged == 3
     assert traffic.flows["bank", "acme", "Done"].messages == 4
-    with open(path, "a") as file:
+    with open(fresh, "a") as file:
         file.write('{"torn')
-    write_traffic(path, traffic)
-    assert read_record(path).traffic.flows["bank", "acme", "Done"].messages == 8
+    write_traffic(fresh, traffic)
+    assert read_record(fresh).traffic.flows["bank", "acme", "Done"].messages == 8
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit of files' lengths here")
-def test_a_disk_that_was_full(path):
-    record = Record(path)
+def test_a_disk_that_was_full(fresh):
+    record = Record(fresh)
     record.add("bank", "acme", DONE, 10)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 70, limits[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (fresh.stat().st_size + 70, limits[1]))
         with pytest.raises(OSError, match="too large"):
             record.add("bank", "acme", DONE, 10)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     record.add("bank", "acme", DONE, 10)
-    traffic, _, damaged = read_record(path)
+    traffic, _, damaged = read_record(fresh)
     assert (traffic.flows["bank", "acme", "Done"].messages, damaged) == (2, 1)
 
 
-def test_a_record_needs_no_further_descriptor(path):
-    record = Record(path)
+def test_a_record_needs_no_further_descriptor(fresh):
+    record = Record(fresh)
     with no_more_descriptors():
         with pytest.raises(OSError, match="Too many open files"):
-            os.open(path, os.O_RDONLY)
+            os.open(fresh, os.O_RDONLY)
         record.add("bank", "acme", DONE, 10)
-    assert read_record(path).traffic.flows["bank", "acme", "Done"].messages == 1
+    assert read_record(fresh).traffic.flows["bank", "acme", "Done"].messages == 1
 
 
-def test_a_record_that_is_gone_closes_its_file(path):
-    record = Record(path)
+def test_a_record_that_is_gone_closes_its_file(fresh):
+    record = Record(fresh)
     descriptor = record._descriptor
     os.fstat(descriptor)
     del record
@@ -111,20 +231,12 @@ def test_a_record_that_is_gone_closes_its_file(path):
         os.fstat(descriptor)
 
 
-def test_records_are_their_owners_only(path, tmp_path):
+def test_records_are_their_owners_only(fresh, tmp_path):
     before = os.umask(0o022)
     try:
-        Record(path)
+        Record(fresh)
         write_traffic(tmp_path / "active.jsonl", Traffic())
     finally:
         os.umask(before)
-    for file in (path, tmp_path / "active.jsonl"):
+    for file in (fresh, tmp_path / "active.jsonl"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-def test_what_is_no_record(tmp_path):
-    (tmp_path / "other").write_text("{}\n[]\nnonsense\n")
-    with pytest.raises(InvalidDataError, match="none of its 3 lines"):
-        read_record(tmp_path / "other")
-    with pytest.raises(InvalidDataError, match="FileNotFoundError"):
-        read_record(tmp_path / "nothing")

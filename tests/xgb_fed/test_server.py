@@ -7,7 +7,8 @@ import resource
 import socket
 import time
 import weakref
-from threading import Event
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Semaphore
 
 import grpc
 import pytest
@@ -17,7 +18,10 @@ from xgb_fed import server as module
 from xgb_fed import streams
 from xgb_fed.certificates import Identity
 from xgb_fed.errors import PartyRefused, PartyUnavailable
-from xgb_fed.server import CALLS_EACH, Callers, raise_descriptor_limit
+from xgb_fed.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
+
+LONG = 5.0
+"""Seconds after which a wait has failed."""
 
 BOTH = ("acme", "umbrella")
 
@@ -267,3 +271,96 @@ def test_the_limit_of_descriptors_is_raised_to_what_is_allowed():
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def stalls():
+    """Streams that begin and go no further."""
+    header, piece, *_ = streams.frames(b"x" * 3 * streams.PIECE_BYTES)
+    return {
+        "nothing": [],
+        "a header": [header],
+        "a third of a message": [header, piece],
+    }
+
+
+@pytest.mark.parametrize("stall", stalls())
+def test_a_stalled_upload_is_cut_off_and_others_are_served(monkeypatch, stall):
+    """Two calls at a time; one of them is the stalled one's until it is ended."""
+    monkeypatch.setattr(module, "SILENCE", 0.5)
+    service, over = HandlerService(Echo()), Event()
+
+    def upload():
+        yield from stalls()[stall]
+        over.wait(LONG)
+
+    with serving(service) as own_server, raw_calls(own_server) as exchange, connected(own_server) as party:
+        assert party.handle(b"before") == b"before"
+        start = time.monotonic()
+        call = exchange(upload(), timeout=LONG)
+        try:
+            time.sleep(0.1)
+            assert party.handle(b"meanwhile") == b"meanwhile"
+            assert not call.done()
+            with pytest.raises(grpc.RpcError) as caught:
+                list(call)
+            assert 0.4 < time.monotonic() - start < 0.5 + 1.0
+            assert caught.value.code() is grpc.StatusCode.CANCELLED
+        finally:
+            over.set()
+        assert party.handle(b"after") == b"after"
+    assert [request for request, _ in service.exchanges] == [b"before", b"meanwhile", b"after"]
+
+
+def test_a_slow_upload_that_goes_on_is_served(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.4)
+
+    message = b"slow" * streams.PIECE_BYTES
+
+    def upload():
+        for frame in streams.frames(message):
+            time.sleep(0.15)
+            yield frame
+
+    with (
+        serving(HandlerService(Echo())) as own_server,
+        raw_calls(own_server, options=streams.OPTIONS) as exchange,
+    ):
+        answer, _ = streams.assemble(exchange(upload(), timeout=LONG), len(message), heartbeats=True)
+    assert answer == message
+
+
+def test_a_taken_address_is_said_so():
+    with serving(HandlerService(Echo())) as own_server:
+        address = f"127.0.0.1:{own_server.port}"
+        with pytest.raises(OSError, match=f"cannot listen at {address}"):
+            Server(HandlerService(Echo()), address, tls("bank"), ["acme"])
+
+
+class Busy:
+    """Works until it is told to be done, but for requests in a hurry."""
+
+    def __init__(self):
+        self.started, self.done = Semaphore(0), Event()
+
+    def handle(self, request):
+        if request != b"quick":
+            self.started.release()
+            assert self.done.wait(LONG)
+        return bytes(request)
+
+
+def test_a_stopped_server_lets_calls_finish_within_its_grace():
+    busy = Busy()
+    with serving(HandlerService(busy)) as own_server, connected(own_server) as party:
+        with ThreadPoolExecutor(2) as pool:
+            answer = pool.submit(party.handle, b"long")
+            assert busy.started.acquire(timeout=LONG)
+            stopped = pool.submit(own_server.stop, LONG)
+            time.sleep(0.1)
+            assert not stopped.done()
+            busy.done.set()
+            assert answer.result(LONG) == b"long"
+            stopped.result(LONG)
+        own_server.wait(LONG)
+        with pytest.raises(PartyUnavailable):
+            party.handle(b"quick")

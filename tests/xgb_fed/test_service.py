@@ -1,6 +1,7 @@
 """What a passive party's service answers, refuses, keeps and records."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from xgb_fed.features import read_columns
 from xgb_fed.record import read_record
 from xgb_fed.server import NOBODY
 from xgb_fed.service import Limits, PassiveService
+from xgb_fed.share import Share
 from xgb_fed.tables import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -47,9 +49,9 @@ def people():
     return [f"customer-{k:03d}" for k in range(60)], X, y
 
 
-def table_of(people, rows):
+def table_of(people, rows, has_ids=False):
     ids, X, _ = people
-    return Table(read_columns(X[rows, 2:]), [ids[k] for k in rows], None, [], {})
+    return Table(read_columns(X[rows, 2:]), [ids[k] for k in rows], has_ids, None, [], {})
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def test_unknown_ids_are_not_aligned_and_malformed_points_refused(people, bank):
     answer = Local(service).ask(messages.AlignRows("customer-010\nnobody\n"))
     assert "not in common" in answer.reason
     assert "nobody" not in answer.reason
-    assert "number" in Local(service).ask(messages.IntersectIds(blinded, 3)).reason
+    assert "not 3 blinded ids" in Local(service).ask(messages.IntersectIds(blinded, 3)).reason
     for wrong in (b"", b"nonsense", blinded[:-3]):
         assert isinstance(Local(service).ask(messages.IntersectIds(wrong, 2)), messages.Refusal)
 
@@ -224,3 +226,201 @@ def test_damaged_aligned_rows_are_refused(people, bank, tmp_path):
     path.write_text(path.read_text().replace("customer-010\n", ""))
     with pytest.raises((PartyRefused, ProtocolError), match="damaged"):
         trained(people, Local(bank(), row_sets=[alignment.digest]), alignment)
+
+
+# What an active party that is allowed in may not do.
+
+KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+NOBODYS = np.empty(0, dtype=np.int32)
+HARDENED = Limits(min_rows=20, allow_plain=True, allow_weak_key=True)
+
+
+class Talk:
+    """One session, message by message."""
+
+    def __init__(self, party, session=None):
+        self.party, self.session, self.sequence = party, session or os.urandom(16), 0
+
+    def ask(self, message):
+        answer = self.party.handle(messages.write(self.session, self.sequence, message))
+        self.sequence += 1
+        return messages.read(answer).message
+
+
+def opening(n_rows, *, max_bin=8, n_groups=1, rows=NOBODYS, eval_rows=()):
+    evaluation = np.array(eval_rows, dtype=np.int64)
+    return messages.OpenTraining(KEY.public.public_bytes(), n_rows, max_bin, 64, n_groups, rows, evaluation)
+
+
+def start(sampled=(), columns=(0, 1), tree=0):
+    bits = np.packbits(np.isin(np.arange(50), sampled)) if len(sampled) else np.empty(0, dtype=np.uint8)
+    return messages.StartTree(tree, bits, np.array(columns, dtype=np.int32))
+
+
+def aligned(service, caller="acme", **parts):
+    """Rows put in place as an alignment would."""
+    folder = service._counterpart(Identity(caller, "", NOBODY.expires)).directory / "rows"
+    digests = {}
+    for name, ids in parts.items():
+        alignment = Alignment(tuple(sorted(ids)))
+        alignment.save(folder / f"{alignment.digest.hex()}.ids")
+        digests[name] = alignment.digest
+    return digests
+
+
+def test_a_table_with_ids_answers_about_aligned_rows_only(people, tmp_path):
+    service = PassiveService(table_of(people, np.arange(10, 60), True), tmp_path / "bank", "bank", HARDENED)
+    for message in (opening(50), messages.OpenModel(b"m" * 16, 0, NOBODYS)):
+        assert "aligned ids" in Talk(Local(service)).ask(message).reason
+    digests = aligned(service, some=people[0][10:40])
+    talk = Talk(Local(service, row_sets=[digests["some"]]))
+    assert isinstance(talk.ask(opening(30)), messages.TrainingOpened)
+
+
+def test_a_sample_is_no_way_around_the_fewest_rows(bank):
+    talk = Talk(Local(bank(HARDENED)))
+    talk.ask(opening(50))
+    assert "at least 20 sampled rows" in talk.ask(start(sampled=range(19))).reason
+    talk = Talk(Local(bank(HARDENED)))
+    talk.ask(opening(50))
+    assert isinstance(talk.ask(start(sampled=range(20))), messages.Done)
+
+
+def test_an_intersection_is_good_for_one_alignment_accepted_or_not(people, bank):
+    psi = pytest.importorskip("private_set_intersection.python")
+    service = bank()
+    blinded = psi.client.CreateWithNewKey(True).CreateRequest(["x"]).SerializeToString()
+    intersect = messages.IntersectIds(blinded, 1)
+    assert isinstance(Local(service).ask(intersect), messages.BlindedIds)
+    assert "not in common" in Local(service).ask(messages.AlignRows("nobody\n")).reason
+    assert "without an intersection" in Local(service).ask(messages.AlignRows("customer-010\n")).reason
+
+
+def test_blinded_ids_have_the_size_of_their_number(bank, monkeypatch):
+    psi = pytest.importorskip("private_set_intersection.python")
+    blinded = psi.client.CreateWithNewKey(True).CreateRequest([str(k) for k in range(40)]).SerializeToString()
+    service = bank(Limits(max_rows=40))
+    assert isinstance(Local(service).ask(messages.IntersectIds(blinded, 40)), messages.BlindedIds)
+    monkeypatch.setattr(psi, "Request", lambda: pytest.fail("parsed"))
+    empty = b"\x12\x00"
+    wrong = (
+        blinded[:2] + empty * 700,
+        blinded + empty,
+        blinded[:-70] + empty * 35,
+        blinded[2:],
+        blinded[:-35],
+        b"",
+    )
+    for request in wrong:
+        assert "not 40 blinded ids" in Local(service).ask(messages.IntersectIds(request, 40)).reason
+    assert "not 39 blinded ids" in Local(service).ask(messages.IntersectIds(blinded, 39)).reason
+    assert "1 to 40 ids" in Local(service).ask(messages.IntersectIds(blinded, 0)).reason
+    assert "1 to 40 ids" in Local(service).ask(messages.IntersectIds(blinded, 41)).reason
+
+
+def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path):
+    service = bank(HARDENED)
+    alignment = Alignment(tuple(people[0][10:60]))
+    model, _ = trained(
+        people, Local(service), alignment, cipher=xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True)
+    )
+    (path,) = tmp_path.glob("bank/for-acme/models/*.share.json")
+    share = Share.load(path)
+
+    def resumed(n_splits, **how):
+        talk = Talk(Local(service))
+        talk.ask(opening(50, **how))
+        return talk, talk.ask(messages.ResumeTraining(model.model_id, n_splits))
+
+    assert "max_bin" in resumed(len(share), max_bin=9)[1].reason
+    assert "data" in resumed(len(share), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
+    for n_splits in (0, len(share) - 1, len(share) + 1):
+        assert "not kept" in resumed(n_splits)[1].reason
+    for journal in path.parent.glob("*.journal"):
+        journal.unlink()
+    assert "not kept" in resumed(0)[1].reason
+    assert "not kept" in resumed(len(share))[1].reason
+    assert Share.load(path) == share
+
+
+def test_resumptions_count_as_questions_and_a_restart_forgets_none(bank):
+    limits = Limits(min_rows=20, allow_plain=True, allow_weak_key=True, questions_per_hour=3)
+    for _ in range(3):
+        talk = Talk(Local(bank(limits)))
+        talk.ask(opening(50))
+        assert isinstance(talk.ask(messages.ResumeTraining(b"m" * 16, 0)), messages.Done)
+    talk = Talk(Local(bank(limits)))
+    talk.ask(opening(50))
+    assert "more than 3" in talk.ask(messages.ResumeTraining(b"m" * 16, 0)).reason
+    other = Talk(Local(bank(limits), "umbrella"))
+    other.ask(opening(50))
+    assert isinstance(other.ask(messages.ResumeTraining(b"m" * 16, 0)), messages.Done)
+
+
+def test_row_sets_are_bounded_and_only_openings_load_them(people, bank, monkeypatch):
+    service = bank(HARDENED)
+    ids = people[0][10:60]
+    digests = aligned(service, **{f"all but {k}": ids[:k] + ids[k + 1 :] for k in range(5)})
+    once = list(digests.values())
+    assert "named twice" in Talk(Local(service, row_sets=[once[0], once[0]])).ask(opening(49)).reason
+    assert "4 times" in Talk(Local(service, row_sets=once)).ask(opening(49)).reason
+    monkeypatch.setattr(Alignment, "load", lambda path: pytest.fail("rows were read"))
+    answer = Talk(Local(service, row_sets=once[:1])).ask(messages.Finish())
+    assert answer.code == messages.NO_SESSION
+
+
+def test_statistics_that_would_fill_the_memory_are_refused(bank, monkeypatch):
+    import xgb_fed.passive
+
+    monkeypatch.setattr(xgb_fed.passive, "MOST_STATISTICS_BYTES", 1 << 10)
+    talk = Talk(Local(bank(HARDENED)))
+    talk.ask(opening(50))
+    talk.ask(start())
+    rows = KEY.public.to_bytes(KEY.encrypt([1] * 50))
+    assert isinstance(talk.ask(messages.Gradients(0, 0, rows)), messages.Done)
+    empty = np.empty(0, dtype=np.uint8)
+    assert "MiB" in talk.ask(messages.FindSplits(empty, empty, np.ones(1, dtype=np.uint8))).reason
+
+
+def test_rows_with_a_session_under_way_are_not_forgotten(people, bank, monkeypatch):
+    import xgb_fed.service
+
+    service = bank(HARDENED)
+    ids = people[0][10:60]
+    digests = list(aligned(service, **{str(k): ids[:k] + ids[k + 1 :] for k in range(6)}).values())
+    talks = [Talk(Local(service, row_sets=[digest])) for digest in digests]
+    for talk in talks[:4]:
+        assert isinstance(talk.ask(opening(49)), messages.TrainingOpened)
+    assert "end one first" in talks[4].ask(opening(49)).reason
+    wrong_bits = messages.StartTree(0, np.ones(1, dtype=np.uint8), NOBODYS)
+    assert isinstance(talks[1].ask(wrong_bits), messages.Refusal)
+    assert isinstance(Talk(talks[4].party).ask(opening(49)), messages.TrainingOpened)
+    monkeypatch.setattr(xgb_fed.service, "ABANDONED", -1.0)
+    assert isinstance(talks[5].ask(opening(49)), messages.TrainingOpened)
+    assert talks[0].ask(messages.Finish()).code == messages.NO_SESSION
+    again = Talk(talks[0].party, talks[0].session).ask(opening(49))
+    assert "opened out of order, or twice" in again.reason
+
+
+def test_a_party_that_says_it_has_other_rows_is_not_believed(people, bank):
+    service = bank()
+    both = xgb_fed.train(
+        PARAMS,
+        xgb_fed.ActiveData(None, people[2][10:]),
+        [Local(service)],
+        1,
+        cipher=xgb_fed.Plain(),
+        verbose_eval=False,
+    )
+
+    class Liar(Local):
+        def handle(self, request):
+            envelope = messages.read(request)
+            if isinstance(envelope.message, messages.OpenModel):
+                lie = messages.ModelOpened((1 << 30) - 1)
+                return messages.write(envelope.session, envelope.sequence, lie)
+            return super().handle(request)
+
+    assert len(both.predict(None, [Local(service)], rows=[0, 1, 2])) == 3
+    with pytest.raises(InvalidDataError, match="rows, others 3"):
+        both.predict(None, [Liar(service)], rows=[0, 1, 2])

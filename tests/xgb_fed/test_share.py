@@ -3,10 +3,186 @@ import json
 import os
 import stat
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from xgb_fed.errors import CorruptDataError
+from xgb_fed.errors import CorruptDataError, InvalidDataError
+from xgb_fed.features import read_columns
 from xgb_fed.share import Share, append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
+
+SPLITS = st.lists(
+    st.tuples(st.integers(0, 2), st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans()),
+    max_size=6,
+)
+
+
+def share_of(splits, names=("a", "β\n", '"c"')):
+    share = Share(list(names))
+    numbers = [share.add(*split) for split in splits]
+    assert numbers == list(range(len(splits)))
+    return share
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("shares")
+
+
+@given(SPLITS)
+@settings(max_examples=40)
+def test_what_is_saved_is_loaded(folder, splits):
+    share = share_of(splits)
+    share.save(folder / "share.json")
+    assert Share.load(folder / "share.json") == share
+    assert os.listdir(folder) == ["share.json"]
+
+
+@given(SPLITS, st.data())
+@settings(max_examples=40)
+def test_the_first_splits(splits, data):
+    share = share_of(splits)
+    count = data.draw(st.integers(0, len(splits)))
+    first = share.first(count)
+    assert first == share_of(splits[:count])
+    first.add(0, 1.5, True)
+    assert share == share_of(splits)
+    share.truncate(count)
+    assert share == share_of(splits[:count])
+    for wrong in (-1, len(share) + 1):
+        with pytest.raises(IndexError):
+            share.first(wrong)
+
+
+@given(SPLITS.filter(bool), st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=9))
+@settings(max_examples=40)
+def test_rows_below_the_threshold_go_left(splits, values):
+    share = share_of(splits)
+    X = np.array(values + [t for _, t, _ in splits] + [np.nan], dtype=np.float32)[:, None].repeat(3, axis=1)
+    columns, rows = read_columns(X), np.arange(len(X))[::-1]
+    for k, (feature, threshold, default_left) in enumerate(splits):
+        expected = [default_left if np.isnan(x) else bool(x < threshold) for x in X[rows, feature].tolist()]
+        assert share.goes_left(k, columns, rows).tolist() == expected
+
+
+def test_columns_must_be_those_of_the_share():
+    named, unnamed = share_of([]), Share(["f0", "f1", "f2"])
+    assert unnamed.is_unnamed
+    assert not named.is_unnamed
+    plain = read_columns(np.zeros((1, 3)))
+    for share in (named, unnamed):
+        share.check_columns(plain)
+    with pytest.raises(InvalidDataError, match="number of columns"):
+        named.check_columns(read_columns(np.zeros((1, 2))))
+    plain.names[:] = ["a", "secret", "c"]
+    with pytest.raises(InvalidDataError, match="other names") as caught:
+        named.check_columns(plain)
+    assert "secret" not in str(caught.value)
+
+
+GOOD = {
+    "format": 1,
+    "names": ["a", "b"],
+    "features": [1, 0],
+    "thresholds": [0.5, -2.0],
+    "default_left": [True, False],
+}
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path):
+    path = tmp_path / "share.json"
+    share_of([(1, 0.5, True), (0, -3e30, False)]).save(path)
+    content = path.read_bytes()
+    for end in range(len(content)):
+        path.write_bytes(content[:end])
+        with pytest.raises(CorruptDataError, match="share of a model"):
+            Share.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"names": None},
+        {"names": "ab"},
+        {"names": [1, 2]},
+        {"features": [1, 2]},
+        {"features": [-1, 0]},
+        {"features": [0.5, 0]},
+        {"features": [True, 0]},
+        {"features": [1]},
+        {"features": "10"},
+        {"thresholds": ["0.5", 1.0]},
+        {"thresholds": [None, 1.0]},
+        {"thresholds": [float("nan"), 1.0]},
+        {"thresholds": [float("inf"), 1.0]},
+        {"thresholds": {"0": 1, "1": 2}},
+        {"default_left": [1, 0]},
+        {"default_left": ["no", True]},
+        {"default_left": None},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_files_of_other_content_are_refused(tmp_path, change):
+    path = tmp_path / "share.json"
+    path.write_text(json.dumps(GOOD))
+    assert len(Share.load(path)) == 2
+    path.write_text(json.dumps({**GOOD, **change}))
+    with pytest.raises(CorruptDataError):
+        Share.load(path)
+    path.write_text(json.dumps({name: value for name, value in GOOD.items() if name not in change}))
+    if "more" not in change:
+        with pytest.raises(CorruptDataError):
+            Share.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_files_of_anything_else_are_refused(tmp_path, content):
+    (tmp_path / "share.json").write_bytes(content)
+    with pytest.raises(CorruptDataError):
+        Share.load(tmp_path / "share.json")
+
+
+@pytest.mark.parametrize("step", ["os.replace", "os.fsync", "os.open"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step, error):
+    path = tmp_path / "model.json"
+    for old in (None, "old"):
+        if old is not None:
+            write_atomically(path, old)
+
+        def fail(*args, **kwargs):
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(f"xgb_fed.share.{step}", fail, raising=False)
+            with pytest.raises(type(error)):
+                write_atomically(path, "new")
+        assert [p.name for p in tmp_path.iterdir()] == ([] if old is None else ["model.json"])
+        assert old is None or path.read_text() == old
+
+
+def test_a_file_is_complete_on_the_disk_before_it_takes_the_name(tmp_path, monkeypatch):
+    """What a process that ends between the two leaves: the old file under its name."""
+    path, seen = tmp_path / "model.json", []
+    write_atomically(path, "old")
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(fd):
+        seen.append(("fsync", path.read_text()))
+        fsync(fd)
+
+    def noted_replace(source, target):
+        seen.append(("replace", path.read_text(), source.read_text(), source.parent == target.parent))
+        replace(source, target)
+
+    monkeypatch.setattr("xgb_fed.share.os.fsync", noted_fsync)
+    monkeypatch.setattr("xgb_fed.share.os.replace", noted_replace)
+    write_atomically(path, "né")
+    assert seen == [("fsync", "old"), ("replace", "old", "né", True), ("fsync", "né")]
+    assert path.read_text() == "né"
 
 
 @pytest.fixture
@@ -64,20 +240,6 @@ def test_the_new_name_is_on_the_disk_too(tmp_path, monkeypatch):
     assert synced == [False, True]
 
 
-def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
-    write_atomically(tmp_path / "x", "old")
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("xgb_fed.share.os.fsync", full)
-    with pytest.raises(OSError, match="No space") as caught:
-        write_atomically(tmp_path / "x", "new")
-    assert is_out_of_room(caught.value)
-    assert not is_out_of_room(FileNotFoundError(errno.ENOENT, "none"))
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
-
-
 def test_lines_after_a_torn_one_are_whole(tmp_path):
     (tmp_path / "x").write_text("whole\nto")
     descriptor = open_to_append(tmp_path / "x")
@@ -87,41 +249,15 @@ def test_lines_after_a_torn_one_are_whole(tmp_path):
     assert (tmp_path / "x").read_text() == "whole\nto\nnew\nnewer\n"
 
 
-WHOLE = {"format": 1, "names": ["a"], "features": [0], "thresholds": [0.5], "default_left": [True]}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nonsense",
-        "{}",
-        "[]",
-        *(
-            json.dumps(WHOLE | change)
-            for change in (
-                {"format": 9},
-                {"names": "a"},
-                {"names": [1]},
-                {"features": [1]},
-                {"features": [-1]},
-                {"thresholds": ["0.5"]},
-                {"default_left": [1]},
-                {"thresholds": []},
-                {"more": 1},
-            )
-        ),
-    ],
-)
-def test_a_damaged_share_is_refused_without_its_path(tmp_path, text):
+def test_a_damaged_share_is_refused_without_its_path(tmp_path):
     path = tmp_path / "secret-folder.json"
-    path.write_text(text)
+    path.write_text("nonsense")
     with pytest.raises(CorruptDataError) as caught:
         Share.load(path)
     assert "secret" not in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_share_comes_back(tmp_path):
-    share = Share(["a", "b"], [1, 0], [0.5, float("inf")], [True, False])
-    share.save(tmp_path / "share.json")
-    assert Share.load(tmp_path / "share.json") == share
+def test_what_is_worth_waiting_for():
+    assert is_out_of_room(OSError(errno.ENOSPC, "No space left on device"))
+    assert not is_out_of_room(FileNotFoundError(errno.ENOENT, "none"))

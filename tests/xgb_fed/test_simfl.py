@@ -9,13 +9,15 @@ import xgboost
 from gbdt_hosts.xgboost_boosting import TreeGrower
 
 from xgb_fed import horizontal_messages as hm
-from xgb_fed.errors import InvalidDataError, PartyRefused, UnsupportedParameterError
+from xgb_fed.errors import InvalidDataError, PartyRefused, ProtocolError, UnsupportedParameterError
 from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_stock, train_tfl
 from xgb_fed.horizontal_party import HorizontalParty
 from xgb_fed.horizontal_training import as_parties, check_training
+from xgb_fed.lsh import TIE_DRAWS
 from xgb_fed.objectives import Objective
 from xgb_fed.simfl import SimFL, train_simfl
 
+TO_BUILDERS = ("coordinator", "AggregatedGradients")
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "learning_rate": 0.3}
 
 
@@ -94,8 +96,9 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
     training.prepare()
     tables = [party._state.hashes for party in parties]
-    similar = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
-    for (j, m), rows in similar.items():
+    draws = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
+    similar = {pair: rows[0] for pair, rows in draws.items()}
+    for (j, m), rows in ((pair, row) for pair, drawn in draws.items() for row in drawn):
         counts = (tables[j][:, None, :] == tables[m][None]).sum(axis=2)
         assert np.array_equal(counts[np.arange(len(rows)), rows], counts.max(axis=1))
     training.prepare = lambda: None
@@ -106,6 +109,79 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
         np.add.at(expected, similar[j, 0], p - parties[j]._y)
     assert np.allclose(grown_on[0][1], expected, atol=1e-5)
     assert similar[1, 0].max() > 0
+
+
+def test_ties_are_drawn_again_at_every_turn(grown_on):
+    """A builder's second tree holds the sums of another draw of the ties, each row's gradient still once."""
+    X = np.repeat(np.random.default_rng(0).integers(0, 2, (30, 6)), 20, axis=0).astype(np.float32)
+    y = np.random.default_rng(1).standard_normal(len(X))
+    parties = [HorizontalParty(X, y + k, f"p{k}", random_state=k) for k in range(2)]
+    settings = check_training({**PARAMS, "objective": "reg:squarederror"}, 4, None, [], [])
+    training = SimFL(settings, parties, hash_seed=0)
+    training.prepare()
+    draws = parties[1]._state.similar[0].copy()
+    assert draws.shape == (TIE_DRAWS, len(y))
+    training.prepare = lambda: None
+    booster = training.run(4, None, False, []).booster
+    assert not np.array_equal(draws[0], draws[1])
+    margin = booster.predict(xgboost.DMatrix(X), output_margin=True, iteration_range=(0, 2))
+    expected = margin - y
+    np.add.at(expected, draws[1], margin - y - 1)
+    assert np.allclose(grown_on[2][1], expected, atol=1e-4)
+
+
+def test_penalties_are_set_against_one_gradient_a_row(monkeypatch):
+    """SimFL's trees have them times N/n; TFL's as they are."""
+    given = []
+    start = TreeGrower.__init__
+
+    def recorded(self, X, params, *rest):
+        given.append((X.shape[0], params))
+        start(self, X, params, *rest)
+
+    monkeypatch.setattr(TreeGrower, "__init__", recorded)
+    params = {**PARAMS, "reg_lambda": 2.0, "reg_alpha": 0.5, "gamma": 0.25, "min_child_weight": 3.0}
+    train(drawn_parties(), 1, params)
+    train_tfl(params, drawn_parties(), 1, verbose_eval=False)
+    assert len(given) == 6
+    for k, (n_rows, used) in enumerate(given):
+        factor = (400 + 410 + 420) / n_rows if k < 3 else 1
+        for name in ("reg_lambda", "reg_alpha", "gamma", "min_child_weight"):
+            assert used[name] == pytest.approx(factor * params[name])
+        assert used["max_depth"] == 3
+        assert used["learning_rate"] == 0.3
+
+
+def test_penalties_times_a_factor_are_sums_divided_by_it():
+    """The identity that the factor rests on: the same tree, but for rounding, with other units of H."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((500, 4)).astype(np.float32)
+    g, h = random.standard_normal(500).astype(np.float32), random.random(500).astype(np.float32)
+    params = {"max_depth": 4, "max_bin": 64, "reg_lambda": 1.0, "reg_alpha": 0.5, "gamma": 0.125}
+    params["min_child_weight"] = 2.0
+    penalties = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
+    factored = params | {name: 4 * params[name] for name in penalties}
+    _, one = TreeGrower(X, params).grow(0, g / 4, h / 4, 0)
+    _, two = TreeGrower(X, factored).grow(0, g, h, 0)
+    _, unpenalised_by_row = TreeGrower(X, params).grow(0, g, h, 0)
+    assert np.allclose(one, two, rtol=1e-5)
+    assert not np.allclose(one, unpenalised_by_row, rtol=1e-2)
+
+
+def test_windows_are_as_wide_as_rows_are_typically_apart(monkeypatch):
+    asked = []
+    answer = HorizontalParty.answer
+
+    def recorded(self, message):
+        if isinstance(message, hm.HashRows):
+            asked.append(float(message.window[0]))
+        return answer(self, message)
+
+    monkeypatch.setattr(HorizontalParty, "answer", recorded)
+    train(drawn_parties(), 1)
+    assert asked == pytest.approx([np.sqrt(2 * 6)] * 3)
+    train(drawn_parties(), 1, window=1.5)
+    assert asked[3:] == [1.5] * 3
 
 
 def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
@@ -122,7 +198,7 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = check_training({**PARAMS, "max_depth": depth}, 1, None, [], [])
         training = SimFL(settings, parties, window=0.5, hash_seed=seed)
         training.prepare()
-        similar = [parties[j]._state.similar[0] for j in (1, 2)]
+        similar = [parties[j]._state.similar[0][0] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(1, None, False, []).booster
         base = np.mean(np.concatenate([party._y for party in parties]))
@@ -218,6 +294,14 @@ def test_tfl_of_one_builder_at_a_time_is_stock_training_on_each_turn(grown_on):
     assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-6)
 
 
+def test_tfl_in_longer_turns(grown_on):
+    parties = drawn_parties(2)
+    train_tfl(PARAMS, parties, 6, rounds_per_turn=2, verbose_eval=False)
+    assert [len(g) for _, g, _ in grown_on] == [400, 400, 410, 410, 400, 400]
+    with pytest.raises(ValueError, match="rounds_per_turn=0"):
+        train_tfl(PARAMS, parties, 6, rounds_per_turn=0, verbose_eval=False)
+
+
 def test_a_weight_of_two_is_a_row_twice():
     parties = drawn_parties(2)
     weighted = [(X, y, np.where(np.arange(len(y)) < 100, 2.0, 1.0)) for X, y in parties]
@@ -261,6 +345,29 @@ def test_traffic_is_what_the_paper_counts():
     assert sent["HashTable"] == pytest.approx(4 * 5 * n_rows, rel=0.02)
     assert sent["AggregatedGradients"] == pytest.approx(8 * 2 * n_rows, rel=0.02)
     assert all(row["content"] == "clear" for row in model.traffic.to_dicts())
+    added = [f for (sender, _, kind), f in model.traffic.flows.items() if (sender, kind) == TO_BUILDERS]
+    assert sum(flow.messages for flow in added) == 3
+    assert sum(flow.bytes for flow in added) == pytest.approx(8 * n_rows, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda g, h: (g[1:], h),
+        lambda g, h: (np.full_like(g, np.nan), h),
+        lambda g, h: (g, np.full_like(h, -1)),
+    ],
+)
+def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
+    aggregate = HorizontalParty._aggregate
+
+    def spoilt(self, message):
+        sums = aggregate(self, message)
+        return sums if self.name != "party2" else hm.AggregatedGradients(*spoil(sums.g, sums.h))
+
+    monkeypatch.setattr(HorizontalParty, "_aggregate", spoilt)
+    with pytest.raises(ProtocolError, match="'party2': aggregated gradients are malformed"):
+        train(drawn_parties(), 1)
 
 
 def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so():

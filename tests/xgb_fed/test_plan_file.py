@@ -1,0 +1,157 @@
+from dataclasses import MISSING, fields
+
+import pytest
+import yaml
+
+from xgb_fed import plan_file
+from xgb_fed.plan_file import CIPHERS, DataPlan, PartyPlan, PlanError, TrainingPlan, read_plan
+
+TOML = """
+tls = "certs"
+parties = [{name = "bank", address = "h:1", server_name = "b"}, {name = "insurer", address = "i:2"}]
+[data]
+label = "y"
+file = "a.csv"
+drop = ["x", "z"]
+[training]
+cipher = "okamoto-uchiyama"
+key_length = 3072
+timeout = 5
+[parameters]
+max_depth = 3
+eta = 0.1
+"""
+CONTENT = {
+    "tls": "certs",
+    "parties": [
+        {"name": "bank", "address": "h:1", "server_name": "b"},
+        {"name": "insurer", "address": "i:2"},
+    ],
+    "data": {"label": "y", "file": "a.csv", "drop": ["x", "z"]},
+    "training": {"cipher": "okamoto-uchiyama", "key_length": 3072, "timeout": 5},
+    "parameters": {"max_depth": 3, "eta": 0.1},
+}
+LEAST = {"tls": "certs", "parties": [{"name": "bank", "address": "h:1"}], "data": {"label": "y", "file": "a"}}
+
+
+def read(tmp_path, content):
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return read_plan(path)
+
+
+def test_toml_and_yaml_say_the_same(tmp_path):
+    (tmp_path / "plan.toml").write_text(TOML)
+    plan = read_plan(tmp_path / "plan.toml")
+    assert read(tmp_path, CONTENT) == plan
+    assert plan.data == DataPlan("a.csv", "y", drop=["x", "z"])
+    assert plan.parties == [PartyPlan("bank", "h:1", "b"), PartyPlan("insurer", "i:2")]
+    assert plan.parameters == {"max_depth": 3, "eta": 0.1}
+    assert plan.path("model") == tmp_path / "model"
+    assert plan.path("/elsewhere/model").parent.as_posix() == "/elsewhere"
+    assert plan.training.timeout == 5
+    assert (type(plan.training.scheme).__name__, plan.training.scheme.key_length) == ("OkamotoUchiyama", 3072)
+
+
+def test_what_a_plan_leaves_out(tmp_path):
+    plan = read(tmp_path, LEAST)
+    assert plan.training == TrainingPlan()
+    assert plan.parameters == {}
+    assert (type(plan.training.scheme).__name__, plan.training.scheme.key_length) == ("Paillier", 2048)
+
+
+def wrong_for(kind):
+    """Values of another type than a field's."""
+    return {
+        "str": [3, None, True, ["a"]],
+        "str | None": [3, False],
+        "int": ["3", 2.5, True, None],
+        "float": ["3", False, [1.0]],
+        "list[str]": ["a", 3, {"a": "b"}, [3], [["a"]]],
+    }[kind]
+
+
+ENTRIES = [
+    (section, f, value)
+    for section, kind in (("data", DataPlan), ("parties", PartyPlan), ("training", TrainingPlan))
+    for f in fields(kind)
+    for value in wrong_for(str(f.type))
+]
+
+
+@pytest.mark.parametrize(("section", "field", "value"), ENTRIES, ids=lambda v: getattr(v, "name", str(v)))
+def test_an_entry_of_another_type_is_named(tmp_path, section, field, value):
+    given = {**CONTENT[section][0], field.name: value} if section == "parties" else None
+    content = {**CONTENT, section: [given] if given else {**CONTENT[section], field.name: value}}
+    with pytest.raises(PlanError, match=rf"plan.yaml: {section}.*{field.name}=.* must be"):
+        read(tmp_path, content)
+
+
+@pytest.mark.parametrize("section", ["", "data", "parties", "training"])
+def test_an_unknown_entry_is_named(tmp_path, section):
+    content = {**CONTENT}
+    if section == "parties":
+        content["parties"] = [CONTENT["parties"][0], {**CONTENT["parties"][1], "adress": "h:1"}]
+    else:
+        content |= {section: {**CONTENT[section], "adress": 1}} if section else {"adress": 1}
+    where = r"parties\[1\]" if section == "parties" else section
+    with pytest.raises(PlanError, match=rf"{where}: unknown entry 'adress'; known are"):
+        read(tmp_path, content)
+
+
+def test_a_missing_entry_is_named(tmp_path):
+    for section, kind in (("data", DataPlan), ("parties", PartyPlan)):
+        for f in fields(kind):
+            if f.default is MISSING and f.default_factory is MISSING:
+                own = LEAST[section][0] if section == "parties" else LEAST[section]
+                rest = {name: value for name, value in own.items() if name != f.name}
+                with pytest.raises(PlanError, match=f"{section}.*: {f.name} is missing"):
+                    read(tmp_path, {**LEAST, section: [rest] if section == "parties" else rest})
+    for name, words in [
+        ("tls", "tls must be"),
+        ("parties", "at least one"),
+        ("data", "data must be a table"),
+    ]:
+        with pytest.raises(PlanError, match=words):
+            read(tmp_path, {key: value for key, value in LEAST.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"parties": []}, "at least one"),
+        ({"parties": {"name": "bank", "address": "h:1"}}, "at least one"),
+        ({"parties": ["bank"]}, r"parties\[0\] must be a table"),
+        ({"parameters": ["max_depth"]}, "parameters must be a table"),
+        ({"training": {"cipher": "rot13"}}, r"'rot13' must be one of \['okamoto-uchiyama', 'paillier'\]"),
+    ],
+)
+def test_what_makes_no_plan(tmp_path, change, words):
+    with pytest.raises(PlanError, match=words):
+        read(tmp_path, {**LEAST, **change})
+
+
+def test_files_that_are_no_plans(tmp_path):
+    for name, text in [
+        ("plan.toml", b"tls = "),
+        ("plan.yaml", b"a: [b"),
+        ("plan.yml", b"- a\n- b"),
+        ("plan.yaml", b""),
+        ("plan.yaml", b"!!python/object/apply:os.getcwd []"),
+        ("plan.toml", b"\xff\xfe"),
+        ("plan.ini", b"tls = 1"),
+    ]:
+        (tmp_path / name).write_bytes(text)
+        with pytest.raises(PlanError, match=name):
+            read_plan(tmp_path / name)
+    for name in ("nothing.toml", "."):
+        with pytest.raises(PlanError):
+            read_plan(tmp_path / name)
+
+
+def test_ciphers_of_plans_encrypt():
+    """Clear text is for experiments in one process, not for plans."""
+    assert set(CIPHERS) == {"paillier", "okamoto-uchiyama"}
+    assert set(plan_file._TYPES) >= {
+        str(f.type) for k in (DataPlan, PartyPlan, TrainingPlan) for f in fields(k)
+    }
