@@ -43,7 +43,6 @@ label = "malignant"
 [[parties]]
 name = "bank"
 address = "127.0.0.1:{port}"
-server_name = "bank"
 
 [training]
 rounds = {rounds}
@@ -164,11 +163,14 @@ def run(folder):
 
 def compare(folder, port, people):
     """Is the model, put together with the bank's consent, the one XGBoost trains on the pooled columns?"""
-    ids = Alignment.load(folder / "aligned.ids").ids
+    aligned = Alignment.load(folder / "aligned.ids")
+    ids = aligned.ids
     X = np.stack([people[one][0] for one in ids])
     y = np.array([people[one][1] for one in ids])
     pooled = xgboost.train(PARAMETERS, xgboost.QuantileDMatrix(X, label=y, max_bin=32), ROUNDS)
-    party = xgb_fed.RemoteParty(f"127.0.0.1:{port}", folder / "certs" / "acme", "bank", timeout=10)
+    party = xgb_fed.RemoteParty(
+        f"127.0.0.1:{port}", folder / "certs" / "acme", "bank", timeout=10, row_sets=[aligned.digest]
+    )
     federated = xgb_fed.VerticalModel.load(folder / "model").export_booster([party])
     party.close()
     a, b = (tree_table(booster) for booster in (pooled, federated))

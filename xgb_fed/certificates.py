@@ -35,7 +35,7 @@ class TLS:
     certificate, key : bytes
         PEM; this party's.
     server_name : str or None
-        Name that the server's certificate must be for, if not the host that is called.
+        Name that the server's certificate must be for, if not the name of the party that is called.
     """
 
     authority: bytes
@@ -123,7 +123,7 @@ def make_certificate(
     directory: str | Path,
     authority: str | Path,
     name: str,
-    hosts: Sequence[str] = ("localhost", "127.0.0.1"),
+    hosts: Sequence[str] = (),
     days: float = 365,
 ) -> Identity:
     """Write a party's folder: a certificate signed by an authority, its key, and the authority's certificate.
@@ -135,14 +135,20 @@ def make_certificate(
     authority : path
         Where `make_authority` wrote.
     name : str
-        Common name; also a host name that the certificate is for.
+        Common name, and a DNS name that the certificate is for: whoever calls this party by it knows it.
     hosts : sequence of str
-        Names and addresses at which the party is reached.
+        Further names and addresses that the certificate is for, for those who call the party by its address.
+        None by default: a certificate for ``localhost`` would be good at the end of anybody's tunnel.
     days : float
         Until it expires; negative for one that has expired.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not ASCII, not printable, or has '/' or '*' in it.
     """
-    if not name or not name.isprintable() or "/" in name:
-        raise ValueError(f"name={name!r} must be printable and without '/'")
+    if not name or not name.isprintable() or not name.isascii() or set(name) & set("/*"):
+        raise ValueError(f"name={name!r} must be printable ASCII, without '/' and '*'")
     issuer = x509.load_pem_x509_certificate((Path(authority) / AUTHORITY_FILE).read_bytes())
     issuer_key = serialization.load_pem_private_key((Path(authority) / AUTHORITY_KEY_FILE).read_bytes(), None)
     assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
@@ -152,7 +158,7 @@ def make_certificate(
     builder = builder.add_extension(_usage(signs=False), critical=True)
     both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
-    alternatives = [_host(host) for host in dict.fromkeys([name, *hosts])]
+    alternatives = list(dict.fromkeys([x509.DNSName(name), *map(_host, hosts)]))
     builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     certificate = builder.sign(issuer_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     directory = Path(directory)

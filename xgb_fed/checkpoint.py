@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xgb_fed.errors import CheckpointError
-from xgb_fed.share import Share, write_atomically
+from xgb_fed.share import Share, make_folder, write_atomically
 from xgb_fed.traffic import Flow, Traffic
 from xgb_fed.tree import FederatedTree
 
@@ -75,11 +75,10 @@ class Checkpoint:
     """
 
     def __init__(self, directory: str | Path, training: str) -> None:
-        self.directory = Path(directory)
+        self.directory = make_folder(directory)
         self._training = training
         self._checksums: list[int] = []
         self._splits_kept = 0
-        self.directory.mkdir(parents=True, exist_ok=True)
 
     def load(self, names: list[str]) -> Progress | None:
         """What was kept, or None if nothing was.

@@ -31,11 +31,12 @@ from xgb_fed.errors import (
 )
 from xgb_fed.model import VerticalModel
 from xgb_fed.plan_file import Plan, PlanError, read_plan
+from xgb_fed.quoting import quoted
 from xgb_fed.record import read_record, write_traffic
 from xgb_fed.remote import RemoteParty
-from xgb_fed.server import Server
+from xgb_fed.server import Server, raise_descriptor_limit
 from xgb_fed.service import Limits, PassiveService
-from xgb_fed.share import write_atomically
+from xgb_fed.share import make_folder, write_atomically
 from xgb_fed.tables import Table, read_table
 from xgb_fed.traffic import Traffic
 from xgb_fed.training import ActiveData, train
@@ -96,6 +97,13 @@ def _failed(error: Exception, code: int) -> int:
     return code
 
 
+class _PlainLines(logging.Formatter):
+    """Time and words; what would move a terminal's cursor, or paint on it, is escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(quoted(line, len(line)) for line in super().format(record).split("\n"))
+
+
 class _JsonLines(logging.Formatter):
     """A JSON object a line."""
 
@@ -107,9 +115,7 @@ class _JsonLines(logging.Formatter):
 
 def _log_to_stderr(as_json: bool) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(
-        _JsonLines() if as_json else logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
-    )
+    handler.setFormatter(_JsonLines() if as_json else _PlainLines("%(asctime)s %(message)s", "%H:%M:%S"))
     root = logging.getLogger("xgb_fed")
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
@@ -154,14 +160,19 @@ def _add_certs(commands: Any) -> None:
         "certs",
         _certs,
         "make a test authority and a party's certificate",
-        "xgb-fed certs bank --authority certs/ca --out certs/bank --host bank.example",
+        "xgb-fed certs bank --authority certs/ca --out certs/bank",
     ).add_argument
     add("name", help="the party's name; goes into its certificate")
     add(
         "--authority", default="certs/ca", help="folder of the authority, made if there is none (%(default)s)"
     )
     add("--out", help="the party's folder (certs/NAME)")
-    add("--host", action="append", default=[], help="name or address at which it is reached; may be repeated")
+    add(
+        "--host",
+        action="append",
+        default=[],
+        help="further name or address that its certificate is for, if callers do not go by NAME; repeat",
+    )
     add("--days", type=int, default=365, help="until it expires (%(default)s)")
 
 
@@ -171,7 +182,7 @@ def _certs(args: argparse.Namespace) -> None:
         make_authority(authority)
         print(f"authority: {authority} (its ca.key signs whom all parties trust: keep it off line)")
     out = Path(args.out or Path("certs") / args.name)
-    identity = make_certificate(out, authority, args.name, ["localhost", "127.0.0.1", *args.host], args.days)
+    identity = make_certificate(out, authority, args.name, args.host, args.days)
     print(f"{args.name}: {out}, valid until {identity.expires:%Y-%m-%d}")
     print(f"  allow it by name ({identity.name}) or as sha256:{identity.fingerprint}")
 
@@ -218,6 +229,7 @@ def _serve(args: argparse.Namespace) -> None:
         )
     limits = Limits(args.min_rows, args.max_rows, args.questions_per_hour, args.consent_to_export)
     service = PassiveService(table, args.models, args.name or Identity.of(tls.certificate).name, limits)
+    raise_descriptor_limit()
     server = Server(service, args.listen, tls, args.allow)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop(grace=5))
@@ -237,7 +249,7 @@ def _passive_table(args: argparse.Namespace) -> Table:
     )
     table = read_table(args.data, id_column=args.id, keep=args.columns, drop=args.drop, one_hot=one_hot)
     if table.categories and table.categories != known:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(kept.parent)
         write_atomically(kept, json.dumps(table.categories))
     return table
 
@@ -399,10 +411,12 @@ def _write_predictions(out: str, ids: list[str], predictions: Any) -> None:
 
 
 def _inspect(args: argparse.Namespace) -> None:
-    traffic, refusals = read_record(args.record)
-    print(traffic)
-    for when, receiver, reason in refusals:
+    sums = read_record(args.record)
+    print(sums.traffic)
+    for when, receiver, reason in sums.refusals:
         print(f"{when}  refused to {receiver}: {reason}")
+    if sums.damaged:
+        print(f"{sums.damaged} lines are damaged and not counted")
 
 
 if __name__ == "__main__":

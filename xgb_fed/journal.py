@@ -2,7 +2,8 @@
 
 A journal is a file of lines, each with its checksum: a header with the terms of the training, then the splits
 of one request each, on the disk before the request is answered.  A line cut off by a crash was never answered
-for, and is ignored.  Journals hold this party's own splits and digests, nothing of anybody else's.
+for, and is ignored.  The file stays open while the training runs, so that one who runs out of descriptors
+loses no training.  Journals hold this party's own splits and digests, nothing of anybody else's.
 They outlast the training: its active party may not have heard that it ended, and the terms bind it still.
 """
 
@@ -10,17 +11,19 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xgb_fed.errors import ProtocolError
-from xgb_fed.share import Share, write_atomically
+from xgb_fed.share import Share, append_lines, check_split, make_folder, open_to_append, write_atomically
 
 FORMAT = 1
-MOST_IN_MEMORY = 16
-"""Trainings whose splits a party without a directory keeps; the oldest goes."""
+MOST_JOURNALS = 32
+"""Trainings that have not ended whose splits are kept for one active party; a further one's are the oldest's
+end."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +58,23 @@ class Journal:
 
     Parameters
     ----------
+    model : bytes
+        Id of the model that is trained.
     terms : Terms
     share : Share
         As far as it has come.
     path : Path or None
     """
 
-    def __init__(self, terms: Terms, share: Share, path: Path | None) -> None:
-        self.terms, self.share, self._path = terms, share, path
+    def __init__(self, model: bytes, terms: Terms, share: Share, path: Path | None) -> None:
+        self.terms, self.share = terms, share
+        self._descriptor: int | None = None
         self._written = len(share)
         if path is not None:
-            header = {"format": FORMAT, "names": share.names, "terms": terms.__dict__}
+            header = {"format": FORMAT, "model": model.hex(), "names": share.names, "terms": terms.__dict__}
             write_atomically(path, _line(header) + self._lines(0))
+            self._descriptor = open_to_append(path)
+            weakref.finalize(self, os.close, self._descriptor)
 
     def _lines(self, start: int) -> str:
         share = self.share
@@ -75,12 +83,10 @@ class Journal:
 
     def keep(self) -> None:
         """Put the splits that are new on the disk."""
-        if self._path is None:
+        if self._descriptor is None:
             return
-        with open(self._path, "a", encoding="ascii") as file:
-            file.write(self._lines(self._written))
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(self._descriptor, self._lines(self._written))
+        os.fsync(self._descriptor)
         self._written = len(self.share)
 
 
@@ -102,13 +108,24 @@ class Journals:
 
     def start(self, model: bytes, terms: Terms, share: Share) -> Journal:
         """A journal of a training that starts, or goes on, with these splits."""
-        journal = Journal(terms, share, self._path(model))
-        if self._directory is None:
+        path = self._path(model)
+        if path is not None:
+            make_folder(path.parent)
+        journal = Journal(model, terms, share, path)
+        if path is None:
             self._in_memory.pop(model, None)
             self._in_memory[model] = journal
-            while len(self._in_memory) > MOST_IN_MEMORY:
+            while len(self._in_memory) > MOST_JOURNALS:
                 del self._in_memory[next(iter(self._in_memory))]
+        else:
+            self._remove_oldest(path)
         return journal
+
+    def _remove_oldest(self, newest: Path) -> None:
+        """All but the newest, and those that were written to last."""
+        ages = {path: path.stat().st_mtime_ns for path in newest.parent.glob("*.journal") if path != newest}
+        for path in sorted(ages, key=ages.__getitem__)[: max(0, len(ages) + 1 - MOST_JOURNALS)]:
+            path.unlink(missing_ok=True)
 
     def find(self, model: bytes) -> tuple[Terms, Share] | None:
         """Terms and splits of a training, or None if there is no journal of it."""
@@ -122,12 +139,12 @@ class Journals:
             return None
         try:
             header, *requests = [_content(line) for line in lines[:-1]]
-            if header["format"] != FORMAT:
-                raise ValueError
+            if header["format"] != FORMAT or header["model"] != model.hex():
+                raise ValueError("another training's")
             share, terms = Share(header["names"]), Terms(**header["terms"])
             for splits in requests:
-                for feature, threshold, default_left in splits:
-                    share.add(feature, threshold, default_left)
+                for split in splits:
+                    share.add(*check_split(split, len(share.names)))
         except (ValueError, KeyError, TypeError):
             raise ProtocolError("this party's journal of the training is damaged") from None
         return terms, share

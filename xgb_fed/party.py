@@ -11,7 +11,8 @@ from xgb_fed.errors import ConsentError, InvalidDataError, PartyRefused, Protoco
 from xgb_fed.features import Columns, read_columns
 from xgb_fed.messages import Message
 from xgb_fed.passive import PassiveParty
-from xgb_fed.share import Share, write_atomically
+from xgb_fed.quoting import quoted
+from xgb_fed.share import Share, make_folder, write_atomically
 from xgb_fed.traffic import Traffic
 
 ACTIVE = "active"
@@ -113,8 +114,7 @@ class LocalParty:
 
     def save_model(self, directory: str | Path) -> None:
         """Write this party's shares of the models it helped to train, one file each."""
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = make_folder(directory)
         for model, share in self._shares.items():
             share.save(directory / f"{model.hex()}.share.json")
         write_atomically(directory / "party.txt", self.name + "\n")
@@ -195,7 +195,7 @@ class Channel:
         try:
             envelope = messages.read(reply)
         except ProtocolError as error:
-            raise ProtocolError(f"party {self.name!r}: {error}") from None
+            raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
         self._traffic.count(self.name, self.sender, envelope.message, len(reply))
         if (envelope.session, envelope.sequence) != (self._session, self._next):
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
@@ -203,7 +203,7 @@ class Channel:
         if isinstance(envelope.message, messages.Refusal):
             kinds = {messages.NO_CONSENT: ConsentError, messages.NO_SESSION: SessionLost}
             kind = kinds.get(envelope.message.code, PartyRefused)
-            raise kind(f"party {self.name!r} refuses: {envelope.message.reason}")
+            raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")
         if not isinstance(envelope.message, answer):
             raise ProtocolError(
                 f"party {self.name!r} answered {type(message).__name__} with "

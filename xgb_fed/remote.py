@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xgb_fed import streams
 from xgb_fed.certificates import TLS
 from xgb_fed.errors import AuthenticationError, PartyRefused, PartyUnavailable, ProtocolError
+from xgb_fed.quoting import quoted
 from xgb_fed.streams import RowSets, Watchdog, assemble, frames
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class RemoteParty:
     tls : TLS or path
         This party's certificates, or their folder.
     name : str, optional
-        What models call the party; the address by default.  Unique among the parties.
+        What models call the party, and the name that its certificate must be for, wherever a tunnel or a
+        balancer at the address leads (`TLS.server_name` is for certificates with another name).  Without, the
+        address, and the certificate must be for its host.  Unique among the parties.
     timeout : float
         Seconds of silence after which the party is unavailable.  A server at work says so several times a
         second, however long the work takes.
@@ -74,6 +77,7 @@ class RemoteParty:
         insecure: bool = False,
     ) -> None:
         host_of(address)
+        expected = name
         name = address if name is None else name
         if not isinstance(name, str) or not name or name == "active" or not name.isprintable():
             raise ValueError(f"name={name!r} must be a printable text other than 'active'")
@@ -90,19 +94,22 @@ class RemoteParty:
         self.address, self.name, self.timeout = address, name, timeout
         self._tls = tls
         self._row_sets: RowSets = tuple(row_sets)
-        self._connect()
+        self._connect(expected)
 
-    def _connect(self) -> None:
+    def _connect(self, expected: str | None) -> None:
         import grpc
 
         self._lock = Lock()
         self._call: Any = None
         options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
         if self._tls is None:
+            # A proxy would be another machine.
+            options.append(("grpc.enable_http_proxy", 0))
             channel = grpc.insecure_channel(self.address, options)
         else:
-            if self._tls.server_name is not None:
-                options.append(("grpc.ssl_target_name_override", self._tls.server_name))
+            expected = self._tls.server_name or expected
+            if expected is not None:
+                options.append(("grpc.ssl_target_name_override", expected))
             credentials = grpc.ssl_channel_credentials(
                 self._tls.authority, self._tls.key, self._tls.certificate
             )
@@ -163,7 +170,7 @@ class RemoteParty:
             call = self._exchange(frames(request, self._row_sets, dog.feed), timeout=DEADLINE)
             self._call = call
             try:
-                answer, _ = assemble(call, MOST_ANSWER_BYTES, dog.feed)
+                answer, _ = assemble(call, MOST_ANSWER_BYTES, dog.feed, heartbeats=True)
             except grpc.RpcError as error:
                 raise self._explained(error, dog.barked) from None
             except ProtocolError as error:
@@ -181,9 +188,9 @@ class RemoteParty:
         if silent:
             return PartyUnavailable(f"{who} has been silent for {self.timeout:g} s")
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-            return AuthenticationError(f"{who} refuses: {details}")
+            return AuthenticationError(f"{who} refuses: {quoted(details)}")
         if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ABORTED):
-            return PartyRefused(f"{who} refuses: {details}")
+            return PartyRefused(f"{who} refuses: {quoted(details)}")
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return ProtocolError(f"{who} is no server of this protocol")
         if any(word in details.lower() for word in _NOT_TRUSTED):
@@ -196,7 +203,7 @@ class RemoteParty:
 def _reason(details: str) -> str:
     """The last words, which are the cause; of TLS errors, BoringSSL's own."""
     _, found, tls = details.partition("OPENSSL_internal:")
-    return (tls.split(":")[0] if found else details.split(": ")[-1]).strip()[:200]
+    return quoted((tls.split(":")[0] if found else details.split(": ")[-1]).strip())
 
 
 def host_of(address: str) -> str:

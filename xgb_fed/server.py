@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import resource
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from datetime import datetime, timezone
+from threading import Lock
 from typing import Any, NoReturn, Protocol
 
 from xgb_fed import streams
@@ -15,6 +18,7 @@ from xgb_fed.certificates import TLS, Identity
 from xgb_fed.errors import ProtocolError
 from xgb_fed.party import Party
 from xgb_fed.remote import host_of, is_loopback
+from xgb_fed.share import is_out_of_room
 from xgb_fed.streams import RowSets, Watchdog, assemble, frames
 
 logger = logging.getLogger("xgb_fed.server")
@@ -23,16 +27,58 @@ MOST_REQUEST_BYTES = 256 << 20
 """A request's longest: gradients come in pieces far shorter, ids of an alignment of a million rows fit."""
 
 SILENCE = 60.0
-"""Seconds after which a caller that stopped sending in the middle of a request is cut off."""
+"""Seconds that a caller may take for a frame, to send or to receive it; else it is cut off.  Frames are of
+one MiB, so this is a least rate."""
+
+TRANSFER = 3600.0
+"""Seconds that a whole request, or a whole answer, may be under way."""
+
+HANDSHAKE = 10.0
+"""Seconds in which a connection must have shown a certificate; else it is closed."""
 
 HEARTBEAT = 0.25
 """Seconds between signs of life while an answer is made."""
 
-MOST_CALLS = 8
-"""Requests at the same time; more are turned away."""
+CALLS_EACH = 2
+"""Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
+the answer, or the end of the work on it; more are turned away.  One would do, but for the caller who lost its
+connection and is back."""
+
+MOST_CONNECTIONS = 10_000
+"""At the same time, from anybody; fewer if the process may open fewer files."""
+
+SPARE_CALLS = 8
+"""Calls on their way to be turned away."""
 
 NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
 """Who calls without TLS, which only this machine can."""
+
+
+class Callers:
+    """Counts what is under way for each caller, so that none takes another one's place.
+
+    Parameters
+    ----------
+    most_each : int
+    """
+
+    def __init__(self, most_each: int) -> None:
+        self._most = most_each
+        self._lock = Lock()
+        self._under_way: Counter[str] = Counter()
+
+    def enter(self, name: str) -> bool:
+        """Count one more, unless there are as many as there may be."""
+        with self._lock:
+            if self._under_way[name] >= self._most:
+                return False
+            self._under_way[name] += 1
+            return True
+
+    def leave(self, name: str) -> None:
+        """Count one less."""
+        with self._lock:
+            self._under_way -= Counter({name: 1})  # which forgets the name at 0
 
 
 class Service(Protocol):
@@ -83,6 +129,11 @@ class Server:
         For a malformed address, TLS without allowed callers, or plaintext where others could listen.
     OSError
         If the address is taken.
+
+    Notes
+    -----
+    Every entry of the allow-list has threads of its own for `CALLS_EACH` requests: there is no queue in which
+    one could be in another one's way.  A request that was given up holds its place until the work on it ends.
     """
 
     def __init__(
@@ -103,16 +154,21 @@ class Server:
         if tls is not None and not allowed:
             raise ValueError("allowed=() would let nobody in; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
-        self._workers = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="xgb_fed_work")
+        self._callers = Callers(CALLS_EACH)
+        most_calls = CALLS_EACH * max(1, len(self._allowed))
+        self._workers = ThreadPoolExecutor(most_calls, thread_name_prefix="xgb_fed_work")
         self._server = grpc.server(
-            ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="xgb_fed_serve"),
+            ThreadPoolExecutor(most_calls + SPARE_CALLS, thread_name_prefix="xgb_fed_serve"),
             handlers=[self._methods()],
             options=[
                 *streams.OPTIONS,
                 ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
                 ("grpc.http2.max_ping_strikes", 0),
+                ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
+                ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
+                ("grpc.max_allowed_incoming_connections", _most_connections()),
             ],
-            maximum_concurrent_rpcs=MOST_CALLS,
+            maximum_concurrent_rpcs=most_calls + SPARE_CALLS,
         )
         try:
             if tls is None:
@@ -144,26 +200,62 @@ class Server:
 
     def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
         caller = self._authenticated(context)
+        place = self._place(caller)
+        if not self._callers.enter(place):
+            _refuse(context, "RESOURCE_EXHAUSTED", f"{CALLS_EACH} requests of {caller.name!r} are under way")
+        work: Future[bytes] | None = None
         try:
-            with Watchdog(SILENCE, context.cancel) as dog:
-                request, row_sets = assemble(received, MOST_REQUEST_BYTES, dog.feed)
+            # In one expression: the request lives as long as the work on it, not as the call.
+            work = self._workers.submit(
+                self._service.handle, caller, *self._received(received, caller, context)
+            )
+            yield from self._answered(work, caller, context)
+        finally:
+            # Also when the call was given up: grpc drops this generator then.
+            if work is None:
+                self._callers.leave(place)
+            else:
+                work.cancel()
+                work.add_done_callback(lambda _: self._callers.leave(place))
+
+    def _received(self, received: Iterator[bytes], caller: Identity, context: Any) -> tuple[RowSets, bytes]:
+        try:
+            with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
+                request, row_sets = assemble(received, MOST_REQUEST_BYTES, dog.feed, heartbeats=False)
         except ProtocolError as error:
             logger.warning("a request of %s was refused: %s", caller.name, error)
             _refuse(context, "INVALID_ARGUMENT", str(error))
-        work = self._workers.submit(self._service.handle, caller, row_sets, request)  # type: ignore[arg-type]
-        del request
-        while True:
-            try:
-                answer = work.result(timeout=HEARTBEAT)
-                break
-            except NotYet:
+        return row_sets, request  # type: ignore[return-value]  # a view of bytes that nobody else has
+
+    def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
+        """Signs of life, then the answer; whoever does not take them is cut off."""
+        with Watchdog(SILENCE, context.cancel) as dog:
+            while not wait([work], HEARTBEAT).done:
                 yield b""
-            except Exception as error:
-                # Where, but not the error's own text, which may quote data.
-                where = [f"{f.filename}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
-                logger.error("a request of %s failed: %s at %s", caller.name, type(error).__name__, where)
-                _refuse(context, "ABORTED", "the party failed to answer; its log says why")
-        yield from frames(answer)
+                dog.feed()
+        try:
+            answer = work.result()
+        except OSError as error:
+            if not is_out_of_room(error):
+                self._failed(error, caller, context)
+            logger.error("a request of %s has to wait: %s", caller.name, error.strerror)
+            _refuse(context, "UNAVAILABLE", "the party is out of room for now; its log says of what")
+        except Exception as error:
+            self._failed(error, caller, context)
+        with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
+            for frame in frames(answer):
+                yield frame
+                dog.feed()
+
+    def _failed(self, error: Exception, caller: Identity, context: Any) -> NoReturn:
+        # Where, but not the error's own text, which may quote data.
+        where = [f"{f.filename}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
+        logger.error("a request of %s failed: %s at %s", caller.name, type(error).__name__, where)
+        _refuse(context, "ABORTED", "the party failed to answer; its log says why")
+
+    def _place(self, caller: Identity) -> str:
+        """The entry of the allow-list by which a caller is in: there are threads for so many of each."""
+        return next((entry for entry in self._allowed if caller.matches(entry)), caller.name)
 
     def _authenticated(self, context: Any) -> Identity:
         if self._insecure:
@@ -180,6 +272,21 @@ class Server:
             logger.warning("%s (sha256:%s) is not allowed", caller.name, caller.fingerprint)
             _refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return caller
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process open as many files and connections as the system allows it to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems allow less than they say.
+    with suppress(ValueError, OSError):
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _most_connections() -> int:
+    """Half of the descriptors that this process may open: connections leave some for files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
 
 
 def _refuse(context: Any, code: str, reason: str) -> NoReturn:

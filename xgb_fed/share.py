@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +17,12 @@ from numpy.typing import NDArray
 from xgb_fed.errors import CorruptDataError, InvalidDataError
 from xgb_fed.features import Columns
 
+logger = logging.getLogger("xgb_fed.share")
+
 FORMAT = 1
+
+OUT_OF_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
+"""Errors that end when a disk has room, or a process descriptors, again."""
 
 
 @dataclass
@@ -98,41 +106,107 @@ class Share:
         Raises
         ------
         CorruptDataError
-            If the file is not a share.
+            If the file is not a share; without its path.
         """
         try:
             content = dict(json.loads(Path(path).read_text()))
             if content.pop("format") != FORMAT:
-                raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
-            share = cls(**content)
-            share._check()
+                raise CorruptDataError(f"a share of another format version than {FORMAT}")
+            names = content.pop("names")
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise TypeError("names")
+            share = cls(names)
+            columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]
+            if content:
+                raise ValueError("unknown entries")
+            for split in zip(*columns, strict=True):
+                share.add(*check_split(split, len(names)))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptDataError):
                 raise
-            raise CorruptDataError(f"{path} is not a party's share of a model") from None
+            # Without the path: this text may go to another party.
+            logger.error("%s is not a share of a model", path)
+            raise CorruptDataError("a file is not a party's share of a model; the log says which") from None
         return share
 
-    def _check(self) -> None:
-        """Raise `ValueError` unless every split is one of a column of the share."""
-        for name, kind in {"names": str, "features": int, "thresholds": float, "default_left": bool}.items():
-            values = getattr(self, name)
-            if type(values) is not list or not all(type(value) is kind for value in values):
-                raise ValueError(f"{name} are not a list of {kind.__name__}")
-        if not len(self.features) == len(self.thresholds) == len(self.default_left):
-            raise ValueError("lists of different lengths")
-        if not all(0 <= f < len(self.names) for f in self.features) or not np.isfinite(self.thresholds).all():
-            raise ValueError("a split that cannot be")
+
+def check_split(content: Any, n_columns: int) -> tuple[int, float, bool]:
+    """Column, threshold and side of missing values, as read from a file.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they cannot be those of a split.
+    """
+    feature, threshold, default_left = content
+    if type(feature) is not int or type(threshold) is not float or type(default_left) is not bool:
+        raise TypeError("not a split")
+    if not (0 <= feature < n_columns and math.isfinite(threshold)):
+        raise ValueError("a split that cannot be")
+    return feature, threshold, default_left
+
+
+def is_out_of_room(error: OSError) -> bool:
+    """Whether a disk is full or files cannot be opened for now: worth waiting for, nobody's refusal."""
+    return error.errno in OUT_OF_ROOM
+
+
+def make_folder(path: str | Path) -> Path:
+    """Make a folder, and those above it that are missing, for this user only; gives its path."""
+    path = Path(path)
+    for folder in reversed([path, *path.parents]):
+        # One by one: with `parents`, the mode would be the last one's only.
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def open_to_append(path: str | Path) -> int:
+    """A descriptor of a file of which every write goes to the end; a new one is for its owner only."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+    return os.open(path, flags, 0o600)
+
+
+def append_lines(descriptor: int, lines: str) -> None:
+    """Write whole lines; a line that an earlier failure tore is ended first, so that it spoils no other.
+
+    Raises
+    ------
+    OSError
+        If not all could be written.
+    """
+    size = os.fstat(descriptor).st_size
+    torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    left = (("\n" if torn else "") + lines).encode()
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write a file so that a failure, or the end of the process, leaves the old one as it was."""
+    """Write a file so that a failure, or the end of the process, leaves the old one as it was.
+
+    Its owner only can read it.  On return it is on the disk, under its name.
+    """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(temporary, "wb") as file:
+        # What a process with the same number left, or somebody else put there, is not written to.
+        temporary.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name is on the disk only when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

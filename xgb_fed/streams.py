@@ -3,14 +3,16 @@
 ::
 
     magic "VBST" | version u16 | row sets u16 | bytes u64 | 32 bytes for each row set
-    pieces of the message, none empty
+    pieces of the message, all but the last of one MiB, none empty
 
 Row sets name the rows that a request is about (see `alignment`); an answer has none.  Before the header of
-an answer there may be empty frames: the party is alive and at work.
+an answer there may be empty frames: the party is alive and at work.  A request has none: whoever has
+something to say says it, in pieces that are as long as they can be, so that a time for each is a least rate.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from threading import Event, Thread
@@ -58,11 +60,16 @@ def frames(message: bytes, row_sets: RowSets = (), fed: Callable[[], None] = lam
 
 
 def assemble(
-    received: Iterable[bytes], most_bytes: int, fed: Callable[[], None] = lambda: None
+    received: Iterable[bytes],
+    most_bytes: int,
+    fed: Callable[[], None] = lambda: None,
+    *,
+    heartbeats: bool,
 ) -> tuple[memoryview, RowSets]:
     """The message of a stream, and its row sets.
 
     The buffer is as long as the header says, at most `most_bytes`; pages that no piece reaches cost nothing.
+    `fed` is called at each frame; empty ones before the header are for answers only (`heartbeats`).
 
     Raises
     ------
@@ -75,12 +82,15 @@ def assemble(
     for piece in received:
         fed()
         if buffer is None:
-            if piece:
+            if piece or not heartbeats:
                 total, row_sets = _read_header(piece, most_bytes)
                 buffer = np.empty(total, dtype=np.uint8).data
             continue
-        if not piece or at + len(piece) > len(buffer):
+        due = min(PIECE_BYTES, len(buffer) - at)
+        if len(piece) > due or not due:
             raise ProtocolError("a stream is longer than it announced")
+        if len(piece) < due:
+            raise ProtocolError("a stream comes in shorter pieces than it should")
         buffer[at : at + len(piece)] = piece
         at += len(piece)
     if buffer is None or at != len(buffer):
@@ -111,13 +121,16 @@ class Watchdog:
     ----------
     seconds : float
     bark : callable
+    longest : float
+        Seconds after which it is called however often it is fed.
     """
 
-    def __init__(self, seconds: float, bark: Callable[[], object]) -> None:
+    def __init__(self, seconds: float, bark: Callable[[], object], longest: float = math.inf) -> None:
         self._seconds = seconds
         self._bark = bark
         self._over = Event()
         self._fed_at = monotonic()
+        self._last = self._fed_at + longest
         self.barked = False
 
     def feed(self) -> None:
@@ -137,7 +150,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         while True:
-            left = self._fed_at + self._seconds - monotonic()
+            left = min(self._fed_at + self._seconds, self._last) - monotonic()
             if left <= 0:
                 self.barked = True
                 self._bark()

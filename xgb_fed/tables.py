@@ -117,8 +117,9 @@ def _read_libsvm(path: Path, labelled: bool) -> Table:
 
     try:
         X, y = load_svmlight_file(str(path))
-    except ValueError as error:
-        raise InvalidDataError(f"{path} is not in LIBSVM format: {error}") from None
+    except ValueError:
+        # The error's own text quotes the line.
+        raise InvalidDataError(f"{path} is not in LIBSVM format") from None
     ids = [str(k) for k in range(1, X.shape[0] + 1)]
     return Table(read_columns(X, str(path)), ids, False, y if labelled else None, [], {})
 

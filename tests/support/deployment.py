@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from xgb_fed import streams
 from xgb_fed.certificates import TLS, make_authority, make_certificate
 from xgb_fed.remote import RemoteParty
 from xgb_fed.server import Server
@@ -76,3 +77,15 @@ def connected(server, name="acme", which="ca", days=365, timeout=5.0, **how):
         yield party
     finally:
         party.close()
+
+
+@contextmanager
+def raw_calls(server, name="acme", options=(), **how):
+    """What a caller can do that is no `RemoteParty`: takes frames, gives frames."""
+    import grpc
+
+    own = tls(name)
+    credentials = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
+    options = [("grpc.ssl_target_name_override", "bank"), *options]
+    with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, options, **how) as channel:
+        yield channel.stream_stream("/" + "/".join(streams.METHOD))

@@ -1,6 +1,7 @@
 import stat
 
 import pytest
+from cryptography import x509
 from deployment import authority, certificates
 
 from xgb_fed.certificates import TLS, Identity, make_authority, make_certificate
@@ -35,7 +36,20 @@ def test_an_authority_is_not_overwritten(tmp_path):
     assert (tmp_path / "ca.key").read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a\nb"])
+def names_of(tls):
+    certificate = x509.load_pem_x509_certificate(tls.certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
+def test_a_certificate_is_for_the_partys_name_and_no_machine_that_nobody_named(tmp_path):
+    make_certificate(tmp_path / "bank", authority("ca"), "bank")
+    assert names_of(TLS.from_directory(tmp_path / "bank")) == ["bank"]
+    make_certificate(tmp_path / "bank", authority("ca"), "bank", ["bank.example", "10.0.0.7", "bank"])
+    assert names_of(TLS.from_directory(tmp_path / "bank")) == ["bank", "bank.example", "10.0.0.7"]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb", "*.example", "*", "Zürich"])
 def test_names_of_parties(tmp_path, name):
     with pytest.raises(ValueError, match="name="):
         make_certificate(tmp_path, authority("ca"), name)

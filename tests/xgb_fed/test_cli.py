@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -12,13 +13,16 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from cryptography import x509
 
-from xgb_fed import cli
+from xgb_fed import cli, messages
+from xgb_fed.errors import PartyRefused
+from xgb_fed.record import Record
 
 PLAN = """
 tls: certs/acme
 data: {{file: acme.csv, id: user, label: y, one_hot: [city]}}
-parties: [{{name: bank, address: "127.0.0.1:{port}", server_name: bank}}]
+parties: [{{name: bank, address: "127.0.0.1:{port}"}}]
 training: {{rounds: 2, cipher: okamoto-uchiyama, timeout: 5, patience: {patience}}}
 parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score: 0.5}}
 """
@@ -133,3 +137,65 @@ def test_wrong_use(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["frobnicate"])
     assert caught.value.code == 2
+
+
+def test_the_terminal_shows_words_only(tmp_path, monkeypatch, capsys):
+    escapes = "\x1b[2J\x1b]0;title\x07"
+
+    def refused(path):
+        raise PartyRefused(f"party 'bank' refuses: {escapes}")
+
+    monkeypatch.setattr(cli, "read_plan", refused)
+    assert cli.main(["train", "plan.toml"]) == cli.REFUSED
+    shown = capsys.readouterr().err
+    assert "\\x1b[2J" in shown
+    assert shown.replace("\n", "").isprintable()
+
+
+def test_inspect_counts_damaged_lines(tmp_path, capsys):
+    record = Record(tmp_path / "record.jsonl")
+    refusal = messages.Refusal("no\x1b[31m", messages.OTHER_REASON)
+    record.add("bank", "acme", messages.Envelope(b"s" * 16, 0, refusal), 10)
+    assert cli.main(["inspect", str(record.path)]) == 0
+    assert "damaged" not in capsys.readouterr().out
+    with open(record.path, "a") as file:
+        file.write("torn")
+    assert cli.main(["inspect", str(record.path)]) == 0
+    shown = capsys.readouterr().out
+    assert "1 lines are damaged" in shown
+    assert "refused to acme: no\\x1b[31m" in shown
+    assert shown.replace("\n", "").isprintable()
+
+
+def test_certs_are_for_no_machine_that_nobody_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["certs", "eve"]) == 0
+    assert cli.main(["certs", "bank", "--host", "bank.example"]) == 0
+    names = {}
+    for party in ("eve", "bank"):
+        certificate = x509.load_pem_x509_certificate((tmp_path / "certs" / party / "party.pem").read_bytes())
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names[party] = [str(name.value) for name in extension.value]
+    assert names == {"eve": ["eve"], "bank": ["bank", "bank.example"]}
+
+
+def test_serve_may_open_as_many_files_as_the_system_allows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
+    assert cli.main(["certs", "bank"]) == 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = []
+
+    class Stopped(cli.Server):
+        def __init__(self, *args):
+            seen.append(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            raise OSError("stopped")
+
+    monkeypatch.setattr(cli, "Server", Stopped)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+        arguments = ["--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
+        assert cli.main(["serve", *arguments]) == cli.FAILED
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert seen == [hard]

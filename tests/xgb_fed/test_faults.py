@@ -1,6 +1,7 @@
 """Losing a party, or the active one, at every message of a training: the model is the uninterrupted one."""
 
 import json
+import stat
 import threading
 import time
 
@@ -344,6 +345,8 @@ def test_a_checkpoint_holds_no_key_and_nothing_of_the_other_party(tmp_path, monk
     written = b"".join(path.read_bytes() for path in sorted((tmp_path / "active").iterdir()))
     secret, share = made[0], next(iter(bank.shares.values()))
     assert len(written) > 1000
+    files = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "active").iterdir()}
+    assert (files, stat.S_IMODE((tmp_path / "active").stat().st_mode)) == ({0o600}, 0o700)
     assert len(share) > 0
     for number in (secret.private_bytes(), *(str(t).encode() for t in share.thresholds)):
         assert number not in written

@@ -94,7 +94,7 @@ def test_streams(tape):
         which = random.integers(len(frames))
         frames[which] = mutated(frames[which], random)
         with contextlib.suppress(ProtocolError):
-            streams.assemble(frames, 1 << 20)
+            streams.assemble(frames, 1 << 20, heartbeats=True)
 
 
 def test_keys_and_ciphertexts(tape):

@@ -1,4 +1,8 @@
 import json
+import os
+import resource
+import signal
+import stat
 from datetime import datetime
 from threading import Thread
 
@@ -6,15 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limits import no_more_descriptors
 
 from xgb_fed import messages
 from xgb_fed.errors import InvalidDataError
 from xgb_fed.messages import Envelope
+from xgb_fed.quoting import MOST_CHARACTERS
 from xgb_fed.record import Record, read_record, write_traffic
 from xgb_fed.traffic import Traffic
 
 SESSION = b"secret-session-k"
-NAME = st.sampled_from(["acme", "bank", "ban\nk", "bänk"])
+NAME = st.sampled_from(["acme", "bank", "ba nk", "bänk"])
 SENT = st.lists(
     st.tuples(
         NAME,
@@ -46,14 +52,15 @@ def test_a_record_sums_up_to_the_traffic(path, sent):
         assert now.startswith(before)
         assert now[len(before) :].count(b"\n") == 1
         before = now
-    read, refusals = read_record(path)
+    read, refusals, damaged = read_record(path)
+    assert not damaged
     assert read.flows == traffic.flows
     refused = [receiver for _, receiver, message, _ in sent if isinstance(message, messages.Refusal)]
-    assert [(to, reason) for _, to, reason in refusals] == [(receiver, "no\n{") for receiver in refused]
+    assert [(to, reason) for _, to, reason in refusals] == [(receiver, "no\\n{") for receiver in refused]
     # A session's sums, appended by another writer, count like their messages.
     write_traffic(path, traffic)
     assert path.read_bytes().startswith(before)
-    twice, _ = read_record(path)
+    twice = read_record(path).traffic
     assert {k: (f.messages, f.bytes) for k, f in twice.flows.items()} == {
         k: (2 * f.messages, 2 * f.bytes) for k, f in traffic.flows.items()
     }
@@ -93,7 +100,8 @@ def test_lines_of_several_threads_stay_whole(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    traffic, refusals = read_record(record.path)
+    traffic, refusals, damaged = read_record(record.path)
+    assert not damaged
     assert {flow.messages for flow in traffic.flows.values()} == {20}
     assert len(refusals) == 80
 
@@ -112,7 +120,10 @@ def test_what_is_no_record_is_refused(tmp_path, text):
     path = tmp_path / "record.jsonl"
     path.write_text(json.dumps(GOOD) + "\n")
     assert len(read_record(path)[0].flows) == 1
-    path.write_text(json.dumps(GOOD) + "\n" + text + "\n")
+    path.write_text(text + "\n" + json.dumps(GOOD) + "\n")
+    traffic, _, damaged = read_record(path)
+    assert ([flow.messages for flow in traffic.flows.values()], damaged) == ([1], 1)
+    path.write_text(text + "\n")
     with pytest.raises(InvalidDataError, match=r"record\.jsonl is not a record"):
         read_record(path)
 
@@ -120,3 +131,112 @@ def test_what_is_no_record_is_refused(tmp_path, text):
 def test_no_file(tmp_path):
     with pytest.raises(InvalidDataError, match="FileNotFoundError"):
         read_record(tmp_path / "nothing.jsonl")
+
+
+FORGED = "x\n2026-01-01T00:00:00  refused to nobody: forged\x1b[31m RED \x1b]0;title\x07"
+
+
+def refusal(reason):
+    return messages.Envelope(b"s" * 16, 0, messages.Refusal(reason, messages.OTHER_REASON))
+
+
+DONE = messages.Envelope(b"s" * 16, 1, messages.Done())
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    return tmp_path / "record.jsonl"
+
+
+def test_nothing_that_the_other_side_worded_is_recorded(fresh):
+    Record(fresh).add_received("eve", "bank", refusal(FORGED + "\x01" * (1 << 20)), 1 << 20)
+    assert fresh.stat().st_size < 300
+    assert "forged" not in fresh.read_text()
+    assert not read_record(fresh).refusals
+
+
+def test_own_reasons_are_short_and_on_one_line(fresh):
+    record = Record(fresh)
+    record.add("bank", "acme", refusal(FORGED), 100)
+    record.add("bank", "acme", refusal("\x01" * (1 << 20)), 100)
+    assert fresh.stat().st_size < 300 + 6 * 10 * MOST_CHARACTERS
+    for _, receiver, reason in read_record(fresh).refusals:
+        assert receiver == "acme"
+        assert reason.isprintable()
+
+
+def test_words_in_a_file_are_no_more_trusted_than_those_on_the_network(fresh):
+    record = Record(fresh)
+    record.add("bank", "acme", refusal("fine"), 100)
+    line = json.loads(fresh.read_text())
+    with open(fresh, "a") as file:
+        for change in ({"from": "\x1b[2J"}, {"time": "\x1b]0;x\x07"}, {"to": 3}, {"bytes": "many"}):
+            file.write(json.dumps(line | change) + "\n")
+        file.write(json.dumps(line | {"reason": FORGED}) + "\n")
+    sums = read_record(fresh)
+    assert sums.damaged == 4
+    assert [reason.isprintable() for _, _, reason in sums.refusals] == [True, True]
+    assert str(sums.traffic).replace("\n", "").isprintable()
+
+
+def test_a_torn_line_spoils_no_other(fresh):
+    record = Record(fresh)
+    record.add("bank", "acme", DONE, 10)
+    for torn in ('{"time": "2026", "fr', "[" * 100_000, "\udcff"):
+        with open(fresh, "a", errors="surrogateescape") as file:
+            file.write(torn)
+        record.add("bank", "acme", DONE, 10)
+    traffic, _, damaged = read_record(fresh)
+    assert damaged == 3
+    assert traffic.flows["bank", "acme", "Done"].messages == 4
+    with open(fresh, "a") as file:
+        file.write('{"torn')
+    write_traffic(fresh, traffic)
+    assert read_record(fresh).traffic.flows["bank", "acme", "Done"].messages == 8
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit of files' lengths here")
+def test_a_disk_that_was_full(fresh):
+    record = Record(fresh)
+    record.add("bank", "acme", DONE, 10)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (fresh.stat().st_size + 70, limits[1]))
+        with pytest.raises(OSError, match="too large"):
+            record.add("bank", "acme", DONE, 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    record.add("bank", "acme", DONE, 10)
+    traffic, _, damaged = read_record(fresh)
+    assert (traffic.flows["bank", "acme", "Done"].messages, damaged) == (2, 1)
+
+
+def test_a_record_needs_no_further_descriptor(fresh):
+    record = Record(fresh)
+    with no_more_descriptors():
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(fresh, os.O_RDONLY)
+        record.add("bank", "acme", DONE, 10)
+    assert read_record(fresh).traffic.flows["bank", "acme", "Done"].messages == 1
+
+
+def test_a_record_that_is_gone_closes_its_file(fresh):
+    record = Record(fresh)
+    descriptor = record._descriptor
+    os.fstat(descriptor)
+    del record
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_records_are_their_owners_only(fresh, tmp_path):
+    before = os.umask(0o022)
+    try:
+        Record(fresh)
+        write_traffic(tmp_path / "active.jsonl", Traffic())
+    finally:
+        os.umask(before)
+    for file in (fresh, tmp_path / "active.jsonl"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600

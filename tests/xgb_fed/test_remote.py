@@ -1,13 +1,16 @@
+import socket
 import time
 from contextlib import ExitStack
 from threading import Event, Thread
 
 import numpy as np
 import pytest
-from deployment import HandlerService, Recorder, connected, serving, tls
+from deployment import HandlerService, Recorder, authority, connected, raw_calls, serving, tls
 
 import xgb_fed
 from xgb_fed import messages, streams
+from xgb_fed import server as server_module
+from xgb_fed.certificates import TLS, make_certificate
 from xgb_fed.errors import AuthenticationError, PartyRefused, PartyUnavailable, ProtocolError
 from xgb_fed.randomness import SecretStream
 from xgb_fed.remote import RemoteParty
@@ -87,7 +90,7 @@ def test_horizontal_parties_over_tls():
     with ExitStack() as stack:
         there = []
         for party in made():
-            server = stack.enter_context(serving(OneParty(party)))
+            server = stack.enter_context(serving(OneParty(party), party.name))
             remote = RemoteParty(f"127.0.0.1:{server.port}", tls("acme"), party.name, 10)
             stack.callback(remote.close)
             there.append(remote)
@@ -238,6 +241,61 @@ def test_a_server_with_another_partys_certificate_is_not_talked_to():
     assert len(service.exchanges) == 1
 
 
+def test_another_party_of_the_same_authority_is_not_the_bank(tmp_path):
+    """Wherever it listens: a tunnel's end has whatever address it likes."""
+    service = HandlerService(Echo())
+    make_certificate(tmp_path, authority("ca"), "umbrella", ["127.0.0.1"])
+    server = Server(service, "127.0.0.1:0", TLS.from_directory(tmp_path), ["acme"])
+    try:
+        with (
+            connected(server) as party,
+            pytest.raises(AuthenticationError, match="certificates do not match"),
+        ):
+            party.handle(b"secret")
+        address = f"localhost:{server.port}"
+        party = RemoteParty(address, tls("acme"), timeout=5)
+        with pytest.raises(AuthenticationError, match="certificates do not match"):
+            party.handle(b"secret")
+        party.close()
+    finally:
+        server.stop()
+    assert not service.exchanges
+
+
+def test_without_a_name_the_certificate_is_for_the_host(tmp_path):
+    make_certificate(tmp_path, authority("ca"), "bank", ["localhost"])
+    server = Server(HandlerService(Echo()), "127.0.0.1:0", TLS.from_directory(tmp_path), ["acme"])
+    party = RemoteParty(f"localhost:{server.port}", tls("acme"), timeout=5)
+    try:
+        assert party.handle(b"x") == b"x"
+    finally:
+        party.close()
+        server.stop()
+
+
+ESCAPES = "\x1b[2J\x1b]0;title\x07\nparty 'bank' agrees\u202e"
+
+
+def test_words_of_a_server_are_quoted(monkeypatch):
+    class Refusing:
+        def handle(self, request):
+            raise OSError(28, "full")
+
+    refuse = server_module._refuse
+    for code in ("UNAVAILABLE", "ABORTED", "PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT"):
+        monkeypatch.setattr(
+            server_module, "_refuse", lambda context, *_, c=code: refuse(context, c, ESCAPES * 100)
+        )
+        with (
+            serving(HandlerService(Refusing())) as server,
+            connected(server) as party,
+            pytest.raises((PartyUnavailable, PartyRefused, AuthenticationError)) as caught,
+        ):
+            party.handle(b"x")
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 2500
+
+
 def test_allowed_by_fingerprint():
     from xgb_fed.certificates import Identity
 
@@ -258,7 +316,9 @@ def test_a_client_without_certificate_is_turned_away():
         for channel in (
             grpc.insecure_channel(f"127.0.0.1:{server.port}"),
             grpc.secure_channel(
-                f"127.0.0.1:{server.port}", grpc.ssl_channel_credentials(tls("acme").authority)
+                f"127.0.0.1:{server.port}",
+                grpc.ssl_channel_credentials(tls("acme").authority),
+                [("grpc.ssl_target_name_override", "bank")],
             ),
         ):
             with channel, pytest.raises(grpc.RpcError):
@@ -268,17 +328,12 @@ def test_a_client_without_certificate_is_turned_away():
 def test_compressed_frames_are_refused():
     import grpc
 
-    own = tls("acme")
-    credentials = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
     with (
         serving(HandlerService(Echo())) as server,
-        grpc.secure_channel(
-            f"127.0.0.1:{server.port}", credentials, compression=grpc.Compression.Gzip
-        ) as channel,
+        raw_calls(server, compression=grpc.Compression.Gzip) as call,
+        pytest.raises(grpc.RpcError) as caught,
     ):
-        bomb = iter([b"\0" * (1 << 26)])
-        with pytest.raises(grpc.RpcError) as caught:
-            list(channel.stream_stream("/veilboost.Party/Exchange")(bomb, timeout=5))
+        list(call(iter([b"\0" * (1 << 26)]), timeout=5))
     assert caught.value.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
@@ -301,6 +356,21 @@ def test_plaintext_only_on_this_machine_and_only_if_asked_for():
         RemoteParty("127.0.0.1:7001")
     with pytest.raises(ValueError, match="allowed"):
         Server(service, "127.0.0.1:0", tls("bank"))
+
+
+def test_plaintext_to_this_machine_goes_through_no_proxy(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        for name in ("no_proxy", "no_grpc_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        server = Server(HandlerService(Echo()), "127.0.0.1:0", None, insecure=True)
+        party = RemoteParty(f"127.0.0.1:{server.port}", insecure=True, name="bank", timeout=1.5)
+        try:
+            assert party.handle(b"secret") == b"secret"
+        finally:
+            party.close()
+            server.stop()
 
 
 @pytest.mark.parametrize("address", ["bank", "bank:", ":7001", "bank:x", "bank:70000", ""])

@@ -1,20 +1,135 @@
-"""What a server does about callers who are too many, or too slow; others have `test_remote`."""
+"""What callers can hold, and for how long: every test is a caller that behaves badly, and another one."""
 
+import errno
+import gc
+import os
+import resource
+import socket
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Event, Semaphore
 
 import grpc
 import pytest
-from deployment import HandlerService, connected, serving, tls
+from deployment import HandlerService, connected, raw_calls, serving, tls
 
-from xgb_fed import server, streams
-from xgb_fed.errors import PartyUnavailable
-from xgb_fed.server import Server
+from xgb_fed import server as module
+from xgb_fed import streams
+from xgb_fed.certificates import Identity
+from xgb_fed.errors import PartyRefused, PartyUnavailable
+from xgb_fed.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
 
 LONG = 5.0
 """Seconds after which a wait has failed."""
+
+BOTH = ("acme", "umbrella")
+
+
+class Blocking:
+    """Works on acme's requests until it is released; answers others at once."""
+
+    def __init__(self):
+        self.blocked = Identity.of(tls("acme").certificate).fingerprint
+        self.released = Event()
+        self.under_way = []
+        self.most = 0
+        self.requests = []
+
+    def handle(self, caller, row_sets, request):
+        if caller.fingerprint != self.blocked:
+            return bytes(request)
+        self.requests.append(weakref.ref(request.obj))
+        self.under_way.append(1)
+        self.most = max(self.most, len(self.under_way))
+        self.released.wait(10)
+        self.under_way.pop()
+        return b"late"
+
+
+@pytest.fixture
+def blocking():
+    service = Blocking()
+    yield service
+    service.released.set()
+
+
+def eventually(condition, seconds=2.5):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def given_up(call, message=b"x"):
+    """Send a request, wait until it is worked on, give it up; or say how it was turned away."""
+    under_way = call(streams.frames(message), timeout=5)
+    try:
+        next(under_way)
+    except grpc.RpcError as error:
+        return error.code()
+    under_way.cancel()
+    return None
+
+
+def test_calls_that_are_given_up_keep_their_place_until_the_work_ends(blocking):
+    with serving(blocking, allowed=BOTH) as server, raw_calls(server) as call:
+        codes = [given_up(call, b"\1" * 10_000) for _ in range(6)]
+        assert codes[:CALLS_EACH] == [None] * CALLS_EACH
+        assert set(codes[CALLS_EACH:]) == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert len(blocking.requests) == CALLS_EACH
+        begun = time.monotonic()
+        with connected(server, "umbrella") as umbrella:
+            assert umbrella.handle(b"fine") == b"fine"
+        assert time.monotonic() - begun < 2
+        blocking.released.set()
+        eventually(lambda: not blocking.under_way and given_up(call) is None)
+        assert blocking.most == CALLS_EACH
+        # No request outlives the work on it.
+        eventually(lambda: gc.collect() >= 0 and all(request() is None for request in blocking.requests[:2]))
+
+
+def test_one_caller_too_many_is_unavailable_and_may_come_back(blocking):
+    with serving(blocking) as server, raw_calls(server) as call, connected(server) as party:
+        for _ in range(CALLS_EACH):
+            given_up(call)
+        with pytest.raises(PartyUnavailable, match="2 requests of 'acme' are under way"):
+            party.handle(b"x")
+        blocking.released.set()
+        eventually(lambda: not blocking.under_way)
+        assert party.handle(b"x") == b"late"
+
+
+def test_two_of_the_same_name_have_places_of_their_own(blocking):
+    both = [f"sha256:{Identity.of(tls('acme', days=days).certificate).fingerprint}" for days in (365, 364)]
+    with (
+        serving(blocking, allowed=both) as server,
+        raw_calls(server) as call,
+        connected(server, days=364) as other,
+    ):
+        assert [given_up(call) for _ in range(CALLS_EACH)] == [None] * CALLS_EACH
+        assert other.handle(b"fine") == b"fine"
+
+
+def dripping(pieces, stop):
+    """Frames, then one every now and then."""
+    yield from pieces
+    while not stop.wait(0.1):
+        yield b""
+
+
+@pytest.mark.parametrize("start", ["empty frames", "one byte at a time"])
+def test_frames_of_nothing_are_refused_at_once(start):
+    header = next(streams.frames(b"\0" * 1000))
+    frames = [b""] if start == "empty frames" else [header, b"\1"]
+    stop = Event()
+    with serving(HandlerService(Echo())) as server, raw_calls(server) as call:
+        begun = time.monotonic()
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call(dripping(frames, stop), timeout=5))
+        stop.set()
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert time.monotonic() - begun < 2
 
 
 class Echo:
@@ -22,82 +137,163 @@ class Echo:
         return bytes(request)
 
 
-class Busy:
-    """Works until it is told to be done, but for requests in a hurry."""
+def test_an_upload_has_a_least_rate_and_an_end(monkeypatch):
+    message = b"\0" * (6 * streams.PIECE_BYTES)
 
-    def __init__(self):
-        self.started, self.done = Semaphore(0), Event()
+    def slow(seconds):
+        for frame in streams.frames(message):
+            yield frame
+            time.sleep(seconds)
 
-    def handle(self, request):
-        if request != b"quick":
-            self.started.release()
-            assert self.done.wait(LONG)
-        return bytes(request)
-
-
-@contextmanager
-def calling(own_server):
-    """An allowed caller's connection, to send what `RemoteParty` would not."""
-    own = tls("acme")
-    credentials = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
-    with grpc.secure_channel(f"127.0.0.1:{own_server.port}", credentials) as channel:
-        yield channel.stream_stream("/" + "/".join(streams.METHOD))
+    for silence, transfer, pause in [(0.3, 100.0, 0.8), (100.0, 0.5, 0.2)]:
+        monkeypatch.setattr(module, "SILENCE", silence)
+        monkeypatch.setattr(module, "TRANSFER", transfer)
+        with serving(HandlerService(Echo())) as server, raw_calls(server) as call:
+            begun = time.monotonic()
+            with pytest.raises(grpc.RpcError):
+                list(call(slow(pause), timeout=5))
+            assert time.monotonic() - begun < 3
 
 
-def test_more_calls_than_are_taken_are_turned_away_at_once(monkeypatch):
-    monkeypatch.setattr(server, "MOST_CALLS", 2)
-    busy = Busy()
+def test_answers_that_nobody_takes_do_not_keep_their_place(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.8)
+    small = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65535)]
     with (
-        serving(HandlerService(busy)) as own_server,
-        connected(own_server) as one,
-        connected(own_server) as other,
-        connected(own_server) as third,
-        ThreadPoolExecutor(2) as pool,
+        serving(HandlerService(Echo())) as server,
+        raw_calls(server, options=small) as call,
+        connected(server) as party,
     ):
-        try:
-            answers = [pool.submit(party.handle, b"long") for party in (one, other)]
-            for _ in answers:
-                assert busy.started.acquire(timeout=LONG)
-            start = time.monotonic()
-            with pytest.raises(PartyUnavailable, match=r"'bank'.*resource_exhausted"):
-                third.handle(b"quick")
-            assert time.monotonic() - start < 1.5
-        finally:
-            busy.done.set()
-        assert [answer.result(LONG) for answer in answers] == [b"long", b"long"]
-        # The last of a call's resources are freed a moment after its answer.
-        for _ in range(50):
+        party.handle(b"connected")
+        unread = [call(streams.frames(b"\0" * (1 << 19)), timeout=20) for _ in range(CALLS_EACH)]
+        time.sleep(0.2)
+        with pytest.raises(PartyUnavailable, match="under way"):
+            party.handle(b"x")
+        time.sleep(1.2)
+        assert party.handle(b"x") == b"x"
+        del unread
+
+
+def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.8)
+    with serving(HandlerService(Echo())) as server, raw_calls(server) as call, connected(server) as party:
+        stop = Event()
+
+        def header_only():
+            yield next(streams.frames(b"xyz"))
+            stop.wait(5)
+
+        party.handle(b"connected")
+        cut_off = [call(header_only(), timeout=5) for _ in range(CALLS_EACH)]
+        time.sleep(0.2)
+        with pytest.raises(PartyUnavailable, match="under way"):
+            party.handle(b"x")
+        time.sleep(1.2)
+        assert party.handle(b"x") == b"x"
+        assert all(one.code() is grpc.StatusCode.CANCELLED for one in cut_off)
+        stop.set()
+
+
+def test_callers_are_counted_one_by_one():
+    callers = Callers(2)
+    assert [callers.enter(name) for name in "aaabbb"] == [True, True, False, True, True, False]
+    callers.leave("a")
+    assert callers.enter("a")
+    assert not callers.enter("a")
+
+
+def test_a_connection_that_shows_no_certificate_is_closed(monkeypatch):
+    monkeypatch.setattr(module, "HANDSHAKE", 0.3)
+    with (
+        serving(HandlerService(Echo())) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as idle,
+    ):
+        idle.settimeout(2)
+        begun = time.monotonic()
+        while idle.recv(100):
+            pass
+        assert time.monotonic() - begun < 2
+
+
+def test_connections_leave_descriptors_for_files(monkeypatch):
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 5)
+    with serving(HandlerService(Echo())) as server:
+        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
+        for one in idle:
+            one.settimeout(0.3)
+
+        def closed(one):
             try:
-                answer = third.handle(b"quick")
-                break
-            except PartyUnavailable:
-                time.sleep(0.02)
-        assert answer == b"quick"
+                return one.recv(100) == b""
+            except (TimeoutError, BlockingIOError):
+                return False
+            except ConnectionResetError:
+                return True
+
+        eventually(lambda: sum(map(closed, idle[5:])) >= 7)
+        for one in idle:
+            one.close()
+        with connected(server) as party:
+            assert party.handle(b"x") == b"x"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOSPC])
+def test_a_party_out_of_room_is_waited_for(number, caplog):
+    class Full:
+        def handle(self, request):
+            raise OSError(number, os.strerror(number), "/secret/path")
+
+    with serving(HandlerService(Full())) as server, connected(server) as party:
+        with pytest.raises(PartyUnavailable, match="out of room") as caught:
+            party.handle(b"x")
+        assert "secret" not in str(caught.value) + caplog.text
+        assert os.strerror(number) in caplog.text
+
+
+def test_other_errors_of_files_are_failures():
+    class Broken:
+        def handle(self, request):
+            raise OSError(errno.EIO, "I/O error", "/secret/path")
+
+    with (
+        serving(HandlerService(Broken())) as server,
+        connected(server) as party,
+        pytest.raises(PartyRefused, match="its log says why"),
+    ):
+        party.handle(b"x")
+
+
+def test_the_limit_of_descriptors_is_raised_to_what_is_allowed():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+        assert module._most_connections() == min(512, hard) // 2
+        raise_descriptor_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def stalls():
     """Streams that begin and go no further."""
-    header, *_ = streams.frames(b"x" * 100)
+    header, piece, *_ = streams.frames(b"x" * 3 * streams.PIECE_BYTES)
     return {
         "nothing": [],
-        "a sign of life": [b""],
         "a header": [header],
-        "half a message": [header, b"x" * 50],
+        "a third of a message": [header, piece],
     }
 
 
 @pytest.mark.parametrize("stall", stalls())
 def test_a_stalled_upload_is_cut_off_and_others_are_served(monkeypatch, stall):
     """Two calls at a time; one of them is the stalled one's until it is ended."""
-    monkeypatch.setattr(server, "MOST_CALLS", 2)
-    monkeypatch.setattr(server, "SILENCE", 0.5)
+    monkeypatch.setattr(module, "SILENCE", 0.5)
     service, over = HandlerService(Echo()), Event()
 
     def upload():
         yield from stalls()[stall]
         over.wait(LONG)
 
-    with serving(service) as own_server, calling(own_server) as exchange, connected(own_server) as party:
+    with serving(service) as own_server, raw_calls(own_server) as exchange, connected(own_server) as party:
         assert party.handle(b"before") == b"before"
         start = time.monotonic()
         call = exchange(upload(), timeout=LONG)
@@ -115,52 +311,22 @@ def test_a_stalled_upload_is_cut_off_and_others_are_served(monkeypatch, stall):
     assert [request for request, _ in service.exchanges] == [b"before", b"meanwhile", b"after"]
 
 
-def test_a_stalled_upload_holds_its_place_no_longer_than_that(monkeypatch):
-    """With one call at a time nobody else is served while one stalls, and somebody is right after."""
-    monkeypatch.setattr(server, "MOST_CALLS", 1)
-    monkeypatch.setattr(server, "SILENCE", 0.3)
-    over = Event()
+def test_a_slow_upload_that_goes_on_is_served(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.4)
+
+    message = b"slow" * streams.PIECE_BYTES
 
     def upload():
-        yield b""
-        over.wait(LONG)
+        for frame in streams.frames(message):
+            time.sleep(0.15)
+            yield frame
 
     with (
         serving(HandlerService(Echo())) as own_server,
-        calling(own_server) as exchange,
-        connected(own_server) as party,
+        raw_calls(own_server, options=streams.OPTIONS) as exchange,
     ):
-        party.handle(b"x")
-        call, start, refused = exchange(upload(), timeout=LONG), time.monotonic(), 0
-        try:
-            time.sleep(0.1)
-            while time.monotonic() - start < 2:
-                try:
-                    assert party.handle(b"x") == b"x"
-                    break
-                except PartyUnavailable:
-                    refused += 1
-                    time.sleep(0.02)
-            assert refused
-            assert 0.3 <= time.monotonic() - start < 1.5
-        finally:
-            over.set()
-            call.cancel()
-
-
-def test_a_slow_upload_that_goes_on_is_served(monkeypatch):
-    monkeypatch.setattr(server, "SILENCE", 0.4)
-
-    def upload():
-        header, piece = streams.frames(b"slow")
-        yield header
-        for k in range(4):
-            time.sleep(0.15)
-            yield piece[k : k + 1]
-
-    with serving(HandlerService(Echo())) as own_server, calling(own_server) as exchange:
-        answer, _ = streams.assemble(exchange(upload(), timeout=LONG), 100)
-    assert answer == b"slow"
+        answer, _ = streams.assemble(exchange(upload(), timeout=LONG), len(message), heartbeats=True)
+    assert answer == message
 
 
 def test_a_taken_address_is_said_so():
@@ -168,6 +334,19 @@ def test_a_taken_address_is_said_so():
         address = f"127.0.0.1:{own_server.port}"
         with pytest.raises(OSError, match=f"cannot listen at {address}"):
             Server(HandlerService(Echo()), address, tls("bank"), ["acme"])
+
+
+class Busy:
+    """Works until it is told to be done, but for requests in a hurry."""
+
+    def __init__(self):
+        self.started, self.done = Semaphore(0), Event()
+
+    def handle(self, request):
+        if request != b"quick":
+            self.started.release()
+            assert self.done.wait(LONG)
+        return bytes(request)
 
 
 def test_a_stopped_server_lets_calls_finish_within_its_grace():

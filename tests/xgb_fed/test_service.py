@@ -183,7 +183,7 @@ def test_limits(people, bank, tmp_path):
     model.predict(X, [party])
     with pytest.raises(PartyRefused, match="more than 2 alignments and predictions"):
         model.predict(X, [party])
-    _, refusals = read_record(tmp_path / "bank" / "record.jsonl")
+    _, refusals, _ = read_record(tmp_path / "bank" / "record.jsonl")
     reasons = " ".join(reason for _, _, reason in refusals)
     for words in ("rows, not 50", "without encryption", "1024 bits", "consent", "more than 2 alignments"):
         assert words in reasons
@@ -192,8 +192,9 @@ def test_limits(people, bank, tmp_path):
 def test_the_record_counts_what_the_active_party_counts(people, bank, tmp_path):
     service = bank()
     model, _ = trained(people, Local(service), Alignment(tuple(people[0][10:60])))
-    traffic, refusals = read_record(tmp_path / "bank" / "record.jsonl")
+    traffic, refusals, damaged = read_record(tmp_path / "bank" / "record.jsonl")
     assert not refusals
+    assert not damaged
     sums = {key[2]: (flow.messages, flow.bytes, flow.ciphertext_bytes) for key, flow in traffic.flows.items()}
     assert sums == {
         key[2]: (flow.messages, flow.bytes, flow.ciphertext_bytes)

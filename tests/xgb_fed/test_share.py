@@ -1,5 +1,7 @@
+import errno
 import json
 import os
+import stat
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from xgb_fed.errors import CorruptDataError, InvalidDataError
 from xgb_fed.features import read_columns
-from xgb_fed.share import Share, write_atomically
+from xgb_fed.share import Share, append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
 
 SPLITS = st.lists(
     st.tuples(st.integers(0, 2), st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans()),
@@ -94,7 +96,7 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
     content = path.read_bytes()
     for end in range(len(content)):
         path.write_bytes(content[:end])
-        with pytest.raises(CorruptDataError, match=r"share\.json"):
+        with pytest.raises(CorruptDataError, match="share of a model"):
             Share.load(path)
 
 
@@ -143,7 +145,7 @@ def test_files_of_anything_else_are_refused(tmp_path, content):
         Share.load(tmp_path / "share.json")
 
 
-@pytest.mark.parametrize("step", ["os.replace", "os.fsync", "open"])
+@pytest.mark.parametrize("step", ["os.replace", "os.fsync", "os.open"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step, error):
     path = tmp_path / "model.json"
@@ -179,5 +181,83 @@ def test_a_file_is_complete_on_the_disk_before_it_takes_the_name(tmp_path, monke
     monkeypatch.setattr("xgb_fed.share.os.fsync", noted_fsync)
     monkeypatch.setattr("xgb_fed.share.os.replace", noted_replace)
     write_atomically(path, "né")
-    assert seen == [("fsync", "old"), ("replace", "old", "né", True)]
+    assert seen == [("fsync", "old"), ("replace", "old", "né", True), ("fsync", "né")]
     assert path.read_text() == "né"
+
+
+@pytest.fixture
+def _everyone_may_read():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.usefixtures("_everyone_may_read")
+def test_files_and_folders_are_their_owners_only(tmp_path):
+    folder = make_folder(tmp_path / "a" / "b")
+    assert [mode(f) for f in (tmp_path / "a", folder)] == [0o700, 0o700]
+    write_atomically(folder / "x", "secret")
+    (folder / "y").write_text("was readable")
+    write_atomically(folder / "y", b"secret")
+    Share(["f0"], [0], [0.5], [True]).save(folder / "z")
+    os.close(open_to_append(folder / "w"))
+    assert [mode(folder / name) for name in "xyzw"] == [0o600] * 4
+    assert sorted(path.name for path in folder.iterdir()) == ["w", "x", "y", "z"]
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+    tmp_path.chmod(0o750)
+    assert make_folder(tmp_path) == tmp_path
+    assert mode(tmp_path) == 0o750
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="exists"):
+        make_folder(tmp_path / "file")
+
+
+def test_what_lies_where_the_new_file_is_written_is_not_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("untouched")
+    (tmp_path / f".x.{os.getpid()}.part").symlink_to(elsewhere)
+    write_atomically(tmp_path / "x", "content")
+    assert elsewhere.read_text() == "untouched"
+    assert (tmp_path / "x").read_text() == "content"
+
+
+def test_the_new_name_is_on_the_disk_too(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+
+    def noted(descriptor):
+        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        fsync(descriptor)
+
+    monkeypatch.setattr("xgb_fed.share.os.fsync", noted)
+    write_atomically(tmp_path / "x", "content")
+    assert synced == [False, True]
+
+
+def test_lines_after_a_torn_one_are_whole(tmp_path):
+    (tmp_path / "x").write_text("whole\nto")
+    descriptor = open_to_append(tmp_path / "x")
+    append_lines(descriptor, "new\n")
+    append_lines(descriptor, "newer\n")
+    os.close(descriptor)
+    assert (tmp_path / "x").read_text() == "whole\nto\nnew\nnewer\n"
+
+
+def test_a_damaged_share_is_refused_without_its_path(tmp_path):
+    path = tmp_path / "secret-folder.json"
+    path.write_text("nonsense")
+    with pytest.raises(CorruptDataError) as caught:
+        Share.load(path)
+    assert "secret" not in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_what_is_worth_waiting_for():
+    assert is_out_of_room(OSError(errno.ENOSPC, "No space left on device"))
+    assert not is_out_of_room(FileNotFoundError(errno.ENOENT, "none"))

@@ -14,13 +14,13 @@ digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
 @given(st.binary(max_size=200), digests, st.integers(0, 3))
 def test_what_was_cut_is_put_together(message, row_sets, beats):
     pieces = [b""] * beats + list(frames(message, row_sets))
-    assert assemble(pieces, 200) == (message, row_sets)
+    assert assemble(pieces, 200, heartbeats=True) == (message, row_sets)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_anything_else_is_refused(pieces):
     with pytest.raises(ProtocolError):
-        assemble(pieces, 1 << 20)
+        assemble(pieces, 1 << 20, heartbeats=True)
 
 
 @given(st.binary(min_size=1, max_size=100), st.data())
@@ -30,20 +30,35 @@ def test_damage_is_refused_or_changes_the_pieces_only(message, data):
     header = bytearray(stream[0])
     header[where] ^= data.draw(st.integers(1, 255))
     with pytest.raises(ProtocolError):
-        assemble([bytes(header), *stream[1:]], 1 << 20)
+        assemble([bytes(header), *stream[1:]], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="ended before"):
-        assemble(stream[:-1], 1 << 20)
+        assemble(stream[:-1], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="longer"):
-        assemble([*stream, b"x"], 1 << 20)
+        assemble([*stream, b"x"], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="longer"):
-        assemble([*stream, b""], 1 << 20)
+        assemble([*stream, b""], 1 << 20, heartbeats=True)
+
+
+def test_requests_have_no_heartbeats():
+    assert assemble([b"", *frames(b"x")], 10, heartbeats=True)[0] == b"x"
+    with pytest.raises(ProtocolError, match="no header"):
+        assemble([b"", *frames(b"x")], 10, heartbeats=False)
+
+
+def test_pieces_are_as_long_as_they_can_be():
+    message = bytes(streams.PIECE_BYTES + 5)
+    header, first, last = frames(message)
+    for pieces in ([first[:-1], first[-1:] + last], [first, last[:1], last[1:]], [first, b"", last]):
+        with pytest.raises(ProtocolError, match=r"shorter pieces|longer than"):
+            assemble([header, *pieces], 1 << 30, heartbeats=True)
+    assert assemble([header, first, last], 1 << 30, heartbeats=False)[0] == message
 
 
 def test_a_claim_beyond_the_limit_is_refused_before_anything_is_kept():
     header = next(frames(b""))
     claim = header[:8] + (1 << 60).to_bytes(8, "little")
     with pytest.raises(ProtocolError, match="announced; 1000 are accepted"):
-        assemble([claim], 1000)
+        assemble([claim], 1000, heartbeats=True)
 
 
 def test_pieces_are_bounded():
@@ -65,3 +80,14 @@ def test_the_watchdog_barks_once_and_only_unfed():
         pass
     time.sleep(0.1)
     assert len(barks) == 1
+
+
+def test_the_watchdog_barks_at_the_end_however_well_it_is_fed():
+    barks = []
+    begun = time.monotonic()
+    with Watchdog(0.2, lambda: barks.append(time.monotonic() - begun), longest=0.4) as dog:
+        while time.monotonic() < begun + 0.8:
+            time.sleep(0.05)
+            dog.feed()
+    assert len(barks) == 1
+    assert 0.4 <= barks[0] < 0.8

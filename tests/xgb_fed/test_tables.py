@@ -61,9 +61,11 @@ def test_libsvm(tmp_path):
     assert table.ids == ["1", "2"]
     assert table.label.tolist() == [1, -1]
     np.testing.assert_array_equal(table.columns.column(0), np.array([0.5, np.nan], dtype=np.float32))
-    path.write_text("1 nonsense\n")
-    with pytest.raises(InvalidDataError, match="LIBSVM"):
-        read_table(path)
+    for text in ("1 nonsense-4711\n", "1 1:nonsense-4711\n", "nonsense-4711 1:1\n"):
+        path.write_text(text)
+        with pytest.raises(InvalidDataError, match="LIBSVM") as caught:
+            read_table(path)
+        assert "4711" not in str(caught.value)
 
 
 def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):

@@ -1,0 +1,57 @@
+import os
+import stat
+
+import numpy as np
+import pytest
+
+import xgb_fed
+from xgb_fed import messages
+from xgb_fed.errors import ConsentError, PartyRefused, ProtocolError, SessionLost
+from xgb_fed.party import Channel
+from xgb_fed.traffic import Traffic
+
+ESCAPES = "\x1b[2J\x1b]0;title\x07\nall is well\u202e"
+
+
+class Says:
+    name = "bank"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def handle(self, request):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (messages.OTHER_REASON, PartyRefused),
+        (messages.NO_CONSENT, ConsentError),
+        (messages.NO_SESSION, SessionLost),
+    ],
+)
+def test_reasons_of_another_party_are_quoted(code, kind):
+    answer = messages.write(b"s" * 16, 0, messages.Refusal("not today" + ESCAPES * 10_000, code))
+    channel = Channel(Says(answer), b"s" * 16, Traffic())
+    with pytest.raises(kind, match="'bank' refuses: not today") as caught:
+        channel.ask(messages.Finish(), messages.Done)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 2500
+
+
+def test_answers_that_are_no_messages_are_the_partys_fault():
+    channel = Channel(Says(ESCAPES.encode()), b"s" * 16, Traffic())
+    with pytest.raises(ProtocolError, match="'bank'") as caught:
+        channel.ask(messages.Finish(), messages.Done)
+    assert str(caught.value).isprintable()
+
+
+def test_a_model_is_its_owners_only(tmp_path):
+    before = os.umask(0o022)
+    try:
+        xgb_fed.LocalParty(np.zeros((3, 1)), "bank").save_model(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "model" / "party.txt").stat().st_mode) == 0o600
