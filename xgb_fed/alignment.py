@@ -79,11 +79,20 @@ class Alignment:
 
     @classmethod
     def load(cls, path: str | Path) -> Alignment:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InvalidDataError
+            If the file holds no such ids.
+        OSError
+            If it cannot be read.
+        """
         try:
             return cls(tuple(Path(path).read_bytes().decode().split("\n")[:-1]))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidDataError(f"{path} cannot be read: {type(error).__name__}") from None
+        except UnicodeDecodeError:
+            # Without the path: this text may go to another party.
+            raise InvalidDataError("aligned ids are not text") from None
 
 
 def align(parties: Sequence[Party], ids: Sequence[str], traffic: Traffic | None = None) -> Alignment:

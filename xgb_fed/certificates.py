@@ -102,6 +102,16 @@ class Identity:
             return entry[7:].replace(":", "").lower() == self.fingerprint
         return entry == self.name
 
+    def known_as(self, allowed: Sequence[str]) -> str | None:
+        """What the holder goes by: its name if that is allowed, else its fingerprint if that is, else None.
+
+        Two authorities may give one name; whoever is allowed by fingerprint alone does not get that name.
+        """
+        matching = [entry for entry in allowed if self.matches(entry)]
+        if not matching:
+            return None
+        return self.name if self.name in matching else f"sha256:{self.fingerprint}"
+
 
 def make_authority(directory: str | Path, name: str = "veilboost test authority", days: int = 3650) -> None:
     """Write a new authority's certificate and key; its key signs whom all parties trust."""

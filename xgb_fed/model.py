@@ -20,7 +20,7 @@ from xgb_fed.messages import from_bits, to_bits
 from xgb_fed.objectives import Objective
 from xgb_fed.partition import Partition
 from xgb_fed.party import Channel, Party, check_parties
-from xgb_fed.share import Share, write_atomically
+from xgb_fed.share import Share, make_folder, write_atomically
 from xgb_fed.traffic import Traffic
 from xgb_fed.tree import LEAF, FederatedTree
 
@@ -306,7 +306,7 @@ class VerticalModel:
     def save(self, directory: str | Path) -> None:
         """Write this party's share; a file that is there is replaced only when the new one is complete."""
         directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         write_atomically(directory / MODEL_FILE, self.to_json())
 
     def _check(self) -> None:

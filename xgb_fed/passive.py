@@ -33,7 +33,7 @@ from xgb_fed.partition import Partition
 from xgb_fed.plain import Plain
 from xgb_fed.randomness import SecretStream
 from xgb_fed.residues import SHORTEST_KEY, ResidueKey
-from xgb_fed.share import Share
+from xgb_fed.share import Share, is_out_of_room
 
 logger = logging.getLogger(__name__)
 
@@ -223,6 +223,8 @@ class PassiveParty:
                 answer = messages.Refusal(str(error), messages.OTHER_REASON)
             except OSError as error:
                 self._sessions.pop(session, None)
+                if is_out_of_room(error):
+                    raise
                 reason = f"this party cannot keep its share: {error.strerror}"
                 answer = messages.Refusal(reason, messages.OTHER_REASON)
             except Exception as error:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from threading import Lock
 from typing import Any, NoReturn, Protocol
@@ -200,8 +201,7 @@ class Server:
 
     def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
         caller = self._authenticated(context)
-        place = self._place(caller)
-        if not self._callers.enter(place):
+        if not self._callers.enter(caller.name):
             _refuse(context, "RESOURCE_EXHAUSTED", f"{CALLS_EACH} requests of {caller.name!r} are under way")
         work: Future[bytes] | None = None
         try:
@@ -213,10 +213,10 @@ class Server:
         finally:
             # Also when the call was given up: grpc drops this generator then.
             if work is None:
-                self._callers.leave(place)
+                self._callers.leave(caller.name)
             else:
                 work.cancel()
-                work.add_done_callback(lambda _: self._callers.leave(place))
+                work.add_done_callback(lambda _: self._callers.leave(caller.name))
 
     def _received(self, received: Iterator[bytes], caller: Identity, context: Any) -> tuple[RowSets, bytes]:
         try:
@@ -253,10 +253,6 @@ class Server:
         logger.error("a request of %s failed: %s at %s", caller.name, type(error).__name__, where)
         _refuse(context, "ABORTED", "the party failed to answer; its log says why")
 
-    def _place(self, caller: Identity) -> str:
-        """The entry of the allow-list by which a caller is in: there are threads for so many of each."""
-        return next((entry for entry in self._allowed if caller.matches(entry)), caller.name)
-
     def _authenticated(self, context: Any) -> Identity:
         if self._insecure:
             return NOBODY
@@ -268,10 +264,11 @@ class Server:
         # The handshake checked this too, but a connection may outlive a certificate.
         if caller.expires < datetime.now(timezone.utc):
             _refuse(context, "UNAUTHENTICATED", "the certificate has expired")
-        if not any(caller.matches(entry) for entry in self._allowed):
+        name = caller.known_as(self._allowed)
+        if name is None:
             logger.warning("%s (sha256:%s) is not allowed", caller.name, caller.fingerprint)
             _refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
-        return caller
+        return replace(caller, name=name)
 
 
 def raise_descriptor_limit() -> None:

@@ -28,7 +28,7 @@ from xgb_fed.journal import Journals
 from xgb_fed.messages import Message
 from xgb_fed.passive import FEWEST_ROWS, PassiveParty
 from xgb_fed.record import Record
-from xgb_fed.share import Share, write_atomically
+from xgb_fed.share import Share, make_folder, write_atomically
 from xgb_fed.streams import RowSets
 from xgb_fed.tables import Table
 
@@ -85,7 +85,7 @@ class ShareFolder(MutableMapping[bytes, Share]):
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
 
     def _path(self, model: bytes) -> Path:
         return self._directory / f"{model.hex()}.share.json"
@@ -157,7 +157,7 @@ class PassiveService:
     def __init__(self, table: Table, directory: str | Path, name: str, limits: Limits) -> None:
         self._table, self._name, self._limits = table, name, limits
         self._directory = Path(directory)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory)
         self._record = Record(self._directory / "record.jsonl")
         self._counterparts: dict[str, Counterpart] = {}
         self._lock = Lock()
@@ -169,7 +169,7 @@ class PassiveService:
         except ProtocolError as error:
             refusal = messages.Envelope(bytes(16), 0, messages.Refusal(str(error), messages.OTHER_REASON))
             return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
-        self._record.add(caller.name, self._name, envelope, len(request))
+        self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
             answer = self._answer(caller, row_sets, envelope, request)
         except (InvalidDataError, ProtocolError) as error:
@@ -220,7 +220,7 @@ class PassiveService:
         with self._lock:
             if caller.name not in self._counterparts:
                 directory = self._directory / f"for-{quote(caller.name, safe='')}"
-                (directory / "rows").mkdir(parents=True, exist_ok=True)
+                make_folder(directory / "rows")
                 self._counterparts[caller.name] = Counterpart(
                     directory, Intersector(self._table.ids, self._limits.max_rows)
                 )

@@ -1,4 +1,5 @@
 import stat
+from datetime import datetime, timezone
 
 import pytest
 from cryptography import x509
@@ -67,3 +68,14 @@ def test_broken_folders(tmp_path):
     (tmp_path / "party.key").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="PEM"):
         TLS.from_directory(tmp_path)
+
+
+def test_a_name_belongs_to_whom_it_was_given_by_name():
+    """Two authorities may both say "acme"; who is let in by fingerprint goes by that."""
+    expires = datetime.max.replace(tzinfo=timezone.utc)
+    one, other = Identity("acme", "1" * 64, expires), Identity("acme", "2" * 64, expires)
+    pinned = [f"sha256:{one.fingerprint}", f"sha256:{other.fingerprint.upper()}"]
+    assert one.known_as(pinned) == pinned[0]
+    assert other.known_as(pinned) == f"sha256:{other.fingerprint}"
+    assert one.known_as(["bank", "acme"]) == one.known_as([*pinned, "acme"]) == "acme"
+    assert one.known_as(["bank", pinned[1]]) is None

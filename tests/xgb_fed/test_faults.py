@@ -288,7 +288,7 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("xgb_fed.journal.os.fsync", full)
-    with pytest.raises(PartyRefused, match=r"'bank'.*No space left"):
+    with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     monkeypatch.undo()
     monkeypatch.setattr("xgb_fed.training.SECONDS_BETWEEN_TRIES", 0.0)
