@@ -209,8 +209,10 @@ def steps(
 
 
 def section_time(problems: list[VerticalProblem], trees: int, key_length: int) -> list[dict[str, Any]]:
-    rows, results = [], []
+    columns = ("data", "system", "s a tree", "times faster", "not cipher", "MiB a tree")
+    results = []
     for problem in problems:
+        rows: list[tuple[Any, ...]] = []
         run(problem.rows(slice(0, 500)), xgb_fed.Paillier(key_length), 1)
         base = published(problem, key_length)
         measured = {name: run(problem, make(key_length), trees) for name, make in SCHEMES.items()}
@@ -233,8 +235,7 @@ def section_time(problems: list[VerticalProblem], trees: int, key_length: int) -
                 {"data": problem.title, "mode": f"Okamoto-Uchiyama {mode}", **ours, "ratio": ratio}
             )
         results.append({"data": problem.title, "mode": "published (scaled)", **base})
-    columns = ("data", "system", "s a tree", "times faster", "not cipher", "MiB a tree")
-    print_table(f"Seconds a tree, {key_length}-bit keys, depth {DEPTH}, {BINS} bins", columns, rows)
+        print_table(f"Seconds a tree, {key_length}-bit keys, depth {DEPTH}, {BINS} bins", columns, rows)
     return results
 
 
