@@ -64,6 +64,11 @@ class Bank:
         port = self._process.stdout.readline().rsplit(":", 1)[1]
         self.party = xgb_fed.RemoteParty(f"127.0.0.1:{int(port)}", folder / "acme", "bank", 60)
 
+    def peak(self) -> float:
+        """Most memory that the process had so far, MiB (Linux)."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
     def close(self) -> None:
         self.party.close()
         self._process.terminate()
@@ -87,7 +92,9 @@ def tree_times(folder: Path, n_rows: int, n_trees: int) -> None:
     local = xgb_fed.LocalParty(problem.passive, "bank")
     data = xgb_fed.ActiveData(problem.active, problem.y)
     rows = []
-    for name, scheme in (("Paillier-2048", xgb_fed.Paillier), ("OU-2048", xgb_fed.OkamotoUchiyama)):
+    before = bank.peak()
+    # In ascending order of what a ciphertext takes: the peak is the last scheme's.
+    for name, scheme in (("OU-2048", xgb_fed.OkamotoUchiyama), ("Paillier-2048", xgb_fed.Paillier)):
         key = Made(scheme(2048))
         seconds: dict[str, list[float]] = {"local": [], "remote": []}
         for place, party in (("local", local), ("remote", bank.party)) * 2:
@@ -101,9 +108,14 @@ def tree_times(folder: Path, n_rows: int, n_trees: int) -> None:
             flow.messages for (_, _, kind), flow in model.traffic.flows.items() if kind == "SplitNodes"
         )
         best = {place: min(times) for place, times in seconds.items()}
-        rows.append([name, best["local"], best["remote"], best["remote"] / best["local"], asked / depths])
+        array = 8 * n_rows * key.generate().public.modulus.width / MIB
+        memory = bank.peak() - before - array
+        rows.append(
+            [name, best["local"], best["remote"], best["remote"] / best["local"], asked / depths, memory]
+        )
     bank.close()
     head = ["cipher", "in process s", "over TLS s", "ratio", "round trips a level"]
+    head.append("passive MiB above start and ciphertexts")
     print_table(f"a tree of depth 5 on {problem.title}, {n_rows} rows (better of 2)", head, rows)
 
 
