@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 
 class CipherError(ValueError):
     """Any refusal of the ciphers."""
@@ -77,3 +79,9 @@ class LabelLeakWarning(UserWarning):
 
 class NotEncryptedWarning(UserWarning):
     """Training without encryption was asked for."""
+
+
+def places_of(error: BaseException) -> str:
+    """Kind of an error and where it came by, for logs: without its text, which may quote data."""
+    lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {lines}"

@@ -22,8 +22,7 @@ from xgb_fed.share import Share, append_lines, check_split, make_folder, open_to
 
 FORMAT = 1
 MOST_JOURNALS = 32
-"""Trainings that have not ended whose splits are kept for one active party; a further one's are the oldest's
-end."""
+"""Trainings, ended or not, whose splits are kept for one active party; the one left alone longest goes."""
 
 
 @dataclass(frozen=True)

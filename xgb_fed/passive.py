@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import time
-import traceback
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -24,7 +23,7 @@ from xgb_fed import messages, wire
 from xgb_fed.candidates import Candidates, candidates_of, first_in_order
 from xgb_fed.checkpoint import digest_of
 from xgb_fed.cipher import Ciphertexts, PublicPart
-from xgb_fed.errors import CipherError, InvalidDataError, ProtocolError
+from xgb_fed.errors import CipherError, InvalidDataError, ProtocolError, places_of
 from xgb_fed.features import BinnedFeatures, Columns, bin_features
 from xgb_fed.histogram import Histograms, build_histograms, prefix_sums
 from xgb_fed.journal import Journal, Journals, Terms
@@ -228,10 +227,8 @@ class PassiveParty:
                 reason = f"this party cannot keep its share: {error.strerror}"
                 answer = messages.Refusal(reason, messages.OTHER_REASON)
             except Exception as error:
-                # A request that no check foresaw: the other side learns no more than that, and the log holds
-                # no text of exceptions, which may be values.
-                place = traceback.extract_tb(error.__traceback__)[-1]
-                logger.error("a request failed: %s, %s:%d", type(error).__name__, place.name, place.lineno)
+                # A request that no check foresaw: the other side learns no more than that.
+                logger.error("a request failed: %s", places_of(error))
                 self._sessions.pop(session, None)
                 answer = messages.Refusal("internal error", messages.OTHER_REASON)
             return messages.write(session, sequence, answer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import resource
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 
 from xgb_fed import streams
 from xgb_fed.certificates import TLS, Identity
-from xgb_fed.errors import ProtocolError
+from xgb_fed.errors import ProtocolError, places_of
 from xgb_fed.party import Party
 from xgb_fed.remote import host_of, is_loopback
 from xgb_fed.share import is_out_of_room
@@ -248,9 +247,7 @@ class Server:
                 dog.feed()
 
     def _failed(self, error: Exception, caller: Identity, context: Any) -> NoReturn:
-        # Where, but not the error's own text, which may quote data.
-        where = [f"{f.filename}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
-        logger.error("a request of %s failed: %s at %s", caller.name, type(error).__name__, where)
+        logger.error("a request of %s failed: %s", caller.name, places_of(error))
         _refuse(context, "ABORTED", "the party failed to answer; its log says why")
 
     def _authenticated(self, context: Any) -> Identity:

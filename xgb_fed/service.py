@@ -188,7 +188,6 @@ class PassiveService:
     ) -> bytes:
         counterpart, message = self._counterpart(caller), envelope.message
         self._admit(caller, counterpart, message)
-        answer: Message | None = None
         if isinstance(message, (messages.IntersectIds, messages.AlignRows)):
             answer = self._align(counterpart, message)
         elif self._table.has_ids and not row_sets:

@@ -6,7 +6,7 @@ import logging
 from threading import Lock
 
 from xgb_fed import messages
-from xgb_fed.errors import InvalidDataError, ProtocolError, UnsupportedParameterError
+from xgb_fed.errors import InvalidDataError, ProtocolError, UnsupportedParameterError, places_of
 from xgb_fed.messages import Message
 
 logger = logging.getLogger(__name__)
@@ -52,9 +52,9 @@ class SessionHandler:
             except (InvalidDataError, ProtocolError, UnsupportedParameterError) as error:
                 self._end(session)
                 reply = messages.Refusal(str(error), 0)
-            except Exception:
+            except Exception as error:
                 # A request that no check foresaw: the other side learns no more than that.
-                logger.exception("a request failed")
+                logger.error("a request failed: %s", places_of(error))
                 self._end(session)
                 reply = messages.Refusal("internal error", 0)
             return messages.write(session, sequence, reply)

@@ -460,3 +460,19 @@ def test_candidates_are_shuffled_anew(recorded):
         orders.append(first.counts.tolist())
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
+
+
+def test_the_log_of_an_unforeseen_failure_has_no_text_that_may_be_a_value(caplog, monkeypatch):
+    """Neither party's: the place is enough to find it by."""
+    from xgb_fed.horizontal_party import HorizontalParty
+
+    def fail(*_):
+        raise ValueError("HIV-positive")
+
+    for handler in (passive.PassiveParty(read_columns(X[:, 2:]), [], {}), HorizontalParty(X, Y, "bank")):
+        monkeypatch.setattr(messages, "read", fail)
+        answer = handler.handle(b"")
+        monkeypatch.undo()
+        assert messages.read(answer).message.reason == "internal error"
+    assert caplog.text.count("a request failed: ValueError at") == 2
+    assert "HIV" not in caplog.text
