@@ -73,11 +73,11 @@ def _trained(data: SimpleNamespace, train: Any, params: dict[str, Any], rounds: 
 def newton(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
     """Estimator's defaults: everything automatic."""
     import lgb_dp
-    from lgb_dp.newton_settings import automatic_rounds
+    from lgb_dp.newton_settings import AUTOMATIC_ROUNDS
 
     train = _lgb_dataset(data, max_bin=255, spacing="mixed")
     trainer = lgb_dp.NewtonBoost(epsilon, DELTA)
-    return _trained(data, train, {"lambda_l2": 0.1}, automatic_rounds(epsilon), trainer)
+    return _trained(data, train, {"lambda_l2": 0.1}, AUTOMATIC_ROUNDS, trainer)
 
 
 def dpboost(data: SimpleNamespace, epsilon: float, seed: int) -> Any:

@@ -70,6 +70,11 @@ class PublicBins:
         """Bins of each feature, missing bin not counted."""
         return np.diff(self.value_offsets) + ~self.is_categorical
 
+    @cached_property
+    def all_values(self) -> NDArray[np.float64]:
+        """All features' values, side by side."""
+        return np.concatenate([*self.values, np.empty(0)])
+
     def layout(self, subsets: NDArray[np.bool_] | None = None) -> BinLayout:
         """Where bins and candidate splits lie, with public random `subsets` of categories."""
         n_total = int((self.n_bins + 1).sum())
@@ -96,8 +101,7 @@ class PublicBins:
         """
         if data.shape[1] != len(self.names):
             raise ValueError(f"data has {data.shape[1]} features; the public bins have {len(self.names)}")
-        values = np.concatenate([*self.values, np.empty(0)])
-        shared = (values, self.value_offsets, self.is_categorical, n_threads)
+        shared = (self.all_values, self.value_offsets, self.is_categorical, n_threads)
         if scipy.sparse.issparse(data):
             rows = scipy.sparse.csr_matrix(data)
             if not rows.has_canonical_format:

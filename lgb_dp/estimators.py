@@ -20,7 +20,7 @@ from lgb_dp.errors import NotPrivateWarning, PrivacyLeakWarning
 from lgb_dp.ledger import PrivacyReport
 from lgb_dp.mboost import MBoost
 from lgb_dp.newton import NewtonBoost
-from lgb_dp.newton_settings import automatic_rounds
+from lgb_dp.newton_settings import AUTOMATIC_ROUNDS
 from lgb_dp.training import PrivateTrainer
 
 Auto = Literal["auto"]
@@ -152,7 +152,7 @@ class _DPLGBMModel(BaseEstimator):
         if unknown:
             raise ValueError(f"{next(iter(unknown))} must be 'auto' or a number, got {unknown}")
         if self.method == "newton":
-            return {"n_estimators": automatic_rounds(self.epsilon), **chosen}
+            return {"n_estimators": AUTOMATIC_ROUNDS, **chosen}
         return {**(_MBOOST_SETTINGS if self.method == "mboost" else _DPBOOST_SETTINGS), **chosen}
 
     def _fit(

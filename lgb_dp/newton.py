@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from gbdt_kernels import add_leaf_values, leaf_of_rows
+from gbdt_kernels import add_leaf_values, by_columns, leaf_sums
 from numpy.typing import NDArray
 
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.gaussian import gaussian_mu, sampled_mu
+from lgb_dp.learned_splits import LearnedSplits
 from lgb_dp.ledger import Release
 from lgb_dp.mechanisms import rounded_gaussian
 from lgb_dp.newton_loss import STEPS, NewtonLoss
@@ -29,18 +30,49 @@ from lgb_dp.newton_settings import (
     largest_leaf_value,
 )
 from lgb_dp.params import MAX_DEPTH
-from lgb_dp.public_splits import CyclicSplits, RandomSplits, StructureKind, cyclic_depth
+from lgb_dp.public_splits import (
+    CyclicSplits,
+    LeafRelease,
+    PublicSplits,
+    PublicTree,
+    RandomSplits,
+    StructureKind,
+    levels_of_bins,
+)
+from lgb_dp.rng import SecureRandom
 from lgb_dp.training import PrivateTrainer, Training, TrainingTask
 from lgb_dp.tree import PrivateTree
 
 Auto = Literal["auto"]
 
-_FIRST_FOLLOWED = 0.15
-_FOLLOWED_EVERY = 0.05
-"""Shares of the rounds before what was learned about splits is followed, and between two updates of it."""
-
 _LARGEST_PRIOR = 4.0
 """Bound of the initial log-odds."""
+
+
+_DRAWS_AT_ONCE = 1024
+
+
+class _GaussianNoise:
+    """Independent draws of `rounded_gaussian`, many at a time: a few take as long as some hundreds.
+
+    Parameters
+    ----------
+    scale : float
+    random : SecureRandom
+    """
+
+    def __init__(self, scale: float, random: SecureRandom) -> None:
+        self.scale, self._random = scale, random
+        self._drawn = np.empty(0, dtype=np.int64)
+
+    def take(self, *shape: int) -> NDArray[np.int64]:
+        """Draws that were not taken before."""
+        n = int(np.prod(shape))
+        if len(self._drawn) < n:
+            more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
+            self._drawn = np.concatenate([self._drawn, more])
+        taken, self._drawn = self._drawn[:n], self._drawn[n:]
+        return taken.reshape(shape)
 
 
 class _NewtonTraining(Training):
@@ -61,7 +93,7 @@ class _NewtonTraining(Training):
         if objective == "binary":
             self._target = (train_set.label == self.label_scale.high).astype(np.float64)
         elif objective == "regression":
-            self._target = self.label_scale.targets(train_set.label, 0)
+            self._target = np.ascontiguousarray(self.label_scale.targets(train_set.label, 0))
         else:
             self._target = train_set.label
         clip = trainer.gradient_clip
@@ -74,8 +106,11 @@ class _NewtonTraining(Training):
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._rate = task.params.learning_rate if "learning_rate" in given else None
         self._plan_budget()
-        self._leaf = np.empty(n_rows, dtype=np.uint16)
+        self._columns = by_columns(self.codes)
+        self._pairs = self.loss.pairs(self._target)
         self._raw: NDArray[np.float64] | None = None
+        self._leaf = np.zeros(n_rows, dtype=np.uint16)
+        self._pending = np.zeros((1, task.params.n_outputs))
         self._prior = np.zeros(task.params.n_outputs)
 
     def _checked_depth(self, asked: int | None) -> int | None:
@@ -99,6 +134,8 @@ class _NewtonTraining(Training):
             )
         else:
             self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
+        scales = (self.weight_steps * deviation for deviation in self.loss.deviations(self._tree_mu))
+        self._noise_g, self._noise_h = (_GaussianNoise(scale, self.random) for scale in scales)
 
     # The first release: how many rows there are, and the mean of the label.
 
@@ -110,12 +147,16 @@ class _NewtonTraining(Training):
             self._depth = automatic_depth(nu)
         if self._rate is None:
             self._rate = automatic_rate(nu, self.n_rounds)
-        assert self.data.bins is not None
-        if self.settings.structure == "cyclic":
-            self._depth = cyclic_depth(self.data.bins)
-            self._splits: RandomSplits | CyclicSplits = CyclicSplits(self.data.bins)
+        bins, structure = self.data.bins, self.settings.structure
+        assert bins is not None
+        self._splits: PublicSplits
+        if structure == "cyclic":
+            self._depth = levels_of_bins(int(bins.n_bins.max()))
+            self._splits = CyclicSplits(bins)
+        elif structure == "random":
+            self._splits = RandomSplits(bins, self._depth)
         else:
-            self._splits = RandomSplits(self.data.bins, self._depth, self.settings.structure == "auto")
+            self._splits = LearnedSplits(bins, self._depth, self.n_rounds)
 
     def _release_label_counts(self) -> float:
         """Noisy number of rows; sets the prior unless training continues a model.
@@ -149,11 +190,19 @@ class _NewtonTraining(Training):
 
     def _current_raw(self) -> NDArray[np.float64]:
         """Scores of all rows, in log-odds or on the scale of [-1, 1]."""
+        self._raw = score = self._raw_but_pending()
+        add_leaf_values(self._leaf, self._pending, 0, len(self._leaf), score)
+        self._pending = np.zeros_like(self._pending)
+        return score
+
+    def _raw_but_pending(self) -> NDArray[np.float64]:
+        """Scores of all rows before the values in `_pending` of the leaves in `_leaf` are added."""
         if self._raw is None:
             rows = np.arange(self.data.num_data(), dtype=np.int32)
             self._raw = np.ascontiguousarray(self.predictions(rows, self.codes))
             if not self.trees:
                 self._raw += self._prior
+            self._pending = np.zeros_like(self._pending)
         return self._raw
 
     def grow_iteration(self) -> list[PrivateTree]:
@@ -161,27 +210,22 @@ class _NewtonTraining(Training):
         if self.iteration == 1:
             self._begin()
         assert self._rate is not None
-        score, n_threads = self._current_raw(), self.params.n_threads
         tree = self._splits.draw(self.random)
-        leaf_of_rows(self.codes, tree.feature, tree.goes_left, self._leaf, n_threads)
-        n_leaves = len(tree.feature) + 1
-        gradient, hessian, deviation = self._release(score, n_leaves)
-        self._splits.learn(tree, gradient, hessian, deviation)
-        every = max(1, round(_FOLLOWED_EVERY * self.n_rounds))
-        if self.iteration >= _FIRST_FOLLOWED * self.n_rounds and self.iteration % every == 0:
-            self._splits.follow()
+        release = self._release(tree)
 
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
         lambda_l2 = self.params.lambda_l2 / self.weight_bound
-        value = -gradient / (np.maximum(hessian, 0.0) + lambda_l2 + SHRINKAGE * deviation)
+        denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.deviation
+        value = -release.gradient / denominator
         largest = largest_leaf_value(self.params.objective, self.loss.clip)
         value = np.clip(value, -largest, largest) * self._rate
-        add_leaf_values(self._leaf, value, score, n_threads)
+        self._splits.learn(tree, release, value)
+        self._pending = value
         if not self.trees and not self.continues:
             value = value + self._prior
         per_row = 4.0 if self.params.objective != "regression" else 2.0
         # In rows of the largest weight; a hessian is at most 1/4 (or 1/2).  LightGBM adds counts in 32 bits.
-        count = np.rint(per_row * hessian).clip(1, (2**31 - 1) // n_leaves).astype(np.int64)
+        count = np.rint(per_row * release.hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
         return [
             PrivateTree(
                 feature=tree.feature,
@@ -193,10 +237,8 @@ class _NewtonTraining(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _release(
-        self, score: NDArray[np.float64], n_leaves: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """Noisy sums of gradients and hessians over the leaves, and the deviation of the former.
+    def _release(self, tree: PublicTree) -> LeafRelease:
+        """Noisy sums of gradients and hessians over the tree's leaves.
 
         A row is in one leaf, and what it adds there is at most μ long in units of the noise
         (`lgb_dp.newton_loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
@@ -205,13 +247,24 @@ class _NewtonTraining(Training):
         mu, probability = self._tree_mu, self.settings.subsample
         self.ledger.charge(Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=mu, probability=probability))
         weight = self.weight if probability == 1 else self._secret_sample(probability)
-        sums = self.loss.leaf_sums(score, self._target, weight, self._leaf, n_leaves, self.params.n_threads)
-        unit = STEPS * self.weight_steps
-        steps_g, steps_h = (self.weight_steps * deviation for deviation in self.loss.deviations(mu))
-        n_noises = sums[:, :, 0].size
-        gradient = sums[:, :, 0] + rounded_gaussian(n_noises, steps_g, self.random).reshape(n_leaves, -1)
-        hessian = sums[:, :, 1] + rounded_gaussian(n_noises, steps_h, self.random).reshape(n_leaves, -1)
-        return gradient / (unit * probability), hessian / (unit * probability), steps_g / (unit * probability)
+        score, leaf, last_value, n_leaves = (
+            self._raw_but_pending(),
+            self._leaf,
+            self._pending,
+            len(tree.feature) + 1,
+        )
+
+        def follow(first: int, last: int) -> None:
+            add_leaf_values(leaf, last_value, first, last, score)
+            self._columns.leaves(tree.feature, tree.goes_left, first, last, leaf)
+
+        self._raw = None  # until all rows have got there, in case of an interrupt
+        sums = leaf_sums(self._pairs, score, weight, leaf, n_leaves, self.params.n_threads, follow)
+        self._raw, self._pending = score, np.zeros((n_leaves, score.shape[1]))
+        gradient = sums[:, :, 0] + self._noise_g.take(*sums.shape[:2])
+        hessian = sums[:, :, 1] + self._noise_h.take(*sums.shape[:2])
+        expected = STEPS * self.weight_steps * probability
+        return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
 
     def _secret_sample(self, probability: float) -> NDArray[np.int32]:
         """Weights of a Poisson sample: every row is taken on its own.  The draws never leave this method."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from gbdt_kernels import softmax_sums, table_sums
+from gbdt_kernels import SoftmaxPairs, TablePairs
 from numpy.typing import NDArray
 
 STEPS = 2**14
@@ -93,42 +93,16 @@ class NewtonLoss:
             HESSIAN_LIMIT[self.objective] * STEPS / mu,
         )
 
-    def leaf_sums(
-        self,
-        score: NDArray[np.float64],
-        target: NDArray[np.float64],
-        weight: NDArray[np.int32],
-        leaf: NDArray[np.uint16],
-        n_leaves: int,
-        n_threads: int = 0,
-    ) -> NDArray[np.int64]:
-        """Exact sums of weighted gradients and hessians per leaf, in steps, shape (n_leaves, n_outputs, 2).
+    def pairs(self, target: NDArray[np.float64]) -> TablePairs | SoftmaxPairs:
+        """What the rows add to the sums of a leaf, in steps.
 
         Parameters
         ----------
-        score : ndarray of float64, shape (n_rows, n_outputs)
-            Log-odds, logits, or predictions on the scale of [-1, 1].
         target : ndarray of float64, shape (n_rows,)
             0 or 1, number of the class, or label on the scale of [-1, 1].
-        weight : ndarray of int32, shape (n_rows,)
-        leaf : ndarray of uint16, shape (n_rows,)
-        n_leaves : int
-        n_threads : int
-            0 means all available processors.
         """
         if self.objective == "multiclass":
-            return softmax_sums(
-                score,
-                target.astype(np.int64),
-                weight,
-                leaf,
-                n_leaves,
-                STEPS,
-                self.clip,
-                1.0 - self.hessian_share,
-                HESSIAN_LIMIT[self.objective],
-                n_threads,
-            )
+            limit = HESSIAN_LIMIT[self.objective]
+            return SoftmaxPairs(target.astype(np.int64), STEPS, self.clip, 1.0 - self.hessian_share, limit)
         table = pair_table(self.objective, self.clip, self.hessian_share)
-        logistic = self.objective == "binary"
-        return table_sums(score, target, weight, leaf, n_leaves, logistic, table, n_threads)
+        return TablePairs(target, self.objective == "binary", table)

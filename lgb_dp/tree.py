@@ -62,19 +62,17 @@ def _up_the_tree(
 def to_lightgbm(tree: PrivateTree, bins: PublicBins) -> gbdt_hosts.Tree:
     """The tree as LightGBM's model file has it, thresholds and categories from the public bins."""
     n_internal = len(tree.feature)
-    threshold = np.zeros(n_internal)
-    left_categories: list[NDArray[np.int64] | None] = []
-    missing_left = np.zeros(n_internal, dtype=bool)
-    for i, f in enumerate(tree.feature):
-        n_bins = bins.n_bins[f]
-        left = tree.goes_left[i, :n_bins].astype(bool)
-        if bins.is_categorical[f]:
-            left_categories.append(bins.values[f][left].astype(np.int64))
-        else:
-            left_categories.append(None)
-            threshold[i] = bins.values[f][left.sum() - 1]
-            missing_left[i] = tree.goes_left[i, n_bins]
     node = np.arange(n_internal, dtype=np.int32)
+    n_bins, first_value = bins.n_bins[tree.feature], bins.value_offsets[tree.feature]
+    is_bin = np.arange(tree.goes_left.shape[1]) < n_bins[:, None]
+    n_left = np.count_nonzero(tree.goes_left * is_bin, axis=1)
+    is_categorical = bins.is_categorical[tree.feature]
+    threshold = np.where(is_categorical, 0.0, bins.all_values[np.maximum(first_value + n_left - 1, 0)])
+    missing_left = ~is_categorical & (tree.goes_left[node, n_bins] > 0)
+    left_categories: list[NDArray[np.int64] | None] = [None] * n_internal
+    for i in np.flatnonzero(is_categorical):
+        left = tree.goes_left[i, : n_bins[i]].astype(bool)
+        left_categories[i] = bins.values[tree.feature[i]][left].astype(np.int64)
 
     def child(number: NDArray[np.int32]) -> NDArray[np.int32]:
         return np.where(number < n_internal, number, ~(number - n_internal)).astype(np.int32)

@@ -9,7 +9,8 @@ from gbdt_kernels.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.compilation import arithmetic_compiled_on_this_machine, compiled_on_this_machine
 from gbdt_kernels.histogram import level_histograms, segment_sums
 from gbdt_kernels.layout import BinLayout
-from gbdt_kernels.newton import add_leaf_values, leaf_of_rows, softmax_sums, table_sums
+from gbdt_kernels.leaves import DenseColumns, SparseColumns, by_columns
+from gbdt_kernels.newton import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
 from gbdt_kernels.routing import add_trees, partition_level
 from gbdt_kernels.sampling import discrete_laplace_from_words
 from gbdt_kernels.selection import select
@@ -18,22 +19,25 @@ from gbdt_kernels.splitting import candidate_gains, candidate_risks, goes_left_t
 __all__ = [
     "BinLayout",
     "DenseCodes",
+    "DenseColumns",
+    "SoftmaxPairs",
     "SparseCodes",
+    "SparseColumns",
+    "TablePairs",
     "add_leaf_values",
     "add_trees",
     "arithmetic_compiled_on_this_machine",
     "bin_csr",
     "bin_dense",
+    "by_columns",
     "candidate_gains",
     "candidate_risks",
     "compiled_on_this_machine",
     "discrete_laplace_from_words",
     "goes_left_table",
-    "leaf_of_rows",
+    "leaf_sums",
     "level_histograms",
     "partition_level",
     "segment_sums",
     "select",
-    "softmax_sums",
-    "table_sums",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from itertools import pairwise
 
@@ -51,11 +51,15 @@ def blocks(n_items: int, n_threads: int, cost_per_item: int = 1) -> list[tuple[i
 
 
 def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> None:
-    """Call ``work(index, start, stop)`` for every block, on as many threads as there are blocks."""
-    if len(parts) == 1:
+    """Call ``work(index, start, stop)`` for every block, on as many threads as there are blocks.
+
+    The caller's thread works on the first block: waking another one takes longer than a small block.
+    """
+    pool = _pool(len(parts), os.getpid()) if len(parts) > 1 else None
+    futures = [pool.submit(work, i, *part) for i, part in enumerate(parts) if i > 0] if pool else []
+    try:
         work(0, *parts[0])
-        return
-    pool = _pool(len(parts), os.getpid())
-    futures = [pool.submit(work, i, start, stop) for i, (start, stop) in enumerate(parts)]
+    finally:
+        wait(futures)
     for future in futures:
         future.result()

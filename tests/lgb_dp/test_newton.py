@@ -82,7 +82,7 @@ def test_native_predictions_are_those_of_training(structure):
         seen = {}
 
         def remember(env, seen=seen):
-            seen["raw"] = env.model._grower._raw.copy()
+            seen["raw"] = env.model._grower._current_raw().copy()
 
         booster = lgb.train(QUIET, data, 20, callbacks=[trainer, remember])
         np.testing.assert_allclose(booster.predict(features, raw_score=True), seen["raw"][:, 0], atol=1e-9)
@@ -132,11 +132,36 @@ def test_noise_is_what_the_ledger_says(monkeypatch):
         report = boosted(data, epsilon=1.0, n_rounds=5, gradient_clip=1.0).privacy
         prior, trees = (row["mu"] for row in report.ledger)
         unit = newton.STEPS * steps
-        assert drawn[0][1] == pytest.approx(unit / prior)
-        assert len(drawn) == 1 + 2 * 5
-        for (_, s_g), (_, s_h) in zip(drawn[1::2], drawn[2::2], strict=True):
-            assert s_g == pytest.approx(unit / trees)
-            assert s_h == pytest.approx(0.3003 * unit / trees)
+        assert [scale for _, scale in drawn] == pytest.approx(
+            [unit / prior, unit / trees, 0.3003 * unit / trees]
+        )
+
+
+@pytest.mark.parametrize("params", [{}, {"objective": "multiclass", "num_class": 3}])
+def test_every_sum_gets_noise_of_its_own(monkeypatch, params):
+    """What is drawn at once is handed out in order, each number once."""
+    drawn, taken = {}, {}
+    exact, take = newton.rounded_gaussian, newton._GaussianNoise.take
+
+    def draw(n, scale, random):
+        found = exact(n, scale, random)
+        drawn.setdefault(scale, []).append(found)
+        return found
+
+    def hand_out(self, *shape):
+        found = take(self, *shape)
+        taken.setdefault(self.scale, []).append(found.ravel())
+        return found
+
+    monkeypatch.setattr(newton, "rounded_gaussian", draw)
+    monkeypatch.setattr(newton._GaussianNoise, "take", hand_out)
+    monkeypatch.setattr(newton, "_DRAWS_AT_ONCE", 50)
+    boosted(dataset(X, Y), n_rounds=30, params=params)
+    assert len(taken) == 2  # gradients and hessians
+    for scale, numbers in taken.items():
+        handed = np.concatenate(numbers)
+        assert len(drawn[scale]) > 2
+        np.testing.assert_array_equal(handed, np.concatenate(drawn[scale])[: len(handed)])
 
 
 def test_every_draw_is_fresh():
@@ -266,7 +291,7 @@ def test_rolling_back_takes_the_scores_back():
     env = lgb.callback.CallbackEnv(booster, QUIET, 0, 0, 4, None)
     lgb_dp.NewtonBoost(5.0, DELTA)(env)
     booster.update()
-    one = booster._grower._raw.copy()
+    one = booster._grower._current_raw().copy()
     booster.update()
     booster.rollback_one_iter()
     np.testing.assert_allclose(booster._grower._current_raw(), one, atol=1e-12)

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.special
+from gbdt_kernels import leaf_sums
 from gbdt_kernels.newton import _logistic_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,9 +49,8 @@ def test_the_bound_is_attained_and_the_hessian_is_that_of_the_loss():
 
 def one_row(loss, score, target, weight):
     score = np.atleast_2d(np.asarray(score, dtype=float))
-    sums = loss.leaf_sums(
-        score, np.array([float(target)]), np.array([weight], np.int32), np.zeros(1, np.uint16), 1
-    )
+    pairs = loss.pairs(np.array([float(target)]))
+    sums = leaf_sums(pairs, score, np.array([weight], np.int32), np.zeros(1, np.uint16), 1)
     return sums[0, :, 0], sums[0, :, 1]
 
 
@@ -113,10 +113,10 @@ def test_rounding_is_toward_zero():
 
 
 def test_the_fast_logistic_is_the_logistic():
-    score = np.concatenate([np.linspace(-29, 29, 4001), [0.0, 100.0, -100.0]]).reshape(-1, 1)
+    score = np.concatenate([np.linspace(-29, 29, 4001), [0.0, 100.0, -100.0]])
     gradient = np.empty(len(score))
-    _logistic_gradients(score, np.zeros(len(score)), 0, len(score), gradient)
-    np.testing.assert_allclose(gradient, scipy.special.expit(score[:, 0]), atol=1e-9)
+    _logistic_gradients(score, np.zeros(len(score)), gradient)
+    np.testing.assert_allclose(gradient, scipy.special.expit(score), atol=1e-9)
 
 
 def test_sums_are_exact_whatever_the_threads():
@@ -128,11 +128,11 @@ def test_sums_are_exact_whatever_the_threads():
         loss = NewtonLoss(objective, 0.7, 0.0)
         score = rng.normal(size=(n, n_outputs)) * 3
         target = rng.integers(0, max(2, n_outputs), n).astype(float)
-        one, two = (loss.leaf_sums(score, target, weight, leaf, 8, threads) for threads in (1, 2))
+        one, two = (leaf_sums(loss.pairs(target), score, weight, leaf, 8, threads) for threads in (1, 2))
         np.testing.assert_array_equal(one, two)
         rows = np.flatnonzero(leaf == 3)[:50]
         by_hand = sum(np.stack(one_row(loss, score[i], target[i], weight[i]), axis=1) for i in rows)
-        own = loss.leaf_sums(score[rows], target[rows], weight[rows], leaf[rows], 8)
+        own = leaf_sums(loss.pairs(target[rows]), score[rows], weight[rows], leaf[rows], 8)
         np.testing.assert_array_equal(own[3], by_hand)
 
 
@@ -141,8 +141,8 @@ def test_neighbouring_data_sets_differ_by_the_row_alone():
     loss = NewtonLoss("binary", 0.5, 0.0)
     score, target = rng.normal(size=(500, 1)), rng.integers(0, 2, 500).astype(float)
     weight, leaf = np.ones(500, np.int32), rng.integers(0, 4, 500).astype(np.uint16)
-    with_row = loss.leaf_sums(score, target, weight, leaf, 4)
-    without = loss.leaf_sums(score[:-1], target[:-1], weight[:-1], leaf[:-1], 4)
+    with_row = leaf_sums(loss.pairs(target), score, weight, leaf, 4)
+    without = leaf_sums(loss.pairs(target[:-1]), score[:-1], weight[:-1], leaf[:-1], 4)
     change = with_row - without
     assert np.count_nonzero(change.any(axis=(1, 2))) == 1
     assert squared_length(change[..., 0].sum(), change[..., 1].sum(), loss) <= 1

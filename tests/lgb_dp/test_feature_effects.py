@@ -1,0 +1,116 @@
+"""What one-feature trees say about each feature."""
+
+import numpy as np
+import pytest
+from small_bins import Bins
+
+from lgb_dp.feature_effects import FeatureEffects
+from lgb_dp.public_splits import CyclicSplits, LeafRelease, SplitCells, leaf_of_codes
+
+SIGMA = 10.0
+
+
+class Population:
+    """Rows of independent features; `effect` is the Newton value of each code of each feature."""
+
+    def __init__(self, bins, effect, mass):
+        self.bins, self.effect, self.mass = bins, effect, mass
+        self.cells = SplitCells.of(bins)
+        self.trees = CyclicSplits(bins, 4).trees
+        self.left = [np.array(e, dtype=float) for e in effect]
+
+    def release(self, tree, rng, sigma=SIGMA):
+        f = int(tree.feature[0])
+        leaf = leaf_of_codes(tree)[: self.bins.n_bins[f]]
+        n = len(tree.feature) + 1
+        h = np.bincount(leaf, self.mass[f], n)
+        g = -np.bincount(leaf, self.mass[f] * self.left[f], n)
+        noise = rng.normal(size=(2, n)) * sigma
+        return LeafRelease((g + noise[0])[:, None], (h + 0.6 * noise[1])[:, None], sigma)
+
+    def gains(self, n_passes, seed=0, sigma=SIGMA, step=0.0):
+        rng = np.random.default_rng(seed)
+        effects = FeatureEffects(self.trees, self.cells)
+        for _ in range(n_passes):
+            for tree in self.trees:
+                release = self.release(tree, rng, sigma)
+                value = -release.gradient / (np.maximum(release.hessian, 0) + sigma) * step
+                effects.note(tree, release, value)
+                f = int(tree.feature[0])
+                self.left[f] = self.left[f] - value[leaf_of_codes(tree)[: self.bins.n_bins[f]], 0]
+        return effects.gains()
+
+
+def explained(mass, effect, threshold):
+    """Loss that a split after code `threshold` explains, with no noise."""
+    d = mass * effect
+    left, p = d[: threshold + 1].sum(), mass[: threshold + 1].sum() / mass.sum()
+    return (left - p * d.sum()) ** 2 / (mass.sum() * p * (1 - p))
+
+
+def rare(step=0.0):
+    """One feature of which 3% of the rows, in one range, have a strong effect; one without any."""
+    mass = np.full(32, 60.0)
+    mass[20:24] = 15.0
+    effect = np.zeros(32)
+    effect[20:24] = 3.0
+    return Population(Bins([32, 32]), [effect, np.zeros(32)], [mass, mass])
+
+
+def test_gains_without_noise_are_what_splits_explain():
+    population = rare()
+    gains = population.gains(1, sigma=1e-9)
+    own = population.cells.feature == 0
+    mass, effect, cells = population.mass[0], population.effect[0], population.cells
+    for cell in np.flatnonzero(own):
+        inside = range(cells.first[cell], cells.first[cell] + cells.size[cell])
+        mean = np.mean([explained(mass, effect, threshold) for threshold in inside])
+        assert gains[cell] == pytest.approx(mean, rel=0.25, abs=1.0)
+    assert gains[~own].max() < 1e-9
+
+
+@pytest.mark.parametrize("step", [0.0, 0.5])
+def test_a_rare_strong_effect_is_found_though_steps_remove_it(step):
+    population = rare()
+    gains = population.gains(5, step=step)
+    own = population.cells.feature == 0
+    best = np.flatnonzero(own)[gains[own].argmax()]
+    assert 16 <= population.cells.first[best] <= 24
+    assert gains[own].max() > 5 * gains[~own].max()
+
+
+def test_steps_do_not_change_what_is_estimated():
+    own = rare().cells.feature == 0
+    still, moving = (rare().gains(6, sigma=0.01, step=step)[own] for step in (0.0, 0.6))
+    np.testing.assert_allclose(still, moving, rtol=0.02, atol=1.0)
+
+
+def test_categories_and_two_bins():
+    effect = [np.array([0.0, 2.0, 0.0, 0.0, -2.0, 0.0]), np.array([0.5, -0.5])]
+    mass = [np.full(6, 200.0), np.full(2, 600.0)]
+    population = Population(Bins([6, 2], categorical=[0]), effect, mass)
+    subset, threshold = population.gains(1, sigma=1e-9)
+    assert threshold == pytest.approx(explained(mass[1], effect[1], 0), rel=1e-3)
+    d = mass[0] * effect[0]
+    assert subset == pytest.approx((d**2).sum() / 4 / (mass[0].sum() / 4), rel=1e-3)
+
+
+def test_noise_alone_explains_little():
+    mass = np.full(32, 50.0)
+    population = Population(Bins([32] * 20), [np.zeros(32)] * 20, [mass] * 20)
+    found = population.gains(3, sigma=20.0)
+    strong = explained(mass, np.where(np.arange(32) < 16, 0.5, -0.5), 15)
+    assert found.mean() < 0.05 * strong
+
+
+def test_several_outputs_add_up():
+    population = rare()
+    rng = np.random.default_rng(0)
+    one, two = (FeatureEffects(population.trees, population.cells) for _ in range(2))
+    for tree in population.trees:
+        release = population.release(tree, rng)
+        doubled = [np.repeat(a, 2, axis=1) for a in (release.gradient, release.hessian)]
+        value = np.zeros_like(release.gradient)
+        one.note(tree, release, value)
+        two.note(tree, LeafRelease(*doubled, release.deviation), np.repeat(value, 2, axis=1))
+    np.testing.assert_allclose(two.gains(), 2 * one.gains())
