@@ -111,7 +111,10 @@ class FeatureEffects:
         self._effects[int(tree.feature[0])].note(release, value)
 
     def gains(self) -> NDArray[np.float64]:
-        """Gain of a cell's splits, for all cells; every tree must have been noted."""
+        """Gain of a cell's splits, for all cells; every tree must have been noted.
+
+        Of thresholds: that of the cell's middle, interpolated between the ends of groups.
+        """
         cells, gains = self._cells, np.zeros(len(self._cells.feature))
         for feature, effect in self._effects.items():
             own = np.flatnonzero(cells.feature == feature)
