@@ -1,21 +1,21 @@
 """What each feature explains on its own, from trees of one feature each: post-processing, free.
 
 Where a few rows have a strong effect (a rare value, a narrow range), random splits mix them with others, and
-single contrasts drown in noise.  A tree whose leaves are groups of one feature's bins shows all of the
-feature's splits at once, on all rows.
+single contrasts drown in noise.  A tree whose leaves are groups of one feature's bins shows splits
+between any two of them at once, on all rows.
 
 In group g of a feature, G and H are released and f is the sum of the values that the feature's own trees have
 added so far.  ``D = -G + H f`` is what -G would be without these trees; it is averaged over the releases, to
 noise of variance v.  A split with share p of all hessians on its left has ``C = Σ_left D - p Σ D``, and
 explains ``C² / (H p (1 - p))`` of loss, H that of all groups.  The known variance of the noise in C is taken
 off C², and its deviation is added to the denominator, so that a split with next to no rows on one side
-explains next to nothing.
+explains next to nothing.  Missing and unknown values are in the last group's leaf and count with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class _Effect:
     variance: float = 0.0
     undone: NDArray[np.float64] | float = 0.0
     hessian: NDArray[np.float64] | float = 0.0
-    value: NDArray[np.float64] | float = field(default=0.0)
+    value: NDArray[np.float64] | float = 0.0
 
     def note(self, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Add a release, and the values that its leaves got."""
@@ -93,32 +93,36 @@ class FeatureEffects:
     ----------
     trees : sequence of PublicTree
         One-feature trees, one for each feature with at least two bins.
+    n_bins : ndarray of int64, shape (n_features,)
     cells : SplitCells
     """
 
-    def __init__(self, trees: Sequence[PublicTree], cells: SplitCells) -> None:
+    def __init__(self, trees: Sequence[PublicTree], n_bins: NDArray[np.int64], cells: SplitCells) -> None:
         self._cells = cells
         self._effects: dict[int, _Effect] = {}
         for tree in trees:
             feature = int(tree.feature[0])
-            own = np.flatnonzero(cells.feature == feature)
-            n_bins = max(int((cells.first + cells.size)[own].max()) + 1, int(cells.n_categories[own].max()))
-            leaf, first_code = np.unique(leaf_of_codes(tree)[:n_bins], return_index=True)
+            leaf, first_code = np.unique(leaf_of_codes(tree)[: n_bins[feature]], return_index=True)
             self._effects[feature] = _Effect(leaf, first_code)
 
     def note(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
-        """Take note of what one of the trees released, and of the values its leaves got."""
+        """Take note of what one of the trees released, and of the values its leaves got.
+
+        Values that are taken back later count on: after a rollback the estimates are off, the guarantee not.
+        """
         self._effects[int(tree.feature[0])].note(release, value)
 
     def gains(self) -> NDArray[np.float64]:
-        """Gain of a cell's splits, for all cells; every tree must have been noted.
+        """Gain of a cell's splits, for all cells; 0 for features whose tree was not noted.
 
         Of thresholds: that of the cell's middle, interpolated between the ends of groups.
         """
         cells, gains = self._cells, np.zeros(len(self._cells.feature))
         for feature, effect in self._effects.items():
-            own = np.flatnonzero(cells.feature == feature)
-            if cells.n_categories[own[0]]:
+            own = slice(*np.searchsorted(cells.feature, [feature, feature + 1]))
+            if not effect.n_releases:
+                continue
+            if cells.n_categories[own][0]:
                 gains[own] = effect.subset_gain()
             else:
                 middle = cells.first[own] + (cells.size[own] - 1) / 2

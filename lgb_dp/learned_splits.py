@@ -20,7 +20,9 @@ GAIN_POWER = 0.7
 OPENING_SHARE = 0.06
 """Share of the rounds, at most, that is spent on trees of one feature each at the beginning."""
 
-_LARGEST_OPENING_DEPTH = 4
+OPENING_DEPTH = 4
+"""Levels of these trees at most."""
+
 _SMALLEST_DEPTH_TO_OPEN = 3
 
 _FIRST_FOLLOWED = 0.15
@@ -42,18 +44,25 @@ class LearnedSplits:
     depth : int
         Levels of the random trees.
     n_rounds : int
+    opening_depth : int
+        Levels of the trees of one feature, at most.
     """
 
-    def __init__(self, bins: PublicBins, depth: int, n_rounds: int) -> None:
+    def __init__(
+        self, bins: PublicBins, depth: int, n_rounds: int, opening_depth: int = OPENING_DEPTH
+    ) -> None:
         self._random_splits = RandomSplits(bins, depth)
+        self.depth = depth
         cells = self._random_splits.cells
         continues = np.append(False, np.diff(cells.feature) == 0)
         self._gains = SplitGains(cells.n_categories, continues)
         self._opening: list[PublicTree] = []
-        if depth >= _SMALLEST_DEPTH_TO_OPEN:
-            trees = CyclicSplits(bins, min(_LARGEST_OPENING_DEPTH, depth + 1)).trees
-            self._effects = FeatureEffects(trees, cells)
-            self._opening = list(trees) * int(OPENING_SHARE * n_rounds / len(trees))
+        n_passes = int(OPENING_SHARE * n_rounds / np.count_nonzero(bins.n_bins > 1))
+        if depth >= _SMALLEST_DEPTH_TO_OPEN and n_passes:
+            cyclic = CyclicSplits(bins, opening_depth)
+            self._effects = FeatureEffects(cyclic.trees, bins.n_bins, cells)
+            self._opening = cyclic.trees * n_passes
+            self.depth = max(depth, cyclic.depth)
         self._n_opening = len(self._opening)
         self._n_rounds = n_rounds
         self._round = 0
@@ -66,13 +75,13 @@ class LearnedSplits:
 
     def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Take note of what the drawn tree's leaves released, and of the values they got."""
-        self._round += 1
-        if self._round <= self._n_opening:
+        if self._round < self._n_opening:
             self._effects.note(tree, release, value)
-            if self._round == self._n_opening:
-                self._follow(self._effects.gains())
-            return
-        self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.deviation)
+        else:
+            self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.deviation)
+        self._round += 1
+        if self._round == self._n_opening:
+            self._follow(self._effects.gains())
         every = max(1, round(_FOLLOWED_EVERY * self._n_rounds))
         if self._round >= _FIRST_FOLLOWED * self._n_rounds and self._round % every == 0:
             self._follow(self._gains.estimate())

@@ -9,15 +9,17 @@ Everything else (leaf values, which splits are drawn more often, when to stop) f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from gbdt_kernels import add_leaf_values, by_columns, leaf_sums
+from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.gaussian import gaussian_mu, sampled_mu
-from lgb_dp.learned_splits import LearnedSplits
+from lgb_dp.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.ledger import Release
 from lgb_dp.mechanisms import rounded_gaussian
 from lgb_dp.newton_loss import STEPS, NewtonLoss
@@ -37,7 +39,6 @@ from lgb_dp.public_splits import (
     PublicTree,
     RandomSplits,
     StructureKind,
-    levels_of_bins,
 )
 from lgb_dp.rng import SecureRandom
 from lgb_dp.training import PrivateTrainer, Training, TrainingTask
@@ -50,6 +51,7 @@ _LARGEST_PRIOR = 4.0
 
 
 _DRAWS_AT_ONCE = 1024
+"""Numbers that are drawn ahead, at least."""
 
 
 class _GaussianNoise:
@@ -66,13 +68,39 @@ class _GaussianNoise:
         self._drawn = np.empty(0, dtype=np.int64)
 
     def take(self, *shape: int) -> NDArray[np.int64]:
-        """Draws that were not taken before."""
+        """Draws that were not taken before.
+
+        Raises
+        ------
+        RuntimeError
+            In a forked process: what was drawn ahead is the parent's noise.
+        """
+        self._random.refuse_fork()
         n = int(np.prod(shape))
         if len(self._drawn) < n:
             more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
             self._drawn = np.concatenate([self._drawn, more])
         taken, self._drawn = self._drawn[:n], self._drawn[n:]
         return taken.reshape(shape)
+
+
+@dataclass(frozen=True)
+class _RowState:
+    """Where the rows stand after some iterations: at ``score + value[leaf]``, the last addition pending.
+
+    Parameters
+    ----------
+    n_iterations : int
+    score : ndarray of float64, shape (n_rows, n_outputs)
+        Log-odds, or predictions on the scale of [-1, 1].
+    leaf : ndarray of uint16, shape (n_rows,)
+    value : ndarray of float64, shape (n_leaves, n_outputs)
+    """
+
+    n_iterations: int
+    score: NDArray[np.float64]
+    leaf: NDArray[np.uint16]
+    value: NDArray[np.float64]
 
 
 class _NewtonTraining(Training):
@@ -89,7 +117,6 @@ class _NewtonTraining(Training):
         super().__init__(task)
         self.settings = trainer
         train_set, objective = task.train_set, task.params.objective
-        n_rows = train_set.num_data()
         if objective == "binary":
             self._target = (train_set.label == self.label_scale.high).astype(np.float64)
         elif objective == "regression":
@@ -108,9 +135,8 @@ class _NewtonTraining(Training):
         self._plan_budget()
         self._columns = by_columns(self.codes)
         self._pairs = self.loss.pairs(self._target)
-        self._raw: NDArray[np.float64] | None = None
-        self._leaf = np.zeros(n_rows, dtype=np.uint16)
-        self._pending = np.zeros((1, task.params.n_outputs))
+        self._rows: _RowState | None = None
+        self._splits: PublicSplits | None = None
         self._prior = np.zeros(task.params.n_outputs)
 
     def _checked_depth(self, asked: int | None) -> int | None:
@@ -139,24 +165,23 @@ class _NewtonTraining(Training):
 
     # The first release: how many rows there are, and the mean of the label.
 
-    def _begin(self) -> None:
+    def _begin(self) -> PublicSplits:
         """Release label counts once; from them follow the prior and the automatic settings."""
+        if self.iteration > 1:
+            raise LightGBMError("Training was interrupted in its first release; start it anew")
         self._n_rows = self._release_label_counts()
         nu = self._n_rows * self._mu
-        if self._depth is None:
-            self._depth = automatic_depth(nu)
+        opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
+        depth = automatic_depth(nu) if self._depth is None else self._depth
         if self._rate is None:
             self._rate = automatic_rate(nu, self.n_rounds)
         bins, structure = self.data.bins, self.settings.structure
         assert bins is not None
-        self._splits: PublicSplits
         if structure == "cyclic":
-            self._depth = levels_of_bins(int(bins.n_bins.max()))
-            self._splits = CyclicSplits(bins)
-        elif structure == "random":
-            self._splits = RandomSplits(bins, self._depth)
-        else:
-            self._splits = LearnedSplits(bins, self._depth, self.n_rounds)
+            return CyclicSplits(bins, self._depth)
+        if structure == "random":
+            return RandomSplits(bins, depth)
+        return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
 
     def _release_label_counts(self) -> float:
         """Noisy number of rows; sets the prior unless training continues a model.
@@ -188,30 +213,27 @@ class _NewtonTraining(Training):
 
     # Trees.
 
-    def _current_raw(self) -> NDArray[np.float64]:
-        """Scores of all rows, in log-odds or on the scale of [-1, 1]."""
-        self._raw = score = self._raw_but_pending()
-        add_leaf_values(self._leaf, self._pending, 0, len(self._leaf), score)
-        self._pending = np.zeros_like(self._pending)
-        return score
-
-    def _raw_but_pending(self) -> NDArray[np.float64]:
-        """Scores of all rows before the values in `_pending` of the leaves in `_leaf` are added."""
-        if self._raw is None:
-            rows = np.arange(self.data.num_data(), dtype=np.int32)
-            self._raw = np.ascontiguousarray(self.predictions(rows, self.codes))
-            if not self.trees:
-                self._raw += self._prior
-            self._pending = np.zeros_like(self._pending)
-        return self._raw
+    def _current_rows(self) -> _RowState:
+        """Where the rows stand after the trees so far; from the trees if the state kept is of others."""
+        n_done = len(self.trees)
+        if self._rows is None or self._rows.n_iterations != n_done:
+            n_rows, n_outputs = self.data.num_data(), self.params.n_outputs
+            rows = np.arange(n_rows, dtype=np.int32)
+            score = np.array(self.predictions(rows, self.codes), order="C")
+            if not n_done:
+                score += self._prior
+            leaf, nothing = np.zeros(n_rows, dtype=np.uint16), np.zeros((1, n_outputs))
+            self._rows = _RowState(n_done, score, leaf, nothing)
+        return self._rows
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One structure, one release, one tree per output."""
-        if self.iteration == 1:
-            self._begin()
+        if self._splits is None:
+            self._splits = self._begin()
         assert self._rate is not None
         tree = self._splits.draw(self.random)
-        release = self._release(tree)
+        rows = self._current_rows()
+        release = self._release(tree, rows)
 
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
         lambda_l2 = self.params.lambda_l2 / self.weight_bound
@@ -220,7 +242,7 @@ class _NewtonTraining(Training):
         largest = largest_leaf_value(self.params.objective, self.loss.clip)
         value = np.clip(value, -largest, largest) * self._rate
         self._splits.learn(tree, release, value)
-        self._pending = value
+        self._rows = replace(rows, n_iterations=rows.n_iterations + 1, value=value)
         if not self.trees and not self.continues:
             value = value + self._prior
         per_row = 4.0 if self.params.objective != "regression" else 2.0
@@ -237,8 +259,8 @@ class _NewtonTraining(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _release(self, tree: PublicTree) -> LeafRelease:
-        """Noisy sums of gradients and hessians over the tree's leaves.
+    def _release(self, tree: PublicTree, rows: _RowState) -> LeafRelease:
+        """Noisy sums of gradients and hessians over the tree's leaves, in which the rows then are.
 
         A row is in one leaf, and what it adds there is at most μ long in units of the noise
         (`lgb_dp.newton_loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
@@ -247,20 +269,14 @@ class _NewtonTraining(Training):
         mu, probability = self._tree_mu, self.settings.subsample
         self.ledger.charge(Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=mu, probability=probability))
         weight = self.weight if probability == 1 else self._secret_sample(probability)
-        score, leaf, last_value, n_leaves = (
-            self._raw_but_pending(),
-            self._leaf,
-            self._pending,
-            len(tree.feature) + 1,
-        )
+        n_leaves, n_threads = len(tree.feature) + 1, self.params.n_threads
 
-        def follow(first: int, last: int) -> None:
-            add_leaf_values(leaf, last_value, first, last, score)
-            self._columns.leaves(tree.feature, tree.goes_left, first, last, leaf)
+        def move(first: int, last: int) -> None:
+            add_leaf_values(rows.leaf, rows.value, first, last, rows.score)
+            self._columns.leaves(tree.feature, tree.goes_left, first, last, rows.leaf)
 
-        self._raw = None  # until all rows have got there, in case of an interrupt
-        sums = leaf_sums(self._pairs, score, weight, leaf, n_leaves, self.params.n_threads, follow)
-        self._raw, self._pending = score, np.zeros((n_leaves, score.shape[1]))
+        self._rows = None  # neither here nor there until the new values are known: see `_current_rows`
+        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, n_threads, move)
         gradient = sums[:, :, 0] + self._noise_g.take(*sums.shape[:2])
         hessian = sums[:, :, 1] + self._noise_h.take(*sums.shape[:2])
         expected = STEPS * self.weight_steps * probability
@@ -271,15 +287,11 @@ class _NewtonTraining(Training):
         taken = self.random.words(len(self.weight)) < np.uint64(int(probability * 2.0**64))
         return np.where(taken, self.weight, 0).astype(np.int32)
 
-    def undo(self) -> None:
-        """Take the last iteration's trees back; their cost stays."""
-        super().undo()
-        self._raw = None
-
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later trees."""
         super().reset_parameter(params)
-        self._rate = self.learning_rate
+        if params:
+            self._rate = self.learning_rate
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
@@ -289,8 +301,8 @@ class _NewtonTraining(Training):
             "num_iterations": str(self.n_rounds),
             "lambda_l2": repr(self.params.lambda_l2),
         }
-        if self._rate is not None and self._depth is not None:
-            settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._depth)}
+        if self._rate is not None and self._splits is not None:
+            settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._splits.depth)}
         return settings
 
 
@@ -304,10 +316,12 @@ class NewtonBoost(PrivateTrainer):
     rounds : "auto" or int
         Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
     structure : {"auto", "random", "cyclic"}
-        "random" draws a feature and a threshold for every node; "auto" draws more often, as training goes
-        on, where splits have explained most; "cyclic" takes one feature per tree in turn, every bin a leaf.
+        "random" draws a feature and a threshold for every node.  "auto" begins with trees of one feature each
+        (`lgb_dp.learned_splits`) and goes on drawing more often where splits explained most.  "cyclic" has
+        trees of one feature each throughout, every bin a leaf if `depth` has room for it.
     depth : "auto" or int
-        Levels of splits, unless LightGBM's parameters give `max_depth`.
+        Levels of splits at most, unless LightGBM's parameters give `max_depth`.  With "auto", the first trees
+        may have more levels than the others.
     hessian_share : "auto" or float
         Share of every tree's budget set aside for hessians, in [0, 1).  "auto" is 0: bounded jointly with the
         gradients, hessians are free (`lgb_dp.newton_loss`).
@@ -354,10 +368,6 @@ class NewtonBoost(PrivateTrainer):
             raise ValueError(f"structure must be 'auto', 'random' or 'cyclic', got {structure!r}")
         if depth != "auto" and not (isinstance(depth, (int, np.integer)) and 1 <= depth <= MAX_DEPTH):
             raise ValueError(f"depth must be 'auto' or an integer from 1 to {MAX_DEPTH}, got {depth!r}")
-        if structure == "cyclic" and depth != "auto":
-            raise ValueError(
-                f"structure='cyclic' has every bin as a leaf: depth must be 'auto', got {depth!r}"
-            )
         if hessian_share != "auto" and not 0 <= hessian_share < 1:
             raise ValueError(f"hessian_share must be 'auto' or in [0, 1), got {hessian_share!r}")
         if gradient_clip != "auto" and not 1 / STEPS <= gradient_clip <= 1:

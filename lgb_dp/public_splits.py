@@ -14,7 +14,7 @@ from lgb_dp.rng import SecureRandom
 StructureKind = Literal["auto", "random", "cyclic"]
 
 CELLS_PER_FEATURE = 16
-"""Groups of neighbouring thresholds of a feature that are drawn equally often."""
+"""Groups of neighbouring thresholds of a feature, within which all are drawn equally often."""
 
 _CODES = np.arange(256)
 _NODES_AT_ONCE = 512
@@ -57,6 +57,9 @@ class LeafRelease:
 
 class PublicSplits(Protocol):
     """Who draws the splits."""
+
+    depth: int
+    """Levels of the deepest tree."""
 
     def draw(self, random: SecureRandom) -> PublicTree:
         """The next round's tree."""
@@ -120,6 +123,7 @@ class RandomSplits:
 
     def __init__(self, bins: PublicBins, depth: int) -> None:
         self.cells = SplitCells.of(bins)
+        self.depth = depth
         self._n_nodes = 2**depth - 1
         self._n_bins = bins.n_bins
         self._cumulated = np.cumsum(self.cells.chance)
@@ -174,6 +178,7 @@ class CyclicSplits:
     def __init__(self, bins: PublicBins, depth: int | None = None) -> None:
         features = np.flatnonzero(bins.n_bins > 1).tolist()
         self.trees = [_feature_tree(f, int(bins.n_bins[f]), depth) for f in features]
+        self.depth = max(len(tree.feature) for tree in self.trees).bit_length()
         self._next = 0
 
     def draw(self, random: SecureRandom) -> PublicTree:

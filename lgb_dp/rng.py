@@ -27,6 +27,11 @@ class SecureRandom:
         self._process_id = os.getpid()
         self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
 
+    def refuse_fork(self) -> None:
+        """Raise a RuntimeError in a forked process: parent and child would draw the same noise."""
+        if os.getpid() != self._process_id:
+            raise RuntimeError("a private training cannot go on in a forked process")
+
     def words(self, *shape: int) -> NDArray[np.uint64]:
         """Uniform 64-bit words.
 
@@ -35,8 +40,7 @@ class SecureRandom:
         RuntimeError
             In a forked process: parent and child would draw the same noise.
         """
-        if os.getpid() != self._process_id:
-            raise RuntimeError("a private training cannot go on in a forked process")
+        self.refuse_fork()
         n_bytes = 8 * int(np.prod(shape))
         return np.frombuffer(self._stream.update(bytes(n_bytes)), dtype="<u8").reshape(shape)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 from gbdt_kernels import DenseCodes, SparseCodes, add_trees
@@ -97,12 +98,14 @@ class Scores:
         iterations: Sequence[Sequence[PrivateTree]],
         scores: NDArray[np.float64],
     ) -> None:
-        for k in range(scores.shape[1]):
-            add_trees(
-                codes,
-                np.stack([trees[k].feature for trees in iterations]),
-                np.stack([trees[k].goes_left for trees in iterations]),
-                np.stack([trees[k].leaf_value for trees in iterations]),
-                scores[:, k],
-                self._n_threads,
-            )
+        for _, of_one_size in groupby(iterations, key=lambda trees: len(trees[0].feature)):
+            forest = list(of_one_size)
+            for k in range(scores.shape[1]):
+                add_trees(
+                    codes,
+                    np.stack([trees[k].feature for trees in forest]),
+                    np.stack([trees[k].goes_left for trees in forest]),
+                    np.stack([trees[k].leaf_value for trees in forest]),
+                    scores[:, k],
+                    self._n_threads,
+                )

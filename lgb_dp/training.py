@@ -187,6 +187,7 @@ class Training(ABC):
                 f"The budget was planned for {self.n_rounds} iterations, and all are spent; "
                 "pass the model as init_model to train on with a new budget"
             )
+        self.random.refuse_fork()  # noise may have been drawn ahead
         self._announce()
         self.iteration += 1
         trees = self.grow_iteration()

@@ -19,7 +19,7 @@ from gbdt_kernels.threads import blocks, run
 _ROWS_AT_ONCE = 1024
 
 _STEPS_PER_ROW = 8
-"""Nanoseconds of a row in the kernels below, about: they take 32 rows, or 4, at once."""
+"""Elementary steps of a row in the kernels below, of about a nanosecond: they take 4 or 32 rows at once."""
 
 
 @njit(nogil=True, cache=True)

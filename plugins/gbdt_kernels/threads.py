@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from itertools import pairwise
 
@@ -60,6 +60,18 @@ def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> 
     try:
         work(0, *parts[0])
     finally:
-        wait(futures)
+        _wait_for_all(futures)
     for future in futures:
         future.result()
+
+
+def _wait_for_all(futures: list[Future[None]]) -> None:
+    """Wait, whatever is raised meanwhile: nobody may go on while a thread still writes."""
+    raised = None
+    while not all(future.done() for future in futures):
+        try:
+            wait(futures)
+        except BaseException as error:  # an interrupt
+            raised = error
+    if raised is not None:
+        raise raised

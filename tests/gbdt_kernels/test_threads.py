@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -52,6 +53,28 @@ def test_run_passes_on_the_error_of_a_part(n_parts):
 
     with pytest.raises(KeyError):
         threads.run(fail, [(i, i + 1) for i in range(n_parts)])
+
+
+def test_an_interrupt_waits_for_the_other_threads(monkeypatch):
+    """`wait` is interrupted once; the other block is done all the same before `run` raises."""
+    done, waited = [], []
+    wait = threads.wait
+
+    def interrupted(futures):
+        waited.append(1)
+        if len(waited) == 1:
+            raise KeyboardInterrupt
+        return wait(futures)
+
+    def work(index, start, stop):
+        if index:
+            time.sleep(0.3)
+        done.append(index)
+
+    monkeypatch.setattr(threads, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(work, [(0, 1), (1, 2)])
+    assert sorted(done) == [0, 1]
 
 
 def test_run_may_be_entered_by_several_threads():

@@ -30,7 +30,7 @@ class Population:
 
     def gains(self, n_passes, seed=0, sigma=SIGMA, step=0.0):
         rng = np.random.default_rng(seed)
-        effects = FeatureEffects(self.trees, self.cells)
+        effects = FeatureEffects(self.trees, self.bins.n_bins, self.cells)
         for _ in range(n_passes):
             for tree in self.trees:
                 release = self.release(tree, rng, sigma)
@@ -106,7 +106,7 @@ def test_noise_alone_explains_little():
 def test_several_outputs_add_up():
     population = rare()
     rng = np.random.default_rng(0)
-    one, two = (FeatureEffects(population.trees, population.cells) for _ in range(2))
+    one, two = (FeatureEffects(population.trees, population.bins.n_bins, population.cells) for _ in range(2))
     for tree in population.trees:
         release = population.release(tree, rng)
         doubled = [np.repeat(a, 2, axis=1) for a in (release.gradient, release.hessian)]

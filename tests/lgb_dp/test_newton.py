@@ -1,7 +1,9 @@
 """NewtonBoost: what it learns, what it spends, what it refuses."""
 
 import math
+import os
 import pickle
+import signal
 import warnings
 
 import lightgbm as lgb
@@ -30,6 +32,20 @@ def boosted(data=None, epsilon=20.0, n_rounds=60, params=None, callbacks=(), val
 
 def accuracy(booster, features=X, label=Y):
     return float(((booster.predict(features) > 0.5) == label).mean())
+
+
+def training_scores(booster):
+    """Where the training rows stand, by the grower's own account."""
+    rows = booster._grower._current_rows()
+    return rows.score + rows.value[rows.leaf]
+
+
+def live_booster(n_rounds, data=None, params=QUIET, **kwargs):
+    """A booster in training, of which no round was trained yet."""
+    booster = lgb.Booster(params, dataset(X, Y) if data is None else data)
+    env = lgb.callback.CallbackEnv(booster, params, 0, 0, n_rounds, None)
+    lgb_dp.NewtonBoost(5.0, DELTA, **kwargs)(env)
+    return booster
 
 
 # What it learns.
@@ -82,7 +98,7 @@ def test_native_predictions_are_those_of_training(structure):
         seen = {}
 
         def remember(env, seen=seen):
-            seen["raw"] = env.model._grower._current_raw().copy()
+            seen["raw"] = training_scores(env.model)
 
         booster = lgb.train(QUIET, data, 20, callbacks=[trainer, remember])
         np.testing.assert_allclose(booster.predict(features, raw_score=True), seen["raw"][:, 0], atol=1e-9)
@@ -287,15 +303,114 @@ def test_structures_do_not_depend_on_the_rows():
 
 
 def test_rolling_back_takes_the_scores_back():
-    booster = lgb.Booster(QUIET, dataset(X, Y))
-    env = lgb.callback.CallbackEnv(booster, QUIET, 0, 0, 4, None)
-    lgb_dp.NewtonBoost(5.0, DELTA)(env)
+    booster = live_booster(4)
     booster.update()
-    one = booster._grower._current_raw().copy()
+    one = training_scores(booster)
     booster.update()
     booster.rollback_one_iter()
-    np.testing.assert_allclose(booster._grower._current_raw(), one, atol=1e-12)
+    np.testing.assert_allclose(training_scores(booster), one, atol=1e-12)
     assert booster.privacy.ledger[-1]["count"] == 2  # what it cost stays spent
+
+
+FEW_AND_MANY_BINS = np.column_stack([X[:, 0], X[:, 1] > 0, np.arange(len(X)) % 6])
+
+
+def few_and_many_bins():
+    """Trees of one feature have other sizes than the trees that follow."""
+    return lgb_dp.Dataset(FEW_AND_MANY_BINS, Y, bounds={0: (-3, 3)}, categories={1: range(2), 2: range(6)})
+
+
+@pytest.mark.parametrize("structure", ["auto", "cyclic"])
+def test_trees_of_several_sizes_can_be_taken_back_and_evaluated_late(structure):
+    booster = live_booster(100, few_and_many_bins(), {**QUIET, "max_depth": 3}, structure=structure)
+    for _ in range(5):
+        booster.update()
+    booster.rollback_one_iter()
+    for _ in range(9):
+        booster.update()
+    grown = [len(trees[0].feature) for trees in booster._grower.trees]
+    assert len(set(grown)) > 1
+    assert max(grown) <= 7
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        booster.eval_train()
+    raw = booster.predict(FEW_AND_MANY_BINS, raw_score=True)
+    np.testing.assert_allclose(training_scores(booster)[:, 0], raw, atol=1e-9)
+
+
+@pytest.mark.parametrize("after", [1, 4])
+@pytest.mark.parametrize("where", ["adding up", "learning", "making the tree"])
+def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, after, where):
+    class Interrupted:
+        def add_up(self, *_, **__):
+            raise KeyboardInterrupt
+
+    booster = live_booster(100, few_and_many_bins())
+    grower = booster._grower
+    for _ in range(after):
+        booster.update()
+    with monkeypatch.context() as patch:
+        if where == "adding up":
+            patch.setattr(grower, "_pairs", Interrupted())
+        elif where == "learning":
+            patch.setattr(grower._splits, "learn", Interrupted().add_up)
+        else:
+            patch.setattr(newton, "PrivateTree", Interrupted().add_up)
+        with pytest.raises(KeyboardInterrupt):
+            booster.update()
+    assert booster.privacy.ledger[-1]["count"] == after + 1  # charged before the data is read
+    for _ in range(2):
+        booster.update()
+        raw = booster.predict(FEW_AND_MANY_BINS, raw_score=True)
+        np.testing.assert_allclose(training_scores(booster)[:, 0], raw, atol=1e-9)
+
+
+def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
+    booster = live_booster(10)
+    with monkeypatch.context() as patch:
+        patch.setattr(newton, "automatic_rate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            booster.update()
+    with pytest.raises(lgb.basic.LightGBMError, match="start it anew"):
+        booster.update()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("structure", ["auto", "random"])
+def test_a_forked_child_gets_none_of_the_noise_that_was_drawn_ahead(structure):
+    booster = live_booster(100, structure=structure)
+    booster.update()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        refused = 0
+        for attempt in (booster.update, lambda: booster._grower._noise_g.take(1)):
+            try:
+                attempt()
+            except RuntimeError:
+                refused += 1
+        os._exit(0 if refused == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    booster.update()
+
+
+def test_given_depths_are_kept_by_all_trees():
+    for params, kwargs in (({"max_depth": 3}, {}), ({"num_leaves": 8}, {}), ({}, {"depth": 3})):
+        for structure in ("auto", "random", "cyclic"):
+            booster = boosted(n_rounds=120, params=params, structure=structure, **kwargs)
+            assert max(tree["num_leaves"] for tree in booster.dump_model()["tree_info"]) == 8
+            assert "[max_depth: 3]" in booster.model_to_string()
+    free = boosted(n_rounds=120, epsilon=20.0)
+    assert max(tree["num_leaves"] for tree in free.dump_model()["tree_info"]) == 16
+    assert "[max_depth: 4]" in free.model_to_string()
+
+
+def test_resetting_nothing_keeps_the_automatic_rate():
+    booster = live_booster(4)
+    booster.update()
+    rate = booster._grower._rate
+    booster.reset_parameter({})
+    assert booster._grower._rate == rate != 0.1
 
 
 def test_evaluation_and_early_stopping_see_the_current_model():
@@ -328,7 +443,6 @@ def test_evaluation_and_early_stopping_see_the_current_model():
         ({"structure": "best"}, "structure"),
         ({"depth": 0}, "depth"),
         ({"depth": 17}, "depth"),
-        ({"depth": 3, "structure": "cyclic"}, "cyclic"),
         ({"hessian_share": 1.0}, "hessian_share"),
         ({"gradient_clip": 0.0}, "gradient_clip"),
         ({"gradient_clip": 1.5}, "gradient_clip"),
