@@ -109,7 +109,8 @@ def by_cell(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, float], dict[s
     cells: dict[tuple[str, float], dict[str, list[Mapping[str, Any]]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for row in rows:
+    first_seen = {data: i for i, data in reversed(list(enumerate(row["data"] for row in rows)))}
+    for row in sorted(rows, key=lambda row: (first_seen[row["data"]], row["epsilon"])):
         cells[row["data"], row["epsilon"]][row["learner"]].append(row)
     return cells
 
