@@ -40,7 +40,7 @@ HESSIAN_LIMIT: Mapping[str, float] = {
 
 @lru_cache(maxsize=16)
 def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.int16]:
-    """What a row of unclipped gradient ``entry / STEPS`` adds to the two sums, in steps.
+    """What a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.
 
     Returns
     -------
-    ndarray of int16, shape (STEPS + 1, 2)
+    ndarray of int16, shape (2 * STEPS + 1, 2)
         Every entry keeps to the joint bound of the module.
     """
     size = np.arange(STEPS + 1) / STEPS
@@ -62,7 +62,8 @@ def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.
     largest = HESSIAN_LIMIT[objective] * np.sqrt(room) * (1 - 1e-12)
     curvature = size * (1 - size) if objective == "binary" else np.full(STEPS + 1, 0.5)
     h = np.floor(np.minimum(curvature, largest) * STEPS)
-    return np.column_stack([g, h]).astype(np.int16)
+    mirrored = [np.concatenate([sign * half[:0:-1], half]) for sign, half in ((-1, g), (1, h))]
+    return np.column_stack(mirrored).astype(np.int16)
 
 
 @dataclass(frozen=True)

@@ -80,31 +80,38 @@ def _square_gradients(score, target, gradient):
 
 
 @njit(nogil=True, cache=True)
-def _add_entries(gradient, weight, leaf, table, out):
-    """No branch depends on a row: half the signs would be guessed wrong."""
-    top = len(table) - 1
+def _find_entries(gradient, top, entry):
+    """Entries of a table of 2 top + 1; NaN compares false and gets that of 0."""
     for j in range(len(gradient)):
-        size = abs(gradient[j])
-        if not size < 1.0:  # NaN compares false twice and becomes 0
-            size = 1.0 if size >= 1.0 else 0.0
-        entry = np.uint64(size * top)
-        w = np.int64(weight[j])
-        minus = -np.int64(gradient[j] < 0.0)
-        out[leaf[j], 0] += ((np.int64(table[entry, 0]) * w) ^ minus) - minus
-        out[leaf[j], 1] += np.int64(table[entry, 1]) * w
+        steps = gradient[j] * top
+        steps = steps if steps < top else (top if steps >= top else 0.0)
+        steps = steps if steps > -top else -top
+        entry[j] = np.int32(steps) + np.int32(top)
+
+
+@njit(nogil=True, cache=True)
+def _add_entries(entry, weight, leaf, table, out):
+    """No branch depends on a row: many would be guessed wrong."""
+    for j in range(len(entry)):
+        own, w, node = np.uint32(entry[j]), np.int64(weight[j]), leaf[j]
+        out[node, 0] += np.int64(table[own, 0]) * w
+        out[node, 1] += np.int64(table[own, 1]) * w
 
 
 @njit(nogil=True, cache=True)
 def _table_sums(score, target, weight, leaf, logistic, table, out):
     gradient = np.empty(_ROWS_AT_ONCE)
+    entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
+    top = np.float64(len(table) // 2)
     for start in range(0, len(leaf), _ROWS_AT_ONCE):
         stop = min(len(leaf), start + _ROWS_AT_ONCE)
-        g = gradient[: stop - start]
+        n = stop - start
         if logistic:
-            _logistic_gradients(score[start:stop], target[start:stop], g)
+            _logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
         else:
-            _square_gradients(score[start:stop], target[start:stop], g)
-        _add_entries(g, weight[start:stop], leaf[start:stop], table, out)
+            _square_gradients(score[start:stop], target[start:stop], gradient[:n])
+        _find_entries(gradient[:n], top, entry[:n])
+        _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
 
 
 @dataclass(frozen=True)
@@ -117,9 +124,9 @@ class TablePairs:
         In [0, 1] for the logistic loss, in [-1, 1] for the square loss.
     logistic : bool
         Gradient σ(score) - target of the logistic loss; otherwise (score - target) / 2.
-    table : ndarray of int16, shape (steps + 1, 2)
-        What a row of weight 1 and gradient ``± entry / steps`` (rounded toward zero, at most 1) adds to the
-        two sums, the first with the gradient's sign.
+    table : ndarray of int16, shape (2 * steps + 1, 2)
+        What a row of weight 1 and gradient ``(entry - steps) / steps`` (rounded toward zero, cut to [-1, 1])
+        adds to the two sums.
     """
 
     target: NDArray[np.float64]

@@ -32,16 +32,18 @@ def test_every_entry_of_the_table_keeps_to_the_bound(objective, clip, share):
     sigma_g, sigma_h = loss.deviations(1.0)
     length = (table[:, 0] / sigma_g) ** 2 + (table[:, 1] / sigma_h) ** 2
     assert length.max() <= 1 + 1e-9
-    for entry in [*np.argsort(length)[-40:], 0, STEPS]:  # the longest ones, exactly
+    for entry in [*np.argsort(length)[-40:], 0, STEPS, 2 * STEPS]:  # the longest ones, exactly
         assert squared_length(*table[entry], loss) <= 1 + Fraction(1, 10**14)
-    assert (table >= 0).all()
-    assert table[:, 0].max() <= clip * STEPS
+    assert len(table) == 2 * STEPS + 1
+    np.testing.assert_array_equal(table[::-1] * [-1, 1], table)
+    assert (table[:, 1] >= 0).all()
+    assert np.abs(table[:, 0]).max() <= clip * STEPS
 
 
 def test_the_bound_is_attained_and_the_hessian_is_that_of_the_loss():
     table = pair_table("binary", 1.0, 0.0)
-    assert table[STEPS].tolist() == [STEPS, 0]
-    size = np.arange(STEPS + 1) / STEPS
+    assert table[[0, STEPS, 2 * STEPS]].tolist() == [[-STEPS, 0], [0, 0], [STEPS, 0]]
+    size = np.abs(np.arange(-STEPS, STEPS + 1)) / STEPS
     np.testing.assert_allclose(table[:, 1] / STEPS, size * (1 - size), atol=1.01 / STEPS)
     g = np.linspace(0, 1, 200_001)[:-1]
     assert HESSIAN_LIMIT["binary"] - 1e-4 < np.max(g * (1 - g) / np.sqrt(1 - g**2)) <= HESSIAN_LIMIT["binary"]

@@ -1,0 +1,68 @@
+"""Sums over leaves, of whatever table, and scores brought up to date on the way."""
+
+import numpy as np
+import pytest
+from gbdt_kernels import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.usefixtures("tiny_blocks")
+
+STEPS = 50
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), logistic=st.booleans(), n_threads=st.integers(1, 3))
+def test_rows_add_their_tables_entries_times_their_weights(seed, logistic, n_threads):
+    rng = np.random.default_rng(seed)
+    n, n_leaves = int(rng.integers(1, 40)), int(rng.integers(1, 5))
+    table = rng.integers(-(2**15), 2**15, (2 * STEPS + 1, 2)).astype(np.int16)
+    score = rng.normal(size=(n, 1)) * rng.choice([1.0, 100.0])
+    target = rng.uniform(0, 1, n) if logistic else rng.uniform(-1, 1, n)
+    weight, leaf = rng.integers(0, 1000, n).astype(np.int32), rng.integers(0, n_leaves, n).astype(np.uint16)
+    expected = np.zeros((n_leaves, 1, 2), dtype=np.int64)
+    for row in range(n):
+        p = 1 / (1 + np.exp(-np.clip(score[row, 0], -30, 30)))
+        gradient = p - target[row] if logistic else (score[row, 0] - target[row]) / 2
+        if abs(gradient * STEPS - round(gradient * STEPS)) < 1e-6:
+            weight[row] = 0  # which of two entries, float64 may decide either way
+        entry = STEPS + int(np.clip(gradient, -1, 1) * STEPS)
+        expected[leaf[row], 0] += table[entry].astype(np.int64) * weight[row]
+    found = leaf_sums(TablePairs(target, logistic, table), score, weight, leaf, n_leaves, n_threads)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("score", "entry"), [(np.nan, STEPS), (np.inf, 2 * STEPS), (-np.inf, 0), (1e9, 2 * STEPS)]
+)
+def test_any_score_has_an_entry(score, entry):
+    table = np.arange(2 * (2 * STEPS + 1)).reshape(-1, 2).astype(np.int16)
+    pairs = TablePairs(np.zeros(1), False, table)
+    found = leaf_sums(pairs, np.array([[score]]), np.ones(1, np.int32), np.zeros(1, np.uint16), 1)
+    np.testing.assert_array_equal(found[0, 0], table[entry])
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_rows_are_prepared_before_they_are_added_up(n_outputs, n_threads):
+    rng = np.random.default_rng(0)
+    n = 11
+    score, value = rng.normal(size=(n, n_outputs)), rng.normal(size=(4, n_outputs))
+    old, new = (rng.integers(0, 4, n).astype(np.uint16) for _ in range(2))
+    weight = np.ones(n, np.int32)
+    if n_outputs == 1:
+        table = rng.integers(-50, 50, (2 * STEPS + 1, 2)).astype(np.int16)
+        pairs = TablePairs(np.zeros(n), True, table)
+    else:
+        pairs = SoftmaxPairs(rng.integers(0, 3, n), STEPS, 1.0, 1.0, 0.5)
+    after = score + value[old]
+    expected = leaf_sums(pairs, after, weight, new, 4, 1)
+    leaf = old.copy()
+
+    def prepare(first, last):
+        add_leaf_values(leaf, value, first, last, score)
+        leaf[first:last] = new[first:last]
+
+    np.testing.assert_array_equal(leaf_sums(pairs, score, weight, leaf, 4, n_threads, prepare), expected)
+    np.testing.assert_array_equal(score, after)
+    np.testing.assert_array_equal(leaf, new)
