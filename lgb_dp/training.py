@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import gbdt_hosts
@@ -201,7 +202,7 @@ class Training(ABC):
     def trees_from(self, iteration: int) -> list[gbdt_hosts.Tree]:
         """Trees of the iterations from the given one on, in LightGBM's terms."""
         assert self.data.bins is not None
-        return [to_lightgbm(tree, self.data.bins) for trees in self.trees[iteration:] for tree in trees]
+        return to_lightgbm(chain.from_iterable(self.trees[iteration:]), self.data.bins)
 
     def undo(self) -> None:
         """Take the last iteration's trees back; their cost stays."""

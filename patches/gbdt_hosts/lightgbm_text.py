@@ -104,6 +104,7 @@ def tree_block(tree: Tree) -> str:
         np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
         bitsets += words.tolist()
         boundaries.append(len(bitsets))
+    leaf_count, internal_count = _numbers(tree.leaf_count), _numbers(tree.internal_count)
     lines = {
         "num_leaves": str(len(tree.leaf_value)),
         "num_cat": str(len(boundaries) - 1),
@@ -118,11 +119,11 @@ def tree_block(tree: Tree) -> str:
         lines |= {"cat_boundaries": _numbers(boundaries), "cat_threshold": _numbers(bitsets)}
     lines |= {
         "leaf_value": _numbers(tree.leaf_value),
-        "leaf_weight": _numbers(tree.leaf_count),
-        "leaf_count": _numbers(tree.leaf_count),
+        "leaf_weight": leaf_count,
+        "leaf_count": leaf_count,
         "internal_value": _numbers(tree.internal_value),
-        "internal_weight": _numbers(tree.internal_count),
-        "internal_count": _numbers(tree.internal_count),
+        "internal_weight": internal_count,
+        "internal_count": internal_count,
         "is_linear": "0",
         "shrinkage": repr(float(tree.shrinkage)),
     }
