@@ -68,8 +68,11 @@ def _up_the_trees(
         gains.insert(0, np.maximum(squares - total**2 / count, SMALLEST_GAIN))
         values.insert(0, total / count)
         counts.insert(0, count)
-    value, count, gain = (np.concatenate(levels, axis=1) for levels in (values[:-1], counts[:-1], gains))
-    return value, count, gain
+    return (
+        np.concatenate(values[:-1], axis=1),
+        np.concatenate(counts[:-1], axis=1),
+        np.concatenate(gains, axis=1),
+    )
 
 
 def to_lightgbm(trees: Iterable[PrivateTree], bins: PublicBins) -> list[gbdt_hosts.Tree]:
