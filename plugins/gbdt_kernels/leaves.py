@@ -93,8 +93,11 @@ def _leaves_dense(codes, feature, goes_left, first, last, leaf):
             else:
                 _look_up(column, goes_left[i], decided[i, :n])
         _merge_levels(decided[:, :n], n_together)
+        leaf[start:stop] = decided[0, :n]
+        if n_together == n_internal:
+            continue
         for j in range(n):
-            node = n_together + np.int64(decided[0, j])
+            node = n_together + np.int64(leaf[start + j])
             while node < n_internal:
                 node = 2 * node + 2 - goes_left[node, codes[feature[node], start + j]]
             leaf[start + j] = node - n_internal
@@ -131,8 +134,11 @@ def _leaves_sparse(indptr, rows, codes, zero_codes, feature, goes_left, first, l
                 e += 1
             entry[i] = e
         _merge_levels(decided[:, :n], n_together)
+        leaf[start:stop] = decided[0, :n]
+        if n_together == n_internal:
+            continue
         for j in range(n):
-            node = n_together + np.int64(decided[0, j])
+            node = n_together + np.int64(leaf[start + j])
             while node < n_internal:
                 f = feature[node]
                 e = _first_entry(rows, indptr[f], indptr[f + 1], start + j)
