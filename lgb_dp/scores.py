@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from gbdt_kernels import DenseCodes, SparseCodes, add_trees
 from numpy.typing import NDArray
 
 from lgb_dp.tree import PrivateTree
+
+_UNKNOWN = -1
+"""Number of iterations of rows whose scores were being written when that was interrupted."""
 
 
 class Scores:
@@ -41,9 +45,8 @@ class Scores:
     ) -> None:
         shape = (codes.n_rows, n_outputs)
         self._codes = codes
-        self._scores = (
-            np.zeros(shape, order="F") if start is None else np.array(start.reshape(shape), order="F")
-        )
+        self._start = np.broadcast_to(0.0, shape) if start is None else start.reshape(shape)
+        self._scores = np.array(self._start, order="F")
         self._n_added = np.zeros(codes.n_rows, dtype=np.int32)
         self._n_threads = n_threads
 
@@ -64,6 +67,7 @@ class Scores:
         iterations : sequence of sequences of PrivateTree
             All trees so far.
         """
+        self._restart(rows[self._n_added[rows] == _UNKNOWN])
         scores = np.asfortranarray(self._scores[rows])
         n_added = self._n_added[rows]
         behind = np.flatnonzero(np.bincount(n_added, minlength=len(iterations))[: len(iterations)])
@@ -76,8 +80,7 @@ class Scores:
                 self._add(codes.take(part), iterations[n:], part_scores)
                 scores[part] = part_scores
         if len(behind):
-            self._scores[rows] = scores
-            self._n_added[rows] = len(iterations)
+            self._write(rows, scores, len(iterations))
         return scores
 
     def all(self, iterations: Sequence[Sequence[PrivateTree]]) -> NDArray[np.float64]:
@@ -89,8 +92,17 @@ class Scores:
         rows = np.flatnonzero(self._n_added > len(iterations))
         scores = np.asfortranarray(self._scores[rows])
         self._add(self._codes.take(rows), [[replace(t, leaf_value=-t.leaf_value) for t in last]], scores)
+        self._write(rows, scores, len(iterations))
+
+    def _write(self, rows: NDArray[Any], scores: NDArray[np.float64], n_added: int) -> None:
+        """Replace the scores of some rows; an interrupt in between makes them start anew."""
+        self._n_added[rows] = _UNKNOWN
         self._scores[rows] = scores
-        self._n_added[rows] = len(iterations)
+        self._n_added[rows] = n_added
+
+    def _restart(self, rows: NDArray[Any]) -> None:
+        if len(rows):
+            self._write(rows, self._start[rows], 0)
 
     def _add(
         self,

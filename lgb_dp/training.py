@@ -208,9 +208,10 @@ class Training(ABC):
         """Take the last iteration's trees back; their cost stays."""
         if not self.trees:
             return
-        last = self.trees.pop()
+        # The tree goes last: after an interrupt, scores that forgot it add it again.
         for _, scores in self._scores.values():
-            scores.forget(self.trees, last)
+            scores.forget(self.trees[:-1], self.trees[-1])
+        self.trees.pop()
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later ensembles."""

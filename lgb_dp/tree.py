@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lgb_dp.bins import PublicBins
 
 SMALLEST_GAIN = 1e-12
-_TREES_AT_ONCE = 64
+_NODES_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def _up_the_trees(
 def to_lightgbm(trees: Iterable[PrivateTree], bins: PublicBins) -> list[gbdt_hosts.Tree]:
     """Trees as LightGBM's model file has them, thresholds and categories from the public bins."""
     found: list[gbdt_hosts.Tree] = []
-    for _, of_one_size in groupby(trees, key=lambda tree: len(tree.feature)):
-        while together := list(islice(of_one_size, _TREES_AT_ONCE)):
+    for n_nodes, of_one_size in groupby(trees, key=lambda tree: len(tree.feature)):
+        while together := list(islice(of_one_size, max(1, _NODES_AT_ONCE // n_nodes))):
             found += _of_one_size(together, bins)
     return found
 

@@ -101,10 +101,10 @@ class PrivateBooster(lightgbm.Booster):
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
         assert self._grower is not None
-        self._is_stale = False
         loaded = lightgbm.Booster(model_str=self._text(self._grower))
         old, self.__dict__["_handle"] = self.__dict__["_handle"], loaded._handle
         loaded._handle = old  # freed with `loaded`
+        self._is_stale = False  # last, in case of an interrupt
 
     def _text(self, grower: TreeGrower) -> str:
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
@@ -131,15 +131,16 @@ class PrivateBooster(lightgbm.Booster):
             raise LightGBMError("A custom objective has no known sensitivity; use a built-in one")
         if train_set is not None and train_set is not self.train_set:
             raise LightGBMError("The training data of a private booster cannot be replaced")
-        grower.grow()
         self._is_stale = True
+        grower.grow()
         return False
 
     def rollback_one_iter(self) -> PrivateBooster:
         """Remove the trees of the last iteration; what they cost stays spent."""
-        self._growing().undo()
-        self._blocks.clear()
+        grower = self._growing()
         self._is_stale = True
+        self._blocks.clear()
+        grower.undo()
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:

@@ -7,10 +7,14 @@ Python threads enter at once or after a fork, and both happen in a grid search.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from itertools import pairwise
+
+_LONGEST_BLOCK = 30.0
+"""Seconds that an interrupted call waits for its other threads."""
 
 SMALLEST_BLOCK = 200_000
 """Elementary steps below which a second thread costs more than it saves."""
@@ -55,23 +59,31 @@ def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> 
 
     The caller's thread works on the first block: waking another one takes longer than a small block.
     """
-    pool = _pool(len(parts), os.getpid()) if len(parts) > 1 else None
-    futures = [pool.submit(work, i, *part) for i, part in enumerate(parts) if i > 0] if pool else []
+    finished = [False] * len(parts)
+
+    def block(i: int) -> None:
+        try:
+            work(i, *parts[i])
+        finally:
+            finished[i] = True
+
+    if len(parts) == 1:
+        block(0)
+        return
+    pool, futures, n_begun = _pool(len(parts), os.getpid()), [], 1
     try:
-        work(0, *parts[0])
-    finally:
-        _wait_for_all(futures)
+        for i in range(1, len(parts)):
+            n_begun += 1
+            futures.append(pool.submit(block, i))
+        block(0)
+        wait(futures)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            _pool.cache_clear()  # an interrupt may leave the pool's locks held
+        # Nobody may go on while another thread still writes.
+        stop = time.monotonic() + _LONGEST_BLOCK
+        while not all(finished[1:n_begun]) and time.monotonic() < stop:
+            time.sleep(0.001)
+        raise
     for future in futures:
         future.result()
-
-
-def _wait_for_all(futures: list[Future[None]]) -> None:
-    """Wait, whatever is raised meanwhile: nobody may go on while a thread still writes."""
-    raised = None
-    while not all(future.done() for future in futures):
-        try:
-            wait(futures)
-        except BaseException as error:  # an interrupt
-            raised = error
-    if raised is not None:
-        raise raised

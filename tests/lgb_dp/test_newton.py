@@ -6,6 +6,7 @@ import pickle
 import signal
 import warnings
 
+import gbdt_hosts
 import lightgbm as lgb
 import numpy as np
 import pytest
@@ -362,6 +363,41 @@ def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, afte
         booster.update()
         raw = booster.predict(FEW_AND_MANY_BINS, raw_score=True)
         np.testing.assert_allclose(training_scores(booster)[:, 0], raw, atol=1e-9)
+
+
+def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    booster = live_booster(100, few_and_many_bins())
+    for _ in range(5):
+        booster.update()
+    booster.predict(FEW_AND_MANY_BINS[:1])
+    booster.update()
+    with monkeypatch.context() as patch:
+        patch.setattr(gbdt_hosts.lightgbm_booster, "model_text", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            booster.num_trees()
+    assert booster.num_trees() == 6
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        booster.eval_train()
+    scores = booster._grower._scores[id(booster.train_set)][1]
+    with monkeypatch.context() as patch:
+        patch.setattr(scores, "forget", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            booster.rollback_one_iter()
+    booster.rollback_one_iter()
+    add, written = scores._write, []
+    with monkeypatch.context() as patch:  # scores were written, their number of trees was not
+        patch.setattr(scores, "_write", lambda rows, new, n: written.append(1) or add(rows, new, -1))
+        booster.update()
+        booster.eval_train()
+    assert written
+    booster.update()
+    assert booster.num_trees() == 7
+    raw = booster.predict(FEW_AND_MANY_BINS, raw_score=True)
+    np.testing.assert_allclose(booster._grower.raw_score(booster.train_set)[:, 0], raw, atol=1e-9)
+    np.testing.assert_allclose(training_scores(booster)[:, 0], raw, atol=1e-9)
 
 
 def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
