@@ -70,10 +70,9 @@ def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> 
     if len(parts) == 1:
         block(0)
         return
-    pool, futures, n_begun = _pool(len(parts), os.getpid()), [], 1
+    pool, futures = _pool(len(parts), os.getpid()), []
     try:
         for i in range(1, len(parts)):
-            n_begun += 1
             futures.append(pool.submit(block, i))
         block(0)
         wait(futures)
@@ -82,7 +81,7 @@ def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> 
             _pool.cache_clear()  # an interrupt may leave the pool's locks held
         # Nobody may go on while another thread still writes.
         stop = time.monotonic() + _LONGEST_BLOCK
-        while not all(finished[1:n_begun]) and time.monotonic() < stop:
+        while not all(finished[1 : len(futures) + 1]) and time.monotonic() < stop:
             time.sleep(0.001)
         raise
     for future in futures:
