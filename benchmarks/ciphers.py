@@ -23,15 +23,15 @@ from typing import Any
 import gmpy2
 import numpy as np
 import phe
-from gbdt_kernels import modular
-from gbdt_kernels.bin_chains import NO_BIN, bin_chains, bin_counts
-from gbdt_kernels.lanes import has_ifma
-from gbdt_kernels.modular import Modulus
+from gbdt_kernels.residues import modular
+from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
+from gbdt_kernels.residues.lanes import has_ifma
+from gbdt_kernels.residues.modular import Modulus
 
-from xgb_fed.histogram import build_histograms
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.packing import GHPacking, unpack_all
-from xgb_fed.paillier import Paillier
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
+from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.vertical.histogram import build_histograms
+from xgb_fed.vertical.packing import GHPacking, unpack_all
 
 PATHS = ("portable", "ifma") if has_ifma() else ("portable",)
 OURS = [(path, n_threads) for path in PATHS for n_threads in (1, 2)]

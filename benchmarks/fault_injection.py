@@ -3,8 +3,8 @@
     python benchmarks/fault_injection.py [--kills 100] [--timeout 1.0]
 
 Each run: the server's process gets SIGKILL or SIGSTOP just before a request is sent, or while it is answered;
-how long until `PartyUnavailable` names it is measured; then a new process starts on the same folder and port,
-the training is taken up from the checkpoint, and its model is compared with the undisturbed one.
+how long until `PartyUnavailableError` names it is measured; then a new process starts on the same folder and
+port, the training is taken up from the checkpoint, and its model is compared with the undisturbed one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.transport.server import Server
 from report import machine, print_table, say, yield_when_busy
+from veilboost.tables import Table
 
 import xgb_fed
-from xgb_fed.certificates import TLS, make_authority, make_certificate
-from xgb_fed.features import read_columns
-from xgb_fed.server import Server
-from xgb_fed.service import Limits, PassiveService
-from xgb_fed.tables import Table
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.vertical.service import Limits, PassiveService
 
 PARAMS = {
     "objective": "binary:logistic",
@@ -182,7 +182,7 @@ def run(folder: Path, kills: int, timeout: float) -> None:
         try:
             model = train(struck, where / "active")
             outcomes[mode, "ended before it was struck"] += 1
-        except xgb_fed.PartyUnavailable as error:
+        except xgb_fed.PartyUnavailableError as error:
             named = "'bank'" in str(error)
             if struck.done_at:
                 (noticed[mode] if named else nameless).append(time.monotonic() - struck.done_at)

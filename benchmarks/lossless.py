@@ -16,7 +16,7 @@ from typing import Any
 
 import vertical_data
 import xgboost
-from gbdt_hosts.xgboost_model import read_trees
+from gbdt_hosts.xgboost.model import read_trees
 from report import machine, print_table, say, write_json
 from vertical_data import VerticalProblem
 

@@ -73,7 +73,7 @@ def _trained(data: SimpleNamespace, train: Any, params: dict[str, Any], rounds: 
 def newton(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
     """Estimator's defaults: everything automatic."""
     import lgb_dp
-    from lgb_dp.newton_settings import AUTOMATIC_ROUNDS
+    from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 
     train = _lgb_dataset(data, max_bin=255, spacing="mixed")
     trainer = lgb_dp.NewtonBoost(epsilon, DELTA)

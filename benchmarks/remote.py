@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.transport.server import Server
 from report import machine, print_table, say, yield_when_busy
 from vertical_data import give_credit
 
 import xgb_fed
-from xgb_fed.alignment import align
-from xgb_fed.certificates import TLS, make_authority, make_certificate
-from xgb_fed.server import Server
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 32, "base_score": 0.5}
 SECTIONS = ("tree", "stream", "predict", "align")
@@ -49,7 +49,7 @@ class Bank:
         command = [
             sys.executable,
             "-m",
-            "xgb_fed.cli",
+            "veilboost.command_line",
             "serve",
             "--data",
             str(file),
@@ -183,7 +183,7 @@ def prediction(folder: Path, n_rows: int) -> None:
     model = xgb_fed.train(PARAMS, data, [bank.party], 25, **how)
     local = xgb_fed.LocalParty(problem.passive, "bank")
     path = next((folder / "models" / "for-acme" / "models").glob("*.share.json"))
-    local._shares[model.model_id] = xgb_fed.share.Share.load(path)
+    local._shares[model.model_id] = xgb_fed.vertical.splits.Share.load(path)
     rows = []
     for name, party in (("in process", local), ("over TLS", bank.party)):
         times = []

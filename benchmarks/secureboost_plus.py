@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import vertical_data
+import xgb_fed.passive
 import xgboost
 from gbdt_kernels.threads import available_threads
 from report import machine, print_table, say, write_json
@@ -27,7 +28,6 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from vertical_data import VerticalProblem
 
 import xgb_fed
-import xgb_fed.passive
 
 DEPTH, BINS = 5, 32
 MODES: dict[str, dict[str, Any]] = {
@@ -107,12 +107,12 @@ class WatchedScheme:
 @contextmanager
 def watched(watch: Watch) -> Any:
     """Public keys that passive parties read are watched too."""
-    read = xgb_fed.passive.read_public_key
-    xgb_fed.passive.read_public_key = lambda data: watch(read(data))
+    read = xgb_fed.vertical.passive.read_public_key
+    xgb_fed.vertical.passive.read_public_key = lambda data: watch(read(data))
     try:
         yield
     finally:
-        xgb_fed.passive.read_public_key = read
+        xgb_fed.vertical.passive.read_public_key = read
 
 
 def run(problem: VerticalProblem, scheme: Any, trees: int, **others: Any) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from gbdt_kernels.threads import available_threads
 from report import machine, print_table, save_panels, say, write_json
 from tqdm import tqdm
 
-from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_stock, train_tfl
-from xgb_fed.horizontal_messages import AggregatedGradients
-from xgb_fed.horizontal_party import HorizontalParty
-from xgb_fed.horizontal_training import as_parties, check_training
-from xgb_fed.simfl import SimFL, add_up, train_simfl
+from xgb_fed.horizontal.baselines import train_all_in, train_solo, train_stock, train_tfl
+from xgb_fed.horizontal.coordinator import as_parties, check_training
+from xgb_fed.horizontal.messages import AggregatedGradients
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.simfl import SimFL, add_up, train_simfl
 
 DATA = ("a9a", "codrna", "ijcnn1", "susy", "higgs")
 PARTS = ("table2", "table3", "figure2", "figure3", "figure4", "table4", "million")
@@ -222,7 +222,7 @@ class Stopwatch:
             party.handle = self._timed(party.name, party.handle)  # type: ignore[method-assign]
 
     def _timed(self, name: str, handle: Any) -> Any:
-        from xgb_fed import messages
+        from gbdt_parties import messages
 
         def timed(request: bytes) -> bytes:
             kind = type(messages.read(request).message).__name__

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import xgboost
+from gbdt_parties.identity.alignment import Alignment
 from sklearn.datasets import load_breast_cancer
 
 import xgb_fed
-from xgb_fed.alignment import Alignment
 
 PARAMETERS = {
     "objective": "binary:logistic",
@@ -81,7 +81,9 @@ class Commands:
 
     def start(self, *arguments, **how):
         print("\n$ xgb-fed", *arguments, flush=True)
-        return subprocess.Popen([sys.executable, "-m", "xgb_fed.cli", *arguments], cwd=self.folder, **how)
+        return subprocess.Popen(
+            [sys.executable, "-m", "veilboost.command_line", *arguments], cwd=self.folder, **how
+        )
 
     def __call__(self, *arguments):
         code = self.start(*arguments).wait()

@@ -1,10 +1,12 @@
 """Differentially private gradient boosting inside ``lightgbm.train``."""
 
-from lgb_dp.baselines import ParallelBoost, SequentialBoost
-from lgb_dp.booster import privacy_of
-from lgb_dp.composition import compose
-from lgb_dp.dataset import Dataset
-from lgb_dp.dpboost import DPBoost
+from lgb_dp.accounting.report import PrivacyReport, compose
+from lgb_dp.boosting.booster import privacy_of
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.data.folds import folds
+from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
+from lgb_dp.dpboost.baselines import ParallelBoost, SequentialBoost
+from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import (
     AlteredModelError,
     NoGuaranteeError,
@@ -13,14 +15,11 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
-from lgb_dp.folds import folds
-from lgb_dp.ledger import PrivacyReport
-from lgb_dp.mboost import MBoost
-from lgb_dp.metadata import private_bounds, private_quantile_edges
-from lgb_dp.mloss import MLoss
-from lgb_dp.newton import NewtonBoost
+from lgb_dp.mboost.forests import RandomForestExponential, RandomForestLaplace
+from lgb_dp.mboost.loss import MLoss
+from lgb_dp.mboost.trainer import MBoost
+from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.plotting import plot_budget, plot_utility
-from lgb_dp.random_forest import RandomForestExponential, RandomForestLaplace
 from lgb_dp.search import DPRandomizedSearchCV
 
 __version__ = "0.1.0"

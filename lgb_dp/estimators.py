@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lgb_dp.bins import Bounds, Spacing, is_data_frame
-from lgb_dp.dataset import Dataset
-from lgb_dp.dpboost import DPBoost
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.training import PrivateTrainer
+from lgb_dp.data.bins import Bounds, Spacing, is_data_frame
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import NotPrivateWarning, PrivacyLeakWarning
-from lgb_dp.ledger import PrivacyReport
-from lgb_dp.mboost import MBoost
-from lgb_dp.newton import NewtonBoost
-from lgb_dp.newton_settings import AUTOMATIC_ROUNDS
-from lgb_dp.training import PrivateTrainer
+from lgb_dp.mboost.trainer import MBoost
+from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
+from lgb_dp.newton.trainer import NewtonBoost
 
 Auto = Literal["auto"]
-
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
 """What "auto" means for DPBoost.
 
@@ -32,19 +31,15 @@ Chosen by ε between 0.5 and 4 on eight public data sets of 4,000 to 120,000 row
 paper's 50 trees of depth 6 at rate 0.1.  Gradients are clipped rather than filtered: with labels of ±1 a
 gradient beyond g* is a misclassified row, the one to learn from.
 """
-
 _MBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 1, "learning_rate": 0.5, "max_depth": 3}
 """What "auto" means for MBoost: at ε up to 1, one tree beats boosted ones on most sets of docs/mloss.md."""
-
 _BINS: Mapping[str, tuple[int, Spacing]] = {
     "newton": (255, "mixed"),
     "dpboost": (32, "linear"),
     "mboost": (10, "linear"),
 }
 """What max_bin="auto" means: NewtonBoost does not pay for candidates, the others do."""
-
 _SEARCH_NOTE = "a search or cross-validation around it reads the data once per fit; epsilon covers one fit"
-
 _CLASSES_LEAK = "the classes were read from the data; pass public `classes`"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lgb_dp.ledger import PrivacyReport
+from lgb_dp.accounting.report import PrivacyReport
 
 
 def _axes(ax: Any) -> Any:

@@ -16,27 +16,26 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from gbdt_hosts import with_guarantee
+from gbdt_hosts.lightgbm import with_guarantee
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
-from lgb_dp.bins import is_data_frame
-from lgb_dp.booster import DPBooster
-from lgb_dp.gaussian import gaussian_epsilon
-from lgb_dp.ledger import Cost, PrivacyReport
-from lgb_dp.mechanisms import rounded_gaussian
-from lgb_dp.newton import checked_delta
-from lgb_dp.rng import SecureRandom
-from lgb_dp.training import checked_epsilon
+from lgb_dp.accounting.gaussian import gaussian_epsilon
+from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.training import checked_epsilon
+from lgb_dp.data.bins import is_data_frame
+from lgb_dp.mechanisms.noise import rounded_gaussian
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.trainer import checked_delta
 
 SCORE_STEPS = 2**14
 """Integer steps of a row's score between 0 and 1."""
-
 _WORST_LOG_LIKELIHOOD = 4.0
 """Log-likelihoods below minus this count as this, so that a row's score is in [0, 1]."""
-
 _WORST_ERROR = 0.25
 """Errors beyond this share of the label's bounds count as this."""
 

@@ -1,30 +1,30 @@
 """XGBoost models trained across organisations under encryption."""
 
-from xgb_fed.errors import (
+from gbdt_parties.errors import (
     AuthenticationError,
     ConsentError,
     InvalidDataError,
-    NotEncryptedWarning,
-    PartyRefused,
-    PartyUnavailable,
+    PartyRefusedError,
+    PartyUnavailableError,
     ProtocolError,
-    UnsupportedParameterError,
 )
-from xgb_fed.estimators import VerticalXGBClassifier, VerticalXGBRegressor
-from xgb_fed.horizontal import HorizontalXGBClassifier, HorizontalXGBRegressor
-from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_tfl
-from xgb_fed.horizontal_party import HorizontalParty
-from xgb_fed.horizontal_training import HorizontalModel
-from xgb_fed.model import VerticalModel
-from xgb_fed.naive_paillier import NaivePaillier
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.paillier import Paillier
-from xgb_fed.party import LocalParty
-from xgb_fed.plain import Plain
-from xgb_fed.remote import RemoteParty
-from xgb_fed.simfl import train_simfl
-from xgb_fed.traffic import Traffic
-from xgb_fed.training import ActiveData, train
+from gbdt_parties.traffic import Traffic
+from gbdt_parties.transport.remote import RemoteParty
+
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
+from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.errors import NotEncryptedWarning, UnsupportedParameterError
+from xgb_fed.horizontal.baselines import train_all_in, train_solo, train_tfl
+from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.shared_model import HorizontalModel
+from xgb_fed.horizontal.simfl import train_simfl
+from xgb_fed.vertical.estimators import VerticalXGBClassifier, VerticalXGBRegressor
+from xgb_fed.vertical.local_party import LocalParty
+from xgb_fed.vertical.model import VerticalModel
+from xgb_fed.vertical.task import ActiveData
+from xgb_fed.vertical.training import train
 
 __all__ = [
     "ActiveData",
@@ -36,12 +36,11 @@ __all__ = [
     "HorizontalXGBRegressor",
     "InvalidDataError",
     "LocalParty",
-    "NaivePaillier",
     "NotEncryptedWarning",
     "OkamotoUchiyama",
     "Paillier",
-    "PartyRefused",
-    "PartyUnavailable",
+    "PartyRefusedError",
+    "PartyUnavailableError",
     "Plain",
     "ProtocolError",
     "RemoteParty",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
+from gbdt_kernels.errors import VeilboostError
 
 
-class CipherError(ValueError):
+class FederatedTrainingError(VeilboostError):
+    """Base of what federated training refuses, beside `gbdt_parties.errors.PartyError`."""
+
+
+class CipherError(FederatedTrainingError, ValueError):
     """Any refusal of the ciphers."""
 
 
@@ -37,40 +41,12 @@ class PackingError(CipherError):
     """The plaintext space is too small for the sums that training may need."""
 
 
-class InvalidDataError(ValueError):
-    """A matrix, label or weight that cannot be trained on or predicted for."""
-
-
-class UnsupportedParameterError(ValueError):
+class UnsupportedParameterError(FederatedTrainingError, ValueError):
     """A parameter, or a value of one, that federated training does not honour."""
 
 
-class ProtocolError(RuntimeError):
-    """A message that breaks the protocol: malformed, replayed, out of order, or impossible in content."""
-
-
-class PartyRefused(ProtocolError):
-    """A party answered that it will not, or cannot, do what it was asked."""
-
-
-class ConsentError(PartyRefused):
-    """A party does not consent to reveal its part of the model."""
-
-
-class CheckpointError(ValueError):
+class CheckpointError(FederatedTrainingError, ValueError):
     """A checkpoint directory that cannot be read, or is another training's."""
-
-
-class PartyUnavailable(ConnectionError):
-    """A party is dead, silent or out of reach; the text names it."""
-
-
-class SessionLost(PartyUnavailable):
-    """A party answers, but knows nothing of the session: it was restarted."""
-
-
-class AuthenticationError(ProtocolError):
-    """The other side's certificate is not one to talk to, or it does not take ours."""
 
 
 class LabelLeakWarning(UserWarning):
@@ -79,9 +55,3 @@ class LabelLeakWarning(UserWarning):
 
 class NotEncryptedWarning(UserWarning):
     """Training without encryption was asked for."""
-
-
-def places_of(error: BaseException) -> str:
-    """Kind of an error and where it came by, for logs: without its text, which may quote data."""
-    lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
-    return f"{type(error).__name__} at {lines}"

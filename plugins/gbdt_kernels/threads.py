@@ -15,7 +15,6 @@ from itertools import pairwise
 
 _LONGEST_BLOCK = 30.0
 """Seconds that an interrupted call waits for its other threads."""
-
 SMALLEST_BLOCK = 200_000
 """Elementary steps below which a second thread costs more than it saves."""
 

@@ -3,7 +3,7 @@
 import lightgbm
 import numpy as np
 import pytest
-from gbdt_hosts.lightgbm_metrics import evaluate
+from gbdt_hosts.lightgbm.metrics import evaluate
 from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import lightgbm
 import numpy as np
 import pytest
-from gbdt_hosts.lightgbm_text import (
+from gbdt_hosts.lightgbm.text import (
     GUARANTEE,
     Header,
     Tree,

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts import ubjson
+from gbdt_hosts.xgboost import ubjson
 from hypothesis import given
 from hypothesis import strategies as st
 

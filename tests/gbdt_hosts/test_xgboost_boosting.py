@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost_boosting import TreeGrower, read_tree
-from gbdt_hosts.xgboost_model import booster_from_trees
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree
+from gbdt_hosts.xgboost.model import booster_from_trees
 
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
 

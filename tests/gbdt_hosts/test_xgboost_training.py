@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost_model import read_trees
-from gbdt_hosts.xgboost_training import EvaluationSet, MetricBooster, intercept
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.training import EvaluationSet, MetricBooster, intercept
 
 RNG = np.random.default_rng(0)
 Y = (RNG.random(100) < 0.3).astype(np.float32)

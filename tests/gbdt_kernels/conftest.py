@@ -1,7 +1,8 @@
 """Fixtures of the kernel tests."""
 
 import pytest
-from gbdt_kernels import binning, threads
+from gbdt_kernels import threads
+from gbdt_kernels.trees import binning
 
 
 @pytest.fixture(scope="module")

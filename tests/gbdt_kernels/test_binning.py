@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from gbdt_kernels import DenseCodes, bin_csr, bin_dense
-from gbdt_kernels.binning import ZERO_THRESHOLD
-from gbdt_kernels.layout import offsets
+from gbdt_kernels.trees import DenseCodes, bin_csr, bin_dense
+from gbdt_kernels.trees.binning import ZERO_THRESHOLD
+from gbdt_kernels.trees.layout import offsets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels import collisions
-from gbdt_kernels.collisions import most_similar
+from gbdt_kernels.similarity import collisions
+from gbdt_kernels.similarity.collisions import most_similar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare

@@ -12,10 +12,9 @@ from numba.core.registry import CPUDispatcher
 
 SCRIPT = """
 import numpy as np
-from gbdt_kernels import (
-    BinLayout, DenseCodes, arithmetic_compiled_on_this_machine, compiled_on_this_machine, level_histograms
-)
-from gbdt_kernels.modular import Modulus, chain_products
+from gbdt_kernels.compilation import arithmetic_compiled_on_this_machine, compiled_on_this_machine
+from gbdt_kernels.trees import BinLayout, DenseCodes, level_histograms
+from gbdt_kernels.residues.modular import Modulus, chain_products
 before = compiled_on_this_machine(), arithmetic_compiled_on_this_machine()
 modulus = Modulus(101)
 chain_products(modulus.one, np.zeros(2, int), np.array([0, 2]), modulus)
@@ -36,9 +35,11 @@ def test_compiled_only_after_the_first_call(tmp_path):
         assert result.stdout.split() == expected.split()
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(gbdt_kernels.__path__)])
+@pytest.mark.parametrize(
+    "name", [module.name for module in pkgutil.walk_packages(gbdt_kernels.__path__, "gbdt_kernels.")]
+)
 def test_no_cached_kernel_calls_one_of_another_file(name):
     """numba's cache looks at the caller's file only: a change of the callee's would go unnoticed."""
-    module = importlib.import_module(f"gbdt_kernels.{name}")
+    module = importlib.import_module(name)
     kernels = [value for value in vars(module).values() if isinstance(value, CPUDispatcher)]
     assert {kernel.py_func.__module__ for kernel in kernels} <= {module.__name__}

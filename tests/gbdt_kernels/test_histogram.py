@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels import BinLayout, DenseCodes, SparseCodes, level_histograms, segment_sums
-from gbdt_kernels.layout import offsets
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, level_histograms, segment_sums
+from gbdt_kernels.trees.layout import offsets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

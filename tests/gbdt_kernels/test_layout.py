@@ -1,7 +1,7 @@
 """Offsets of bins and candidate splits."""
 
 import numpy as np
-from gbdt_kernels.layout import BinLayout, offsets
+from gbdt_kernels.trees.layout import BinLayout, offsets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from complete_trees import Forest
-from gbdt_kernels import DenseCodes, by_columns
-from gbdt_kernels.leaves import _threshold_of
+from gbdt_kernels.trees import DenseCodes, by_columns
+from gbdt_kernels.trees.leaves import _threshold_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from gbdt_kernels.limb_sums import chain_sums, differences, shifted
-from gbdt_kernels.limbs import from_rows, to_rows
+from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
+from gbdt_kernels.residues.limbs import from_rows, to_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

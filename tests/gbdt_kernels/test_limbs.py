@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from gbdt_kernels import limbs
+from gbdt_kernels.residues import limbs
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,10 +9,10 @@ import threading
 
 import numpy as np
 import pytest
-from gbdt_kernels import modular
-from gbdt_kernels.lanes import has_ifma
-from gbdt_kernels.limbs import from_rows, to_rows
-from gbdt_kernels.modular import FixedBase, Modulus, Reduction
+from gbdt_kernels.residues import modular
+from gbdt_kernels.residues.lanes import has_ifma
+from gbdt_kernels.residues.limbs import from_rows, to_rows
+from gbdt_kernels.residues.modular import FixedBase, Modulus, Reduction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -245,7 +245,8 @@ def test_bad_arguments():
 def test_a_processor_without_ifma_gets_none():
     """numba compiles for another processor, beside this one's code in the disk cache: the same bytes."""
     code = (
-        "import numpy as np, sys; from gbdt_kernels import modular as m; n = m.Modulus((1 << 521) - 1);"
+        "import numpy as np, sys; from gbdt_kernels.residues import modular as m;"
+        "n = m.Modulus((1 << 521) - 1);"
         "assert m.arithmetic_path() == 'portable';"
         "a = m.encode(range(2, 20), n); sys.stdout.write(m.multiply(a, a, n).tobytes().hex())"
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
+from gbdt_kernels.trees import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from gbdt_kernels.raw_trees import RawTree, leaf_values
+from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 
 
 def drawn_tree(random, n_features, depth):

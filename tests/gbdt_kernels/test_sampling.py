@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels import discrete_laplace_from_words
-from gbdt_kernels.sampling import LOG2_DENOMINATOR, _below, _bernoulli_exp
+from gbdt_kernels.trees import discrete_laplace_from_words
+from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR, _below, _bernoulli_exp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit

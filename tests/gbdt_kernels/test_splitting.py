@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from gbdt_kernels import BinLayout, candidate_gains, candidate_risks, goes_left_table
+from gbdt_kernels.trees import BinLayout, candidate_gains, candidate_risks, goes_left_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

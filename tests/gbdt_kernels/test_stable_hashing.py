@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from gbdt_kernels.stable_hashing import LARGEST, stable_hashes
+from gbdt_kernels.similarity.stable_hashing import LARGEST, stable_hashes
 from scipy.stats import norm
 
 

@@ -12,19 +12,20 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from gbdt_hosts import default_parameters, guarantee_in
-from gbdt_kernels import candidate_gains
+from gbdt_hosts.lightgbm import default_parameters, guarantee_in
+from gbdt_kernels.trees import candidate_gains
 from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
-from lgb_dp import square_loss
-from lgb_dp.dpboost import draw_tree_of_row
-from lgb_dp.grower import grow_structure
-from lgb_dp.loss import GRADIENT_STEPS, WEIGHT_STEPS, LabelScale, quantise_gradients
-from lgb_dp.mechanisms import select, selection_scale
-from lgb_dp.params import training_parameters
-from lgb_dp.rng import SecureRandom
-from lgb_dp.square_loss import VALUE_STEPS, leaf_value_sensitivity
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.levels import grow_structure
+from lgb_dp.boosting.params import training_parameters
+from lgb_dp.data.weights import WEIGHT_STEPS
+from lgb_dp.dpboost import square_loss
+from lgb_dp.dpboost.square_loss import GRADIENT_STEPS, VALUE_STEPS, leaf_value_sensitivity, quantise_gradients
+from lgb_dp.dpboost.trainer import draw_tree_of_row
+from lgb_dp.mechanisms.noise import select, selection_scale
+from lgb_dp.mechanisms.rng import SecureRandom
 
 X, Y = binary_data()
 
@@ -43,7 +44,7 @@ def test_1_bins_and_header_do_not_depend_on_the_rows():
 def test_1_the_first_gradients_start_from_zero_whatever_the_labels(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "lgb_dp.square_loss.quantise_gradients",
+        "lgb_dp.dpboost.square_loss.quantise_gradients",
         lambda g, w: seen.append(g.copy()) or quantise_gradients(g, w),
     )
     train(dataset(X, np.ones(len(X))), lgb_dp.DPBoost(1.0), n_rounds=1)
@@ -135,7 +136,7 @@ def test_3_trees_whose_costs_are_parallel_read_disjoint_rows(monkeypatch, traine
 
 
 def test_3_filtered_rows_are_not_handed_to_a_later_tree(monkeypatch):
-    monkeypatch.setattr("lgb_dp.square_loss.G_STAR", 0.5)
+    monkeypatch.setattr("lgb_dp.dpboost.square_loss.G_STAR", 0.5)
     plans = rows_of_every_tree(monkeypatch, dataset(X, Y), lgb_dp.DPBoost(1.0), 3)
     assert sum(len(plan.rows) for plan in plans) == len(X)
 
@@ -172,7 +173,7 @@ def test_5_gradients_are_integers_rounded_toward_zero():
 
 
 def test_5_leaf_noise_is_integer_and_added_to_integers(monkeypatch):
-    import lgb_dp.square_loss as module
+    from lgb_dp.dpboost import square_loss as module
 
     drawn = []
     original = module.discrete_laplace
@@ -337,7 +338,7 @@ def test_9_weights_without_a_public_bound_raise():
 
 
 def test_9_a_weighted_tree_uses_the_weighted_sensitivity(monkeypatch):
-    import lgb_dp.square_loss as module
+    from lgb_dp.dpboost import square_loss as module
 
     asked = []
     original = module.discrete_laplace
@@ -419,7 +420,7 @@ def test_10_row_numbers_must_be_row_numbers():
 
 
 def test_10_a_rows_fold_does_not_depend_on_other_rows():
-    from lgb_dp.folds import PrivateFolds
+    from lgb_dp.data.folds import PrivateFolds
 
     before = PrivateFolds(dataset(X, Y), 5, SecureRandom(1)).fold_of_row
     after = PrivateFolds(dataset(np.r_[X, X[:1]], np.r_[Y, 0]), 5, SecureRandom(1)).fold_of_row
@@ -612,11 +613,11 @@ def test_2_empty_nodes_draw_their_split_like_any_other():
 def test_2_nodes_choose_among_the_gains_of_all_candidates(monkeypatch):
     gains, utilities = [], []
     monkeypatch.setattr(
-        "lgb_dp.grower.candidate_gains",
+        "lgb_dp.boosting.levels.candidate_gains",
         lambda *args: gains.append(candidate_gains(*args)) or gains[-1].copy(),
     )
     monkeypatch.setattr(
-        "lgb_dp.grower.select", lambda u, *args: utilities.append(u.copy()) or select(u, *args)
+        "lgb_dp.boosting.levels.select", lambda u, *args: utilities.append(u.copy()) or select(u, *args)
     )
     training = grower(dataset(X[:9], np.ones(9)), lgb_dp.DPBoost(1.0), max_depth=4)
     for level in range(4):

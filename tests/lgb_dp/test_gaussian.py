@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lgb_dp.gaussian import (
+from lgb_dp.accounting.gaussian import (
     SampledGaussian,
     composed_epsilon,
     composed_mu,

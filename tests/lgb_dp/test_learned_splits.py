@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from small_bins import Bins
 
-from lgb_dp import learned_splits
-from lgb_dp.learned_splits import LearnedSplits
-from lgb_dp.public_splits import LeafRelease
-from lgb_dp.rng import SecureRandom
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton import learned_splits
+from lgb_dp.newton.learned_splits import LearnedSplits
+from lgb_dp.newton.public_splits import LeafRelease
 
 BINS = Bins([33, 33, 5], categorical=[2])
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from small_training import binary_data, dataset, train
 
 import lgb_dp
-from lgb_dp import square_loss
-from lgb_dp.ledger import Ledger, PrivacyReport, Release, lower_float, share, upper_float
-from lgb_dp.loss import GRADIENT_STEPS
-from lgb_dp.mechanisms import selection_scale
+from lgb_dp.accounting.ledger import Ledger, Release, lower_float, share, upper_float
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.dpboost import square_loss
+from lgb_dp.dpboost.square_loss import GRADIENT_STEPS
+from lgb_dp.mechanisms.noise import selection_scale
 
 X, Y = binary_data()
 

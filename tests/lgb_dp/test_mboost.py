@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from gbdt_kernels import BinLayout, DenseCodes, candidate_risks, level_histograms
+from gbdt_kernels.trees import BinLayout, DenseCodes, candidate_risks, level_histograms
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from replay import privacy_loss
 from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
-from lgb_dp import mboost
-from lgb_dp.mboost import BOOST_STEPS, ROUNDING, risk_sensitivity, stopped_at_purity
+from lgb_dp.mboost import trainer as mboost
+from lgb_dp.mboost.trainer import BOOST_STEPS, ROUNDING, risk_sensitivity, stopped_at_purity
 
 X, Y = binary_data()
 EVERY_TEST = settings(

@@ -8,13 +8,13 @@ import gmpy2
 import numpy as np
 import pytest
 import scipy.special
-from gbdt_kernels import BinLayout, candidate_gains, discrete_laplace_from_words
-from gbdt_kernels.selection import _integer_weights
+from gbdt_kernels.trees import BinLayout, candidate_gains, discrete_laplace_from_words
+from gbdt_kernels.trees.selection import _integer_weights
 from scipy import stats
 
-from lgb_dp import mechanisms
-from lgb_dp.mechanisms import DRAW_SLACK, discrete_laplace, rounded_gaussian, select, selection_scale
-from lgb_dp.rng import SecureRandom
+from lgb_dp.mechanisms import noise as mechanisms
+from lgb_dp.mechanisms.noise import DRAW_SLACK, discrete_laplace, rounded_gaussian, select, selection_scale
+from lgb_dp.mechanisms.rng import SecureRandom
 
 
 def one_feature(n_bins):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from small_training import binary_data, train
 
 import lgb_dp
-from lgb_dp import metadata
-from lgb_dp.gaussian import gaussian_mu
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.data import private_metadata as metadata
 
 DELTA = 1e-5
 

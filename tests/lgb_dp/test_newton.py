@@ -6,17 +6,17 @@ import pickle
 import signal
 import warnings
 
-import gbdt_hosts
 import lightgbm as lgb
 import numpy as np
 import pytest
 import scipy.sparse
+from gbdt_hosts import lightgbm as host
 from small_training import binary_data, dataset, field, leaf_values
 
 import lgb_dp
-from lgb_dp import newton
-from lgb_dp.gaussian import gaussian_epsilon, gaussian_mu
-from lgb_dp.newton_settings import automatic_depth, automatic_rate
+from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from lgb_dp.newton import trainer as newton
+from lgb_dp.newton.settings import automatic_depth, automatic_rate
 
 X, Y = binary_data(600)
 DELTA = 1e-5
@@ -375,7 +375,7 @@ def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(mo
     booster.predict(FEW_AND_MANY_BINS[:1])
     booster.update()
     with monkeypatch.context() as patch:
-        patch.setattr(gbdt_hosts.lightgbm_booster, "model_text", interrupted)
+        patch.setattr(host.booster, "model_text", interrupted)
         with pytest.raises(KeyboardInterrupt):
             booster.num_trees()
     assert booster.num_trees() == 6

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.special
-from gbdt_kernels import leaf_sums
-from gbdt_kernels.newton import _logistic_gradients
+from gbdt_kernels.trees import leaf_sums
+from gbdt_kernels.trees.newton import _logistic_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lgb_dp.newton_loss import HESSIAN_LIMIT, STEPS, NewtonLoss, pair_table
+from lgb_dp.newton.loss import HESSIAN_LIMIT, STEPS, NewtonLoss, pair_table
 
 clips = st.one_of(st.just(1.0), st.floats(1 / STEPS, 1.0))
 shares = st.sampled_from([0.0, 0.05, 0.5, 0.95])

@@ -6,10 +6,10 @@ import pytest
 from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
-from lgb_dp import random_forest
-from lgb_dp.grower import random_structure
-from lgb_dp.loss import WEIGHT_STEPS
-from lgb_dp.rng import SecureRandom
+from lgb_dp.boosting.levels import random_structure
+from lgb_dp.data.weights import WEIGHT_STEPS
+from lgb_dp.mboost import forests as random_forest
+from lgb_dp.mechanisms.rng import SecureRandom
 
 X, Y = binary_data()
 FORESTS = [lgb_dp.RandomForestLaplace, lgb_dp.RandomForestExponential]

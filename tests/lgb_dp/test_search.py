@@ -10,8 +10,8 @@ from small_training import binary_data
 
 import lgb_dp
 from lgb_dp import search
-from lgb_dp.gaussian import gaussian_epsilon
-from lgb_dp.rng import SecureRandom
+from lgb_dp.accounting.gaussian import gaussian_epsilon
+from lgb_dp.mechanisms.rng import SecureRandom
 
 X, Y = binary_data(600)
 DELTA = 1e-5

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels import BinLayout, DenseCodes, candidate_gains, level_histograms, segment_sums
+from gbdt_kernels.trees import BinLayout, DenseCodes, candidate_gains, level_histograms, segment_sums
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lgb_dp.loss import GRADIENT_STEPS, WEIGHT_STEPS, quantise_gradients, quantise_weights
-from lgb_dp.square_loss import GAIN_RANGE, leaf_value_sensitivity
+from lgb_dp.data.weights import WEIGHT_STEPS, quantise_weights
+from lgb_dp.dpboost.square_loss import GAIN_RANGE, GRADIENT_STEPS, leaf_value_sensitivity, quantise_gradients
 
 Q = GRADIENT_STEPS
 gradients = st.one_of(st.floats(-1, 1), st.sampled_from([-1.0, 1.0, 0.0]))

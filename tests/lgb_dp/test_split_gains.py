@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lgb_dp.split_gains import REGULARISATION, SplitGains
+from lgb_dp.newton.split_gains import REGULARISATION, SplitGains
 
 HESSIAN, SIGMA = 100.0, 5.0
 RNG = np.random.default_rng

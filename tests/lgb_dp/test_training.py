@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from gbdt_hosts import guarantee_in
+from gbdt_hosts.lightgbm import guarantee_in
 from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
-from lgb_dp import square_loss
+from lgb_dp.dpboost import square_loss
 
 X, Y = binary_data()
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "learning_rate": 0.3}
@@ -203,7 +203,7 @@ def test_an_interruption_within_a_tree_is_charged(monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lgb_dp.square_loss.discrete_laplace", fail)
+    monkeypatch.setattr("lgb_dp.dpboost.square_loss.discrete_laplace", fail)
     with pytest.raises(KeyboardInterrupt):
         lgb.train(QUIET, dataset(X, Y), 10, callbacks=[trainer])
     assert trainer.booster_.num_trees() == 0

@@ -1,8 +1,8 @@
 """Random trees over random codes, and the walk that says where a row ends."""
 
 import numpy as np
-from gbdt_kernels import DenseCodes, SparseCodes, add_trees
-from gbdt_kernels.layout import offsets
+from gbdt_kernels.trees import DenseCodes, SparseCodes, add_trees
+from gbdt_kernels.trees.layout import offsets
 
 
 class Forest:

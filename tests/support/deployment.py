@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from xgb_fed import streams
-from xgb_fed.certificates import TLS, make_authority, make_certificate
-from xgb_fed.remote import RemoteParty
-from xgb_fed.server import Server
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.remote import RemoteParty
+from gbdt_parties.transport.server import Server
 
 _folder = tempfile.TemporaryDirectory(prefix="veilboost-certificates-")
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 import lgb_dp
-from lgb_dp import mboost
+from lgb_dp.mboost import trainer as mboost
 
 
 class Outputs:
@@ -32,7 +32,7 @@ class Outputs:
         return self._give(lambda: self.rng.integers(0, utilities.shape[1], len(utilities)))
 
     def noised(self, training, sums, what, epsilon, sensitivity, group):
-        training.ledger.charge(lgb_dp.ledger.Release(what, "discrete Laplace", epsilon, group, 0))
+        training.ledger.charge(lgb_dp.accounting.ledger.Release(what, "discrete Laplace", epsilon, group, 0))
         self.true_values.append(("noise", sums.astype(np.int64), epsilon / sensitivity))
         spread = self.rng.choice([0, 1, 30, 1000]) * sensitivity
         return self._give(lambda: sums + self.rng.integers(-spread, spread + 1, sums.shape))

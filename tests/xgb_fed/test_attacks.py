@@ -5,12 +5,12 @@ import pickle
 
 import numpy as np
 import pytest
-from gbdt_kernels.modular import check_starts
+from gbdt_kernels.residues.modular import check_starts
 
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
+from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.errors import CipherError, PlaintextRangeError
-from xgb_fed.packing import GHPacking
-from xgb_fed.primes import FactoredPrime
+from xgb_fed.vertical.packing import GHPacking
 
 SCHEMES = [Paillier(256, allow_weak_key=True), OkamotoUchiyama(256, allow_weak_key=True)]
 

@@ -1,14 +1,16 @@
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.messages import to_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vertical_training import parties_of
 
-from xgb_fed import Plain, messages
-from xgb_fed.candidates import candidates_of, first_in_order
-from xgb_fed.gradients import packing_for
-from xgb_fed.messages import to_bits
-from xgb_fed.randomness import SecretStream
+from xgb_fed import Plain
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.vertical.candidates import candidates_of, first_in_order
+from xgb_fed.vertical.gradients import packing_for
+from xgb_fed.vertical.messages import SPLIT_BY_OTHERS, FindSplits, Gradients, OpenTraining, StartTree
 
 
 @st.composite
@@ -142,7 +144,7 @@ def test_every_node_has_a_shuffle_of_its_own():
         party, key = parties_of([X])[0], Plain(200)
         bits = packing_for(60, 1, key.plaintext_limit).gh.bits
         requests = [
-            messages.OpenTraining(
+            OpenTraining(
                 key.public_bytes(),
                 60,
                 64,
@@ -151,11 +153,11 @@ def test_every_node_has_a_shuffle_of_its_own():
                 np.empty(0, dtype=np.int32),
                 np.empty(0, dtype=np.int64),
             ),
-            messages.StartTree(0, none, np.zeros(1, dtype=np.int32)),
-            messages.Gradients(0, 0, key.to_bytes(key.encrypt(range(60)))),
-            messages.FindSplits(none, none, np.ones(1, dtype=np.uint8)),
-            messages.FindSplits(
-                np.array([messages.SPLIT_BY_OTHERS], dtype=np.uint8),
+            StartTree(0, none, np.zeros(1, dtype=np.int32)),
+            Gradients(0, 0, key.to_bytes(key.encrypt(range(60)))),
+            FindSplits(none, none, np.ones(1, dtype=np.uint8)),
+            FindSplits(
+                np.array([SPLIT_BY_OTHERS], dtype=np.uint8),
                 to_bits(np.arange(60) < 30),
                 np.ones(2, dtype=np.uint8),
             ),

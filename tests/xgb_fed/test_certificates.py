@@ -4,8 +4,7 @@ from datetime import datetime, timezone
 import pytest
 from cryptography import x509
 from deployment import authority, certificates
-
-from xgb_fed.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 
 
 def test_a_partys_folder(tmp_path):

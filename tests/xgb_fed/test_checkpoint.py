@@ -4,12 +4,13 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse
+from gbdt_parties._files import digest_of
+from gbdt_parties.traffic import Flow, Traffic
 
-from xgb_fed.checkpoint import STATE_FILE, Checkpoint, Progress, digest_of
 from xgb_fed.errors import CheckpointError
-from xgb_fed.share import Share
-from xgb_fed.traffic import Flow, Traffic
-from xgb_fed.tree import ROOT, FederatedTree
+from xgb_fed.vertical.checkpoint import STATE_FILE, Checkpoint, Progress
+from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.tree import ROOT, FederatedTree
 
 NAMES = ["a", "b"]
 TRAFFIC = Traffic(False, {("active", "bank", "Done"): Flow(3, 2**40, 7)})
@@ -91,7 +92,7 @@ def test_the_end_at_any_write_leaves_the_last_progress(tmp_path, monkeypatch, at
         replace(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("xgb_fed.share.os.replace", ends)
+        patch.setattr("gbdt_parties._files.os.replace", ends)
         with pytest.raises(type(error)):
             checkpoint.save(progress_of(3))
     assert len(calls) == at

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from cryptography import x509
-
-from xgb_fed import cli, messages
-from xgb_fed.errors import PartyRefused
-from xgb_fed.record import Record
+from gbdt_parties import messages
+from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.identity.record import Record
+from veilboost import command_line as cli
 
 PLAN = """
 tls: certs/acme
@@ -50,7 +50,7 @@ def serving(folder, port=0):
     arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs"]
     with open(folder / "bank.log", "a") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "xgb_fed.cli", *arguments],
+            [sys.executable, "-m", "veilboost.command_line", *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -143,7 +143,7 @@ def test_the_terminal_shows_words_only(tmp_path, monkeypatch, capsys):
     escapes = "\x1b[2J\x1b]0;title\x07"
 
     def refused(path):
-        raise PartyRefused(f"party 'bank' refuses: {escapes}")
+        raise PartyRefusedError(f"party 'bank' refuses: {escapes}")
 
     monkeypatch.setattr(cli, "read_plan", refused)
     assert cli.main(["train", "plan.toml"]) == cli.REFUSED

@@ -7,21 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from gbdt_hosts.xgboost_model import read_trees
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties import messages
+from gbdt_parties.errors import ConsentError, InvalidDataError, ProtocolError
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from vertical_training import Recorder, assert_same_trees, problem
 
 import xgb_fed
-from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor, messages
-from xgb_fed.errors import (
-    ConsentError,
-    CorruptDataError,
-    InvalidDataError,
-    ProtocolError,
-    UnsupportedParameterError,
-)
+from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor
+from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
+from xgb_fed.vertical.messages import ModelOpened, RevealedSplits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.errors.NotEncryptedWarning")
 
@@ -114,8 +111,8 @@ def test_an_active_party_without_columns_predicts():
 
         def lie(request, answer, n_rows=n_rows):
             envelope = messages.read(answer)
-            if isinstance(envelope.message, messages.ModelOpened):
-                return messages.write(envelope.session, envelope.sequence, messages.ModelOpened(n_rows))
+            if isinstance(envelope.message, ModelOpened):
+                return messages.write(envelope.session, envelope.sequence, ModelOpened(n_rows))
             return answer
 
         liar.change = lie
@@ -136,7 +133,7 @@ def test_shares_on_disk(y, tmp_path):
     one.save_model(tmp_path / "bank")
     again, other = VerticalXGBClassifier(), LocalParty(NEW[:, 3:], "bank")
     again.load_model(tmp_path / "active", [other])
-    with pytest.raises(xgb_fed.PartyRefused, match="no share"):
+    with pytest.raises(xgb_fed.PartyRefusedError, match="no share"):
         again.predict(NEW[:, :3])
     other.load_model(tmp_path / "bank")
     got, expected = again.predict(NEW[:, :3]), model.predict(NEW[:, :3], [one.with_rows(NEW[:, 3:])])
@@ -182,7 +179,7 @@ def test_export_needs_consent(fitted):
     recorder = Recorder(silent)
     with pytest.raises(ConsentError, match="'bank'"):
         model.export_booster([recorder])
-    assert not [a for a in recorder.answers if isinstance(messages.read(a).message, messages.RevealedSplits)]
+    assert not [a for a in recorder.answers if isinstance(messages.read(a).message, RevealedSplits)]
     importances = model.model_.importances("weight")
     anonymous = [name for name in importances if name not in model.model_.share.names]
     assert anonymous
@@ -204,9 +201,9 @@ def test_export_needs_consent(fitted):
 def test_revealed_splits_that_are_not_the_model_s(fitted, lie):
     def change(request, answer):
         envelope = messages.read(answer)
-        if not isinstance(envelope.message, messages.RevealedSplits):
+        if not isinstance(envelope.message, RevealedSplits):
             return answer
-        other = messages.RevealedSplits(**(dict(envelope.message.__dict__) | lie))
+        other = RevealedSplits(**(dict(envelope.message.__dict__) | lie))
         return messages.write(envelope.session, envelope.sequence, other)
 
     with pytest.raises(ProtocolError, match="'bank'"):
@@ -403,7 +400,7 @@ def test_no_evaluation_set_as_xgboost_says_it():
 def test_missing_parties_at_prediction(fitted):
     with pytest.raises(ValueError, match="lacks"):
         fitted.predict(X[:, :3], [])
-    with pytest.raises(xgb_fed.PartyRefused, match="300"):
+    with pytest.raises(xgb_fed.PartyRefusedError, match="300"):
         fitted.predict(NEW[:, :3])
 
 

@@ -8,15 +8,16 @@ import time
 import numpy as np
 import pytest
 import xgboost
+from gbdt_parties import messages
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from threadpoolctl import threadpool_limits
 
 import xgb_fed
-from xgb_fed import messages
-from xgb_fed.checkpoint import STATE_FILE
-from xgb_fed.errors import CheckpointError, PartyRefused, PartyUnavailable, ProtocolError
-from xgb_fed.features import read_columns
-from xgb_fed.journal import Journals
-from xgb_fed.passive import PassiveParty
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.checkpoint import STATE_FILE
+from xgb_fed.vertical.journal import Journals
+from xgb_fed.vertical.passive import PassiveParty
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -59,7 +60,7 @@ class Bank:
         if fault == "killed":
             self.restart()
         if fault in ("killed", "unreachable"):
-            raise PartyUnavailable("party 'bank' is unavailable")
+            raise PartyUnavailableError("party 'bank' is unavailable")
         if fault == "active killed before":
             raise Killed
         if fault == "restarted in between":
@@ -72,7 +73,7 @@ class Bank:
         if fault == "garbage":
             return answer[:-1]
         if fault in ("killed at work", "answer lost"):
-            raise PartyUnavailable("party 'bank' is unavailable")
+            raise PartyUnavailableError("party 'bank' is unavailable")
         return answer
 
 
@@ -101,7 +102,7 @@ def essence(model):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("xgb_fed.training.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("xgb_fed.vertical.rounds.SECONDS_BETWEEN_TRIES", 0.0)
     # So little data is slower on several threads.
     with threadpool_limits(1):
         yield
@@ -218,7 +219,7 @@ def test_other_parties_are_not_waited_for_when_one_is_lost(tmp_path):
             if self.requests == 3:
                 self.requests += 1
                 released.wait(20)
-                raise PartyUnavailable("party 'slow': given up")
+                raise PartyUnavailableError("party 'slow': given up")
             return super().handle(request)
 
         def interrupt(self):
@@ -230,7 +231,7 @@ def test_other_parties_are_not_waited_for_when_one_is_lost(tmp_path):
         dead, slow = Dead(problem, tmp_path / "dead"), Slow(problem, tmp_path / "slow")
         dead.faults = {3: "unreachable"}
         start = time.monotonic()
-        with pytest.raises(PartyUnavailable, match="'bank' is unavailable"):
+        with pytest.raises(PartyUnavailableError, match="'bank' is unavailable"):
             xgb_fed.train(BINARY, problem.data, [dead, slow][::order], 1, **how)
         assert time.monotonic() - start < 10
 
@@ -261,10 +262,10 @@ def test_patience_runs_out(tmp_path):
     bank = Bank(problem, tmp_path / "bank")
     bank.faults = dict.fromkeys(range(5, 10_000_000), "unreachable")
     start = time.monotonic()
-    with pytest.raises(PartyUnavailable, match="bank"):
+    with pytest.raises(PartyUnavailableError, match="bank"):
         problem.train(bank, BINARY)
     assert bank.requests == 6
-    with pytest.raises(PartyUnavailable, match="bank"):
+    with pytest.raises(PartyUnavailableError, match="bank"):
         problem.train(bank, BINARY, patience=0.5)
     assert time.monotonic() - start < 10
 
@@ -287,11 +288,11 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     def full(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("xgb_fed.journal.os.fsync", full)
+    monkeypatch.setattr("xgb_fed.vertical.journal.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     monkeypatch.undo()
-    monkeypatch.setattr("xgb_fed.training.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("xgb_fed.vertical.rounds.SECONDS_BETWEEN_TRIES", 0.0)
     same = problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     assert essence(same) == essence(reference)
 
@@ -300,7 +301,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, kept = Bank(problem, tmp_path / "bank"), tmp_path / "active"
-    import xgb_fed.checkpoint as module
+    from xgb_fed.vertical import checkpoint as module
 
     write, calls = module.write_atomically, []
 
@@ -367,7 +368,7 @@ def test_a_training_is_not_taken_up_on_other_data(tmp_path):
     problem.passive = problem.passive.copy()
     problem.passive[0, 0] += 1
     bank.restart()
-    with pytest.raises(PartyRefused, match="data"):
+    with pytest.raises(PartyRefusedError, match="data"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
 
 
@@ -379,7 +380,7 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
     with pytest.raises(Killed):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=long)
     for weaker in (xgb_fed.OkamotoUchiyama(key_length=1024, allow_weak_key=True), xgb_fed.Plain()):
-        with pytest.raises(PartyRefused, match="another scheme or a shorter key"):
+        with pytest.raises(PartyRefusedError, match="another scheme or a shorter key"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=weaker)
 
 
@@ -390,7 +391,7 @@ def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     for damaged in (text.split("\n")[0] + "\n", text[:40], ""):
         path.write_text(damaged)
         bank.restart()
-        with pytest.raises(PartyRefused, match=r"kept|damaged"):
+        with pytest.raises(PartyRefusedError, match=r"kept|damaged"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active")
 
 

@@ -6,14 +6,17 @@ import warnings
 
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
 from sklearn.exceptions import NotFittedError
 from vertical_training import Recorder, parties_of, problem, train
 
 import xgb_fed
-from xgb_fed import OkamotoUchiyama, Paillier, Plain, messages
-from xgb_fed.errors import CipherError, ConsentError, InvalidDataError, PartyRefused, ProtocolError
-from xgb_fed.packing import unpack
-from xgb_fed.passive import read_public_key
+from xgb_fed import OkamotoUchiyama, Paillier, Plain
+from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.errors import CipherError
+from xgb_fed.vertical.messages import Assignments, ModelOpened, OpenTraining, SplitStatistics, TrainingOpened
+from xgb_fed.vertical.packing import unpack
 
 X, Y = problem(n=60, n_features=4, missing=0.1)
 PARAMS = {"max_depth": 3, "max_bin": 6, "n_estimators": 1, "base_score": 0.5}
@@ -39,7 +42,7 @@ class Liar:
 
     def __call__(self, request, answer):
         question, envelope = messages.read(request), messages.read(answer)
-        if isinstance(question.message, messages.OpenTraining):
+        if isinstance(question.message, OpenTraining):
             self.opening = question.message
         if not isinstance(envelope.message, self.kind):
             return answer
@@ -154,7 +157,7 @@ PLAIN_LIES = {
 def the_error():
     """What the simplest lie gives."""
     with pytest.raises(ProtocolError) as caught:
-        fit_with(Liar(messages.SplitStatistics, LIES["nothing"]))
+        fit_with(Liar(SplitStatistics, LIES["nothing"]))
     return caught.value
 
 
@@ -163,7 +166,7 @@ def the_error():
 def test_every_lie_about_statistics_gives_the_same_error(lie, after, the_error):
     """The reason would answer questions about the key: type, text and cause are the same for all."""
     with pytest.raises(ProtocolError) as caught:
-        fit_with(Liar(messages.SplitStatistics, lie, after))
+        fit_with(Liar(SplitStatistics, lie, after))
     assert (type(caught.value), str(caught.value)) == (type(the_error), str(the_error))
     assert caught.value.__suppress_context__
     assert "'party 0'" in str(the_error)
@@ -177,7 +180,7 @@ def test_every_lie_about_statistics_gives_the_same_error(lie, after, the_error):
 )
 def test_lies_under_encryption(scheme, name, the_error):
     with pytest.raises(ProtocolError) as caught:
-        fit_with(Liar(messages.SplitStatistics, LIES[name]), scheme)
+        fit_with(Liar(SplitStatistics, LIES[name]), scheme)
     assert str(caught.value) == str(the_error)
 
 
@@ -194,7 +197,7 @@ def test_numbers_that_are_no_ciphertexts(scheme, bad, the_error):
         return {"sums": key.to_bytes(rows)}
 
     with pytest.raises(ProtocolError) as caught:
-        fit_with(Liar(messages.SplitStatistics, lie), scheme)
+        fit_with(Liar(SplitStatistics, lie), scheme)
     assert str(caught.value) == str(the_error)
 
 
@@ -220,7 +223,7 @@ ASSIGNMENTS = {
 def test_lies_about_assignments(lie):
     """Which rows went left must agree with the sums that won the split."""
     with pytest.raises(ProtocolError, match="'party 0'"):
-        fit_with(Liar(messages.Assignments, lie), tree_mode="layered", max_depth=2, active_depth=1)
+        fit_with(Liar(Assignments, lie), tree_mode="layered", max_depth=2, active_depth=1)
 
 
 def test_a_wrong_count_of_the_chosen_candidate_is_found():
@@ -230,13 +233,13 @@ def test_a_wrong_count_of_the_chosen_candidate_is_found():
         return {"counts": answer.counts + (answer.counts < len(X) - 1)}
 
     with pytest.raises(ProtocolError):
-        fit_with(Liar(messages.SplitStatistics, lie))
+        fit_with(Liar(SplitStatistics, lie))
 
 
 @pytest.mark.parametrize("n_features", [-1, 0, 1 << 62])
 def test_lies_about_the_number_of_columns(n_features):
     with pytest.raises(ProtocolError, match="'party 0'"):
-        fit_with(Liar(messages.TrainingOpened, lambda a, o: {"n_features": n_features}))
+        fit_with(Liar(TrainingOpened, lambda a, o: {"n_features": n_features}))
 
 
 def replayed(number):
@@ -275,7 +278,7 @@ def always(message):
         renumbered(session=b"x" * 16),
         always(messages.Done()),
         always(messages.Finish()),
-        always(messages.ModelOpened(60)),
+        always(ModelOpened(60)),
         lambda request, answer: request,
         lambda request, answer: answer[:-1],
         lambda request, answer: answer + b"\0",
@@ -289,7 +292,7 @@ def test_answers_that_break_the_protocol(change):
 
 
 def test_a_refusal_is_told_with_its_reason():
-    with pytest.raises(PartyRefused, match="'party 0' refuses: out of order today"):
+    with pytest.raises(PartyRefusedError, match="'party 0' refuses: out of order today"):
         fit_with(always(messages.Refusal("out of order today", 0)))
     with pytest.raises(ConsentError):
         fit_with(always(messages.Refusal("no consent", 1)))

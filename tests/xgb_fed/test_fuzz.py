@@ -7,18 +7,24 @@ import os
 import numpy as np
 import pytest
 from fuzzing import mutated
+from gbdt_parties import messages
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.identity.alignment import AlignRows, IntersectIds
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.server import NOBODY
 from threadpoolctl import threadpool_limits
+from veilboost.tables import Table
 
 import xgb_fed
-from xgb_fed import messages, streams, wire
-from xgb_fed.checkpoint import Checkpoint
-from xgb_fed.errors import CheckpointError, CipherError, InvalidDataError, ProtocolError
-from xgb_fed.features import read_columns
-from xgb_fed.journal import Journals
-from xgb_fed.passive import PassiveParty, read_public_key
-from xgb_fed.server import NOBODY
-from xgb_fed.service import Limits, PassiveService
-from xgb_fed.tables import Table
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.ciphers import serialization as wire
+from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.errors import CheckpointError, CipherError
+from xgb_fed.vertical.checkpoint import Checkpoint
+from xgb_fed.vertical.journal import Journals
+from xgb_fed.vertical.messages import Gradients, ResumeTraining
+from xgb_fed.vertical.passive import PassiveParty
+from xgb_fed.vertical.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -102,9 +108,7 @@ def test_keys_and_ciphertexts(tape):
     key = messages.read(tape.requests[0]).message.public_key
     public = read_public_key(key)
     (values,) = (
-        m.values
-        for m in (messages.read(r).message for r in tape.requests[:4])
-        if isinstance(m, messages.Gradients)
+        m.values for m in (messages.read(r).message for r in tape.requests[:4]) if isinstance(m, Gradients)
     )
     taken = 0
     for _ in range(5 * TRIES):
@@ -137,9 +141,9 @@ def test_a_service_answers_whatever_it_is_asked(tape, tmp_path):
     table = Table(read_columns(X[:, 2:]), [str(k) for k in range(40)], False, None, [], {})
     service = PassiveService(table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True))
     extra = [
-        messages.write(b"s" * 16, 0, messages.IntersectIds(b"x" * 40, 3)),
-        messages.write(b"s" * 16, 0, messages.AlignRows("1\n2\n")),
-        messages.write(b"s" * 16, 1, messages.ResumeTraining(b"m" * 16, 0)),
+        messages.write(b"s" * 16, 0, IntersectIds(b"x" * 40, 3)),
+        messages.write(b"s" * 16, 0, AlignRows("1\n2\n")),
+        messages.write(b"s" * 16, 1, ResumeTraining(b"m" * 16, 0)),
     ]
     for k in range(TRIES):
         sets = () if k % 2 else (random.bytes(32),)

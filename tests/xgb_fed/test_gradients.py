@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xgb_fed.gradients import FixedPointGradients, packing_for
-from xgb_fed.partition import Partition
+from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.partition import Partition
 
 LIMIT = 1 << 2047
 ANY = st.floats(width=32, allow_nan=False, allow_infinity=False)

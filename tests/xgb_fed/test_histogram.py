@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
-from xgb_fed.histogram import WORTH_LEAVING_OUT, Histograms, build_histograms, prefix_sums
+from xgb_fed.vertical.histogram import WORTH_LEAVING_OUT, Histograms, build_histograms, prefix_sums
 
 SCHEMES = {"plain": Plain(100), "ou": OkamotoUchiyama(512, True), "paillier": Paillier(512, True)}
 

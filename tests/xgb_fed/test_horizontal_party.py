@@ -4,13 +4,26 @@ import pickle
 
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.errors import InvalidDataError
 
-from xgb_fed import horizontal_messages as hm
-from xgb_fed import messages
-from xgb_fed.errors import InvalidDataError
-from xgb_fed.horizontal_party import HorizontalParty
-from xgb_fed.horizontal_training import check_training
-from xgb_fed.simfl import SimFL
+from xgb_fed.horizontal.coordinator import check_training
+from xgb_fed.horizontal.messages import (
+    AggregatedGradients,
+    AggregateGradients,
+    ColumnMoments,
+    GrowTrees,
+    HashRows,
+    HashTable,
+    Introduce,
+    Introduction,
+    StartBoosting,
+    TellMoments,
+    Trees,
+)
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.simfl import SimFL
+from xgb_fed.vertical.messages import FindSplits
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 2}
 SESSION = b"s" * 16
@@ -32,22 +45,22 @@ def opened():
     parties = [drawn_party("a"), drawn_party("b", 1)]
     training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
     training.prepare()
-    training.ask_all(hm.StartBoosting(np.array([0.5])), messages.Done)
+    training.ask_all(StartBoosting(np.array([0.5])), messages.Done)
     channel = training.channels[0]
     return parties[0], channel._session, channel._next
 
 
 def test_kinds_of_both_files_are_known_and_do_not_clash():
-    assert messages.KINDS[hm.Trees.kind] is hm.Trees
+    assert messages.KINDS[Trees.kind] is Trees
     assert messages.KINDS[messages.Done.kind] is messages.Done
     with pytest.raises(TypeError, match="both of kind 113"):
         type("Twin", (messages.Message,), {"kind": 113})
-    assert messages.KINDS[113] is hm.Trees
+    assert messages.KINDS[113] is Trees
 
 
 def test_doubles_travel_exactly():
     values = np.array([np.pi, -1e300, 5e-324, np.inf])
-    sent = hm.ColumnMoments(values, values, values, 3)
+    sent = ColumnMoments(values, values, values, 3)
     got = messages.read(messages.write(SESSION, 1, sent)).message
     assert got.mean.dtype == np.float64
     assert np.array_equal(got.mean, values)
@@ -55,32 +68,32 @@ def test_doubles_travel_exactly():
 
 def test_sessions_start_once_and_requests_come_in_order():
     party = drawn_party()
-    assert isinstance(ask(party, 0, hm.Introduce(1)), hm.Introduction)
-    assert "out of order" in ask(party, 5, hm.TellMoments(0)).reason
-    assert "twice" in ask(party, 0, hm.Introduce(1)).reason
-    assert "no such session" in ask(party, 1, hm.TellMoments(0)).reason
-    assert isinstance(ask(party, 0, hm.Introduce(1), b"t" * 16), hm.Introduction)
-    assert "not opened" in ask(party, 1, hm.TellMoments(0), b"t" * 16).reason
+    assert isinstance(ask(party, 0, Introduce(1)), Introduction)
+    assert "out of order" in ask(party, 5, TellMoments(0)).reason
+    assert "twice" in ask(party, 0, Introduce(1)).reason
+    assert "no such session" in ask(party, 1, TellMoments(0)).reason
+    assert isinstance(ask(party, 0, Introduce(1), b"t" * 16), Introduction)
+    assert "not opened" in ask(party, 1, TellMoments(0), b"t" * 16).reason
     assert "no veilboost message" in messages.read(party.handle(b"x" * 100)).message.reason
 
 
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (hm.AggregateGradients(7), "similar to that party"),
-        (hm.AggregateGradients(0), "similar to that party"),
-        (hm.AggregatedGradients(np.zeros(3), np.zeros(3)), "number of rows"),
-        (hm.AggregatedGradients(np.full(200, np.nan), np.zeros(200)), "not finite"),
-        (hm.AggregatedGradients(np.zeros(200), np.full(200, -1.0)), "below 0"),
-        (hm.GrowTrees(3), "out of turn"),
-        (hm.StartBoosting(np.array([0.5])), "started already"),
-        (hm.Trees(np.array([4]), b"tree"), "round's trees"),
-        (hm.Trees(np.array([2, 2]), b"tree"), "2 trees in a round of 1"),
-        (hm.Trees(np.array([9]), b"tree"), "cut off"),
-        (hm.HashTable(0, np.zeros(4)), "no other party"),
-        (hm.HashTable(1, np.zeros(4)), "another size"),
-        (hm.HashRows(bytes(32), 9, np.array([4.0]), np.zeros(5), np.ones(5)), "L < d"),
-        (messages.FindSplits(np.zeros(0), np.zeros(0), np.zeros(0)), "not a request"),
+        (AggregateGradients(7), "similar to that party"),
+        (AggregateGradients(0), "similar to that party"),
+        (AggregatedGradients(np.zeros(3), np.zeros(3)), "number of rows"),
+        (AggregatedGradients(np.full(200, np.nan), np.zeros(200)), "not finite"),
+        (AggregatedGradients(np.zeros(200), np.full(200, -1.0)), "below 0"),
+        (GrowTrees(3), "out of turn"),
+        (StartBoosting(np.array([0.5])), "started already"),
+        (Trees(np.array([4]), b"tree"), "round's trees"),
+        (Trees(np.array([2, 2]), b"tree"), "2 trees in a round of 1"),
+        (Trees(np.array([9]), b"tree"), "cut off"),
+        (HashTable(0, np.zeros(4)), "no other party"),
+        (HashTable(1, np.zeros(4)), "another size"),
+        (HashRows(bytes(32), 9, np.array([4.0]), np.zeros(5), np.ones(5)), "L < d"),
+        (FindSplits(np.zeros(0), np.zeros(0), np.zeros(0)), "not a request"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_ends_the_session(opened, message, reason):
@@ -88,18 +101,18 @@ def test_what_does_not_fit_is_refused_and_ends_the_session(opened, message, reas
     refusal = ask(party, number, message, session)
     assert isinstance(refusal, messages.Refusal)
     assert reason in refusal.reason
-    assert "no such session" in ask(party, number + 1, hm.GrowTrees(0), session).reason
+    assert "no such session" in ask(party, number + 1, GrowTrees(0), session).reason
 
 
 def test_without_other_parties_gradients_a_tree_is_grown_on_the_own(opened):
     party, session, number = opened
-    assert isinstance(ask(party, number, hm.GrowTrees(0), session), hm.Trees)
+    assert isinstance(ask(party, number, GrowTrees(0), session), Trees)
 
 
 def test_aggregates_are_sums_and_no_single_rows(opened):
     """A party answers with one number for each row of the builder, never with its own rows."""
     party, session, number = opened
-    answer = ask(party, number, hm.AggregateGradients(1), session)
+    answer = ask(party, number, AggregateGradients(1), session)
     assert answer.g.shape == (200,)
     assert answer.h.sum() == pytest.approx(200 * 0.25)
     assert answer.g.sum() == pytest.approx(100 - (party._y == 1).sum())
@@ -107,20 +120,20 @@ def test_aggregates_are_sums_and_no_single_rows(opened):
 
 def test_sums_for_a_tree_come_once(opened):
     party, session, number = opened
-    sums = hm.AggregatedGradients(np.zeros(200), np.zeros(200))
+    sums = AggregatedGradients(np.zeros(200), np.zeros(200))
     assert isinstance(ask(party, number, sums, session), messages.Done)
     assert "twice" in ask(party, number + 1, sums, session).reason
 
 
 def test_a_refused_coordinator_learns_no_data(opened):
     party, session, number = opened
-    refusal = ask(party, number, hm.StartBoosting(np.array([2.0])), session)
+    refusal = ask(party, number, StartBoosting(np.array([2.0])), session)
     assert not any(character.isdigit() for character in refusal.reason)
 
 
 def test_party_can_be_pickled():
     copy = pickle.loads(pickle.dumps(drawn_party()))
-    assert isinstance(ask(copy, 0, hm.Introduce(0)), hm.Introduction)
+    assert isinstance(ask(copy, 0, Introduce(0)), Introduction)
 
 
 def test_bad_arguments():

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
+from xgb_fed.ciphers.paillier import Paillier, PaillierKey
+from xgb_fed.ciphers.residue_key import ResidueKey
 from xgb_fed.errors import WeakKeyError
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyamaKey
-from xgb_fed.paillier import Paillier, PaillierKey
-from xgb_fed.residues import ResidueKey
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
 PLAINTEXTS = VECTORS["plaintexts"]

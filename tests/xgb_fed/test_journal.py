@@ -5,13 +5,13 @@ import zlib
 from dataclasses import replace
 
 import pytest
+from gbdt_parties.errors import ProtocolError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import no_more_descriptors
 
-from xgb_fed.errors import ProtocolError
-from xgb_fed.journal import MOST_JOURNALS, Journals, Terms
-from xgb_fed.share import Share
+from xgb_fed.vertical.journal import MOST_JOURNALS, Journals, Terms
+from xgb_fed.vertical.splits import Share
 
 TERMS = Terms("paillier", 2048, 32, "digest")
 MODEL = b"m" * 16
@@ -104,7 +104,7 @@ def test_splits_are_on_the_disk_before_keep_returns(tmp_path, monkeypatch):
         synced.append(path.read_bytes())
         fsync(fd)
 
-    monkeypatch.setattr("xgb_fed.journal.os.fsync", noted)
+    monkeypatch.setattr("xgb_fed.vertical.journal.os.fsync", noted)
     share.add(0, 0.5, True)
     journal.keep()
     assert synced == [path.read_bytes()]
@@ -119,7 +119,7 @@ def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("xgb_fed.share.os.replace", full)
+        patch.setattr("gbdt_parties._files.os.replace", full)
         with pytest.raises(OSError, match="No space"):
             journals.start(MODEL, TERMS, Share(list(NAMES)))
     assert journals.find(MODEL) == (TERMS, share_of([[(0, 0.5, True)]]))

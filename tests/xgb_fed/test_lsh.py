@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xgb_fed.lsh import Moments, hash_rows, most_hashes, typical_distance
+from xgb_fed.horizontal.lsh import Moments, hash_rows, most_hashes, typical_distance
 
 
 @given(n_rows=st.integers(3, 10**6), n_unknown=st.integers(-5, 500))

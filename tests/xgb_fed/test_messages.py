@@ -6,11 +6,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.errors import ProtocolError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xgb_fed import messages
-from xgb_fed.errors import ProtocolError
+from xgb_fed.vertical.messages import Gradients, Routed, SplitStatistics
 
 DTYPES = {"B": np.uint8, "I": np.int32, "L": np.int64, "F": np.float32, "D": np.float64}
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -112,7 +113,7 @@ def test_arbitrary_bytes(data):
 @pytest.mark.parametrize("count", [1 << 30, 1 << 61, (1 << 64) - 1])
 @pytest.mark.parametrize("tag", ["B", "c"])
 def test_a_length_that_is_not_there_takes_no_memory(count, tag):
-    cls = messages.Routed if tag == "B" else messages.SplitStatistics
+    cls = Routed if tag == "B" else SplitStatistics
     header = struct.pack("<4sHH16sQ", b"VBMS", 1, cls.kind, bytes(16), 0)
     fields = b"" if tag == "B" else 2 * (b"I" + struct.pack("<Q", 0))
     tracemalloc.start()
@@ -147,6 +148,6 @@ def test_flags(flags, count):
 
 def test_ciphertext_bytes_are_counted():
     empty = np.empty(0, dtype=np.int32)
-    assert messages.SplitStatistics(empty, empty, b"12345").ciphertext_bytes == 5
-    assert messages.Gradients(0, 0, b"123").ciphertext_bytes == 3
+    assert SplitStatistics(empty, empty, b"12345").ciphertext_bytes == 5
+    assert Gradients(0, 0, b"123").ciphertext_bytes == 3
     assert messages.Refusal("no", 0).ciphertext_bytes == 0

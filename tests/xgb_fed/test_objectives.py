@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost_model import read_trees
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties.errors import InvalidDataError
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from xgb_fed.errors import InvalidDataError
-from xgb_fed.objectives import Objective, sigmoid, softmax
+from xgb_fed.boosting.objectives import Objective, sigmoid, softmax
 
 
 @pytest.fixture(autouse=True, scope="module")

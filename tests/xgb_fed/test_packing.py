@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
-from gbdt_kernels.limbs import from_rows
+from gbdt_kernels.residues.limbs import from_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
+from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PackingError, PlaintextRangeError
-from xgb_fed.histogram import build_histograms
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.packing import GHPacking, MultiClassPacking, unpack, unpack_all
-from xgb_fed.paillier import Paillier
-from xgb_fed.plain import Plain
+from xgb_fed.vertical.histogram import build_histograms
+from xgb_fed.vertical.packing import GHPacking, MultiClassPacking, unpack, unpack_all
 
 
 def test_budget_of_the_design():

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xgb_fed.partition import Partition
+from xgb_fed.vertical.partition import Partition
 
 
 @st.composite

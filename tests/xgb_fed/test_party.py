@@ -3,12 +3,12 @@ import stat
 
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import ConsentError, PartyRefusedError, ProtocolError, SessionLostError
+from gbdt_parties.traffic import Traffic
 
 import xgb_fed
-from xgb_fed import messages
-from xgb_fed.errors import ConsentError, PartyRefused, ProtocolError, SessionLost
-from xgb_fed.party import Channel
-from xgb_fed.traffic import Traffic
 
 ESCAPES = "\x1b[2J\x1b]0;title\x07\nall is well\u202e"
 
@@ -26,9 +26,9 @@ class Says:
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        (messages.OTHER_REASON, PartyRefused),
+        (messages.OTHER_REASON, PartyRefusedError),
         (messages.NO_CONSENT, ConsentError),
-        (messages.NO_SESSION, SessionLost),
+        (messages.NO_SESSION, SessionLostError),
     ],
 )
 def test_reasons_of_another_party_are_quoted(code, kind):

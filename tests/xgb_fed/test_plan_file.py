@@ -2,9 +2,8 @@ from dataclasses import MISSING, fields
 
 import pytest
 import yaml
-
-from xgb_fed import plan_file
-from xgb_fed.plan_file import CIPHERS, DataPlan, PartyPlan, PlanError, TrainingPlan, read_plan
+from veilboost import plan as plan_file
+from veilboost.plan import CIPHERS, DataPlan, PartyPlan, PlanError, TrainingPlan, read_plan
 
 TOML = """
 tls = "certs"

@@ -1,7 +1,7 @@
 import gmpy2
 import pytest
 
-from xgb_fed import primes
+from xgb_fed.ciphers import primes
 from xgb_fed.errors import CipherError
 
 

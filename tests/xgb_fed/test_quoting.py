@@ -1,7 +1,6 @@
+from gbdt_parties.quoting import MOST_CHARACTERS, quoted
 from hypothesis import given
 from hypothesis import strategies as st
-
-from xgb_fed.quoting import MOST_CHARACTERS, quoted
 
 
 @given(st.text(max_size=30))

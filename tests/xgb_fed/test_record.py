@@ -8,16 +8,17 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.identity.record import Record, read_record, write_traffic
+from gbdt_parties.messages import Envelope
+from gbdt_parties.quoting import MOST_CHARACTERS
+from gbdt_parties.traffic import Traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import no_more_descriptors
 
-from xgb_fed import messages
-from xgb_fed.errors import InvalidDataError
-from xgb_fed.messages import Envelope
-from xgb_fed.quoting import MOST_CHARACTERS
-from xgb_fed.record import Record, read_record, write_traffic
-from xgb_fed.traffic import Traffic
+from xgb_fed.vertical.messages import Assignments, Gradients, OpenTraining, RevealedSplits, SplitStatistics
 
 SESSION = b"secret-session-k"
 NAME = st.sampled_from(["acme", "bank", "ba nk", "bänk"])
@@ -26,7 +27,7 @@ SENT = st.lists(
         NAME,
         NAME,
         st.sampled_from(
-            [messages.Done(), messages.Refusal("no\n{", 0), messages.Gradients(0, 3, b"secret-ciphertext")]
+            [messages.Done(), messages.Refusal("no\n{", 0), Gradients(0, 3, b"secret-ciphertext")]
         ),
         st.integers(1, 10**12),
     ),
@@ -71,11 +72,11 @@ def test_a_line_holds_no_ids_no_keys_and_no_content(tmp_path):
     secret = b"secret-user-0007"
     bits, whole = np.full(9, 115, dtype=np.uint8), np.full(9, 1_936_024_435, dtype=np.int32)
     for message in (
-        messages.OpenTraining(secret, 9, 8, 7, 1, whole, whole.astype(np.int64)),
-        messages.Gradients(0, 0, secret),
-        messages.SplitStatistics(whole, whole, secret),
-        messages.Assignments(whole, bits),
-        messages.RevealedSplits(whole, np.array([0.12345], dtype=np.float32), bits, json.dumps(["secret"])),
+        OpenTraining(secret, 9, 8, 7, 1, whole, whole.astype(np.int64)),
+        Gradients(0, 0, secret),
+        SplitStatistics(whole, whole, secret),
+        Assignments(whole, bits),
+        RevealedSplits(whole, np.array([0.12345], dtype=np.float32), bits, json.dumps(["secret"])),
     ):
         record.add("acme", "bank", Envelope(SESSION, 5, message), 99)
     text = record.path.read_text()

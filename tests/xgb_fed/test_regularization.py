@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost_model import read_trees
+from gbdt_hosts.xgboost.model import read_trees
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from xgb_fed.regularization import SMALLEST_LOSS_CHANGE, Regularization
+from xgb_fed.boosting.split_gain import SMALLEST_LOSS_CHANGE, Regularization
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,15 +6,17 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 from deployment import HandlerService, Recorder, authority, connected, raw_calls, serving, tls
+from gbdt_parties import messages
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.identity.certificates import TLS, make_certificate
+from gbdt_parties.transport import server as server_module
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.remote import RemoteParty
+from gbdt_parties.transport.server import OneParty, Server
 
 import xgb_fed
-from xgb_fed import messages, streams
-from xgb_fed import server as server_module
-from xgb_fed.certificates import TLS, make_certificate
-from xgb_fed.errors import AuthenticationError, PartyRefused, PartyUnavailable, ProtocolError
-from xgb_fed.randomness import SecretStream
-from xgb_fed.remote import RemoteParty
-from xgb_fed.server import OneParty, Server
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.vertical.messages import Gradients
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
 
@@ -45,7 +47,7 @@ def trained(party, X, y, cipher):
 
 @pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 def test_both_transports_carry_the_same_bytes(monkeypatch):
-    monkeypatch.setattr("xgb_fed.training.os.urandom", lambda n: b"s" * n)
+    monkeypatch.setattr("xgb_fed.vertical.rounds.os.urandom", lambda n: b"s" * n)
     own, other, y = problem()
     local = Recorder(Repeatable(other, "bank"))
     model = trained(local, own, y, xgb_fed.Plain())
@@ -114,17 +116,17 @@ def test_row_sets_travel_with_every_request():
 
 
 def test_longer_messages_than_accepted_are_refused(monkeypatch):
-    monkeypatch.setattr("xgb_fed.server.MOST_REQUEST_BYTES", 1000)
-    monkeypatch.setattr("xgb_fed.remote.MOST_ANSWER_BYTES", 500)
+    monkeypatch.setattr("gbdt_parties.transport.server.MOST_REQUEST_BYTES", 1000)
+    monkeypatch.setattr("gbdt_parties.transport.remote.MOST_ANSWER_BYTES", 500)
     with serving(HandlerService(Echo())) as server, connected(server) as party:
-        with pytest.raises(PartyRefused, match="1001 bytes was announced; 1000 are accepted"):
+        with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000 are accepted"):
             party.handle(b"x" * 1001)
         with pytest.raises(ProtocolError, match=r"'bank'.*501 bytes was announced; 500"):
             party.handle(b"x" * 501)
         assert party.handle(b"fine") == b"fine"
 
 
-def raised_within(seconds, party, kind=PartyUnavailable):
+def raised_within(seconds, party, kind=PartyUnavailableError):
     start = time.monotonic()
     with pytest.raises(kind, match="'bank'") as caught:
         party.handle(b"x")
@@ -150,7 +152,7 @@ def test_a_party_that_works_longer_than_the_timeout_is_not_silent():
 
 
 def test_a_silent_party_is_unavailable_after_the_timeout(monkeypatch):
-    monkeypatch.setattr("xgb_fed.server.HEARTBEAT", 1000.0)
+    monkeypatch.setattr("gbdt_parties.transport.server.HEARTBEAT", 1000.0)
     woken = Event()
 
     class Silent:
@@ -186,7 +188,7 @@ def test_a_failing_handler_says_nothing_of_its_data(caplog):
     with (
         serving(HandlerService(Failing())) as server,
         connected(server) as party,
-        pytest.raises(PartyRefused, match="its log says why") as caught,
+        pytest.raises(PartyRefusedError, match="its log says why") as caught,
     ):
         party.handle(b"x")
     assert "4711" not in str(caught.value) + caplog.text
@@ -203,7 +205,7 @@ def test_other_callers_are_turned_away(caller):
     with (
         serving(service) as server,
         connected(server, **caller) as party,
-        pytest.raises((AuthenticationError, PartyUnavailable), match="'bank'"),
+        pytest.raises((AuthenticationError, PartyUnavailableError), match="'bank'"),
     ):
         party.handle(b"x")
     assert not service.exchanges
@@ -289,7 +291,7 @@ def test_words_of_a_server_are_quoted(monkeypatch):
         with (
             serving(HandlerService(Refusing())) as server,
             connected(server) as party,
-            pytest.raises((PartyUnavailable, PartyRefused, AuthenticationError)) as caught,
+            pytest.raises((PartyUnavailableError, PartyRefusedError, AuthenticationError)) as caught,
         ):
             party.handle(b"x")
         assert str(caught.value).isprintable()
@@ -297,7 +299,7 @@ def test_words_of_a_server_are_quoted(monkeypatch):
 
 
 def test_allowed_by_fingerprint():
-    from xgb_fed.certificates import Identity
+    from gbdt_parties.identity.certificates import Identity
 
     fingerprint = Identity.of(tls("acme").certificate).fingerprint
     service = HandlerService(Echo())
@@ -385,13 +387,13 @@ def test_a_pickle_holds_no_key():
     party = RemoteParty("bank.example:7001", tls("acme"))
     text = pickle.dumps(party)
     assert tls("acme").key not in text
-    with pytest.raises(PartyUnavailable, match="no key"):
+    with pytest.raises(PartyUnavailableError, match="no key"):
         pickle.loads(text).handle(b"x")
     party.close()
 
 
 def test_messages_parse_from_a_view_as_from_bytes():
-    data = messages.write(b"s" * 16, 3, messages.Gradients(0, 5, b"values"))
+    data = messages.write(b"s" * 16, 3, Gradients(0, 5, b"values"))
     one, other = messages.read(data), messages.read(memoryview(bytearray(data)))
     assert one.message.values == other.message.values == b"values"
     assert isinstance(other.message.values, bytes)

@@ -10,10 +10,13 @@ import struct
 import gmpy2
 import numpy as np
 import pytest
-from gbdt_kernels.limbs import to_rows
+from gbdt_kernels.residues.limbs import to_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
+from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.ciphers.residue_key import ResidueKey
 from xgb_fed.errors import (
     CipherError,
     CorruptDataError,
@@ -23,10 +26,7 @@ from xgb_fed.errors import (
     WeakKeyError,
     WrongKeyError,
 )
-from xgb_fed.histogram import build_histograms
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
-from xgb_fed.paillier import Paillier
-from xgb_fed.residues import ResidueKey
+from xgb_fed.vertical.histogram import build_histograms
 
 SCHEMES = [Paillier, OkamotoUchiyama]
 KEYS = {scheme: scheme(512, allow_weak_key=True).generate() for scheme in SCHEMES}

@@ -5,13 +5,13 @@ import inspect
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost_model import read_trees
+from gbdt_hosts.xgboost.model import read_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vertical_training import assert_same_tree, parties_of, problem, quantile_matrix, stock, train
 
-from xgb_fed.objectives import Objective
-from xgb_fed.sampling import Sampling
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.sampling import Sampling
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8, "base_score": 0.5}
 
@@ -98,7 +98,7 @@ def test_goss_sums_are_right_on_average():
 
 @pytest.mark.parametrize("n_rows", [0, 1])
 def test_a_sample_too_small_gives_a_tree_without_splits(n_rows, monkeypatch):
-    from xgb_fed.sampling import Sample
+    from xgb_fed.boosting.sampling import Sample
 
     X, y = problem(n=60)
     none = Sample(np.arange(60) < n_rows, np.ones(60, dtype=np.float32))

@@ -13,12 +13,11 @@ from threading import Event, Semaphore
 import grpc
 import pytest
 from deployment import HandlerService, connected, raw_calls, serving, tls
-
-from xgb_fed import server as module
-from xgb_fed import streams
-from xgb_fed.certificates import Identity
-from xgb_fed.errors import PartyRefused, PartyUnavailable
-from xgb_fed.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.transport import server as module
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
 
 LONG = 5.0
 """Seconds after which a wait has failed."""
@@ -93,7 +92,7 @@ def test_one_caller_too_many_is_unavailable_and_may_come_back(blocking):
     with serving(blocking) as server, raw_calls(server) as call, connected(server) as party:
         for _ in range(CALLS_EACH):
             given_up(call)
-        with pytest.raises(PartyUnavailable, match="2 requests of 'acme' are under way"):
+        with pytest.raises(PartyUnavailableError, match="2 requests of 'acme' are under way"):
             party.handle(b"x")
         blocking.released.set()
         eventually(lambda: not blocking.under_way)
@@ -166,7 +165,7 @@ def test_answers_that_nobody_takes_do_not_keep_their_place(monkeypatch):
         party.handle(b"connected")
         unread = [call(streams.frames(b"\0" * (1 << 19)), timeout=20) for _ in range(CALLS_EACH)]
         time.sleep(0.2)
-        with pytest.raises(PartyUnavailable, match="under way"):
+        with pytest.raises(PartyUnavailableError, match="under way"):
             party.handle(b"x")
         time.sleep(1.2)
         assert party.handle(b"x") == b"x"
@@ -185,7 +184,7 @@ def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch):
         party.handle(b"connected")
         cut_off = [call(header_only(), timeout=5) for _ in range(CALLS_EACH)]
         time.sleep(0.2)
-        with pytest.raises(PartyUnavailable, match="under way"):
+        with pytest.raises(PartyUnavailableError, match="under way"):
             party.handle(b"x")
         time.sleep(1.2)
         assert party.handle(b"x") == b"x"
@@ -243,7 +242,7 @@ def test_a_party_out_of_room_is_waited_for(number, caplog):
             raise OSError(number, os.strerror(number), "/secret/path")
 
     with serving(HandlerService(Full())) as server, connected(server) as party:
-        with pytest.raises(PartyUnavailable, match="out of room") as caught:
+        with pytest.raises(PartyUnavailableError, match="out of room") as caught:
             party.handle(b"x")
         assert "secret" not in str(caught.value) + caplog.text
         assert os.strerror(number) in caplog.text
@@ -257,7 +256,7 @@ def test_other_errors_of_files_are_failures():
     with (
         serving(HandlerService(Broken())) as server,
         connected(server) as party,
-        pytest.raises(PartyRefused, match="its log says why"),
+        pytest.raises(PartyRefusedError, match="its log says why"),
     ):
         party.handle(b"x")
 
@@ -362,5 +361,5 @@ def test_a_stopped_server_lets_calls_finish_within_its_grace():
             assert answer.result(LONG) == b"long"
             stopped.result(LONG)
         own_server.wait(LONG)
-        with pytest.raises(PartyUnavailable):
+        with pytest.raises(PartyUnavailableError):
             party.handle(b"quick")

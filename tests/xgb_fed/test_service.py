@@ -5,18 +5,28 @@ import os
 
 import numpy as np
 import pytest
+from gbdt_parties import messages
+from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
+from gbdt_parties.identity.alignment import Alignment, AlignRows, BlindedIds, IntersectIds, align
+from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.identity.record import read_record
+from gbdt_parties.transport.server import NOBODY
+from veilboost.tables import Table
 
 import xgb_fed
-from xgb_fed import messages
-from xgb_fed.alignment import Alignment, align
-from xgb_fed.certificates import Identity
-from xgb_fed.errors import ConsentError, InvalidDataError, PartyRefused, ProtocolError
-from xgb_fed.features import read_columns
-from xgb_fed.record import read_record
-from xgb_fed.server import NOBODY
-from xgb_fed.service import Limits, PassiveService
-from xgb_fed.share import Share
-from xgb_fed.tables import Table
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.vertical.messages import (
+    FindSplits,
+    Gradients,
+    ModelOpened,
+    OpenModel,
+    OpenTraining,
+    ResumeTraining,
+    StartTree,
+    TrainingOpened,
+)
+from xgb_fed.vertical.service import Limits, PassiveService
+from xgb_fed.vertical.splits import Share
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -121,7 +131,7 @@ def _points(exchange):
 
 def test_rows_are_not_aligned_without_an_intersection(people, bank):
     for ids in ("customer-010\n", "customer-010", "", "b\na\n", "a\na\n"):
-        answer = Local(bank()).ask(messages.AlignRows(ids))
+        answer = Local(bank()).ask(AlignRows(ids))
         assert isinstance(answer, messages.Refusal)
 
 
@@ -131,13 +141,13 @@ def test_unknown_ids_are_not_aligned_and_malformed_points_refused(people, bank):
 
     service = bank()
     blinded = psi.client.CreateWithNewKey(True).CreateRequest(["a", "b"]).SerializeToString()
-    assert isinstance(Local(service).ask(messages.IntersectIds(blinded, 2)), messages.BlindedIds)
-    answer = Local(service).ask(messages.AlignRows("customer-010\nnobody\n"))
+    assert isinstance(Local(service).ask(IntersectIds(blinded, 2)), BlindedIds)
+    answer = Local(service).ask(AlignRows("customer-010\nnobody\n"))
     assert "not in common" in answer.reason
     assert "nobody" not in answer.reason
-    assert "not 3 blinded ids" in Local(service).ask(messages.IntersectIds(blinded, 3)).reason
+    assert "not 3 blinded ids" in Local(service).ask(IntersectIds(blinded, 3)).reason
     for wrong in (b"", b"nonsense", blinded[:-3]):
-        assert isinstance(Local(service).ask(messages.IntersectIds(wrong, 2)), messages.Refusal)
+        assert isinstance(Local(service).ask(IntersectIds(wrong, 2)), messages.Refusal)
 
 
 def test_one_active_party_knows_nothing_of_anothers(people, bank):
@@ -146,16 +156,16 @@ def test_one_active_party_knows_nothing_of_anothers(people, bank):
     alignment = align([Local(service)], people[0])
     model, rows = trained(people, Local(service, row_sets=[alignment.digest]), alignment)
     X = people[1][rows, :2]
-    with pytest.raises(PartyRefused, match="align them first"):
+    with pytest.raises(PartyRefusedError, match="align them first"):
         model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
     align([Local(service, "eve")], people[0])
-    with pytest.raises(PartyRefused, match="no share of that model"):
+    with pytest.raises(PartyRefusedError, match="no share of that model"):
         model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
 
 
 def test_a_session_is_one_callers(people, bank):
     service = bank()
-    opening = messages.OpenModel(b"m" * 16, 0, np.empty(0, dtype=np.int32))
+    opening = OpenModel(b"m" * 16, 0, np.empty(0, dtype=np.int32))
     assert isinstance(Local(service).ask(opening), messages.Refusal)
     answer = messages.read(Local(service, "eve").handle(messages.write(b"s" * 16, 1, messages.Finish())))
     assert answer.message.code == messages.NO_SESSION
@@ -167,13 +177,13 @@ def test_limits(people, bank, tmp_path):
     def attempt(limits, **how):
         trained(people, Local(bank(limits)), alignment, **how)
 
-    with pytest.raises(PartyRefused, match="100 to 50000000 rows, not 50"):
+    with pytest.raises(PartyRefusedError, match="100 to 50000000 rows, not 50"):
         attempt(Limits(allow_plain=True))
-    with pytest.raises(PartyRefused, match="1 to 49 rows, not 50"):
+    with pytest.raises(PartyRefusedError, match="1 to 49 rows, not 50"):
         attempt(Limits(min_rows=1, max_rows=49, allow_plain=True))
-    with pytest.raises(PartyRefused, match="without encryption"):
+    with pytest.raises(PartyRefusedError, match="without encryption"):
         attempt(Limits(min_rows=1))
-    with pytest.raises(PartyRefused, match="key of 1024 bits"):
+    with pytest.raises(PartyRefusedError, match="key of 1024 bits"):
         attempt(Limits(min_rows=1), cipher=xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True))
     party = Local(bank(Limits(min_rows=1, allow_plain=True, questions_per_hour=2)))
     model, rows = trained(people, party, alignment)
@@ -181,7 +191,7 @@ def test_limits(people, bank, tmp_path):
     with pytest.raises(ConsentError, match="does not consent"):
         model.export_booster([party])
     model.predict(X, [party])
-    with pytest.raises(PartyRefused, match="more than 2 alignments and predictions"):
+    with pytest.raises(PartyRefusedError, match="more than 2 alignments and predictions"):
         model.predict(X, [party])
     _, refusals, _ = read_record(tmp_path / "bank" / "record.jsonl")
     reasons = " ".join(reason for _, _, reason in refusals)
@@ -215,7 +225,7 @@ def test_anything_that_is_no_message_is_refused_and_recorded(bank, tmp_path):
 
 def test_names_of_callers_stay_in_the_folder(people, bank, tmp_path):
     for name in ("../eve", "..", "a/b", "/etc"):
-        Local(bank(), name).ask(messages.AlignRows("x\n"))
+        Local(bank(), name).ask(AlignRows("x\n"))
     assert {path.name for path in tmp_path.iterdir()} == {"bank"}
 
 
@@ -224,7 +234,7 @@ def test_damaged_aligned_rows_are_refused(people, bank, tmp_path):
     alignment = align([Local(bank())], people[0])
     (path,) = tmp_path.glob("bank/for-acme/rows/*.ids")
     path.write_text(path.read_text().replace("customer-010\n", ""))
-    with pytest.raises((PartyRefused, ProtocolError), match="damaged"):
+    with pytest.raises((PartyRefusedError, ProtocolError), match="damaged"):
         trained(people, Local(bank(), row_sets=[alignment.digest]), alignment)
 
 
@@ -249,12 +259,12 @@ class Talk:
 
 def opening(n_rows, *, max_bin=8, n_groups=1, rows=NOBODYS, eval_rows=()):
     evaluation = np.array(eval_rows, dtype=np.int64)
-    return messages.OpenTraining(KEY.public.public_bytes(), n_rows, max_bin, 64, n_groups, rows, evaluation)
+    return OpenTraining(KEY.public.public_bytes(), n_rows, max_bin, 64, n_groups, rows, evaluation)
 
 
 def start(sampled=(), columns=(0, 1), tree=0):
     bits = np.packbits(np.isin(np.arange(50), sampled)) if len(sampled) else np.empty(0, dtype=np.uint8)
-    return messages.StartTree(tree, bits, np.array(columns, dtype=np.int32))
+    return StartTree(tree, bits, np.array(columns, dtype=np.int32))
 
 
 def aligned(service, caller="acme", **parts):
@@ -270,11 +280,11 @@ def aligned(service, caller="acme", **parts):
 
 def test_a_table_with_ids_answers_about_aligned_rows_only(people, tmp_path):
     service = PassiveService(table_of(people, np.arange(10, 60), True), tmp_path / "bank", "bank", HARDENED)
-    for message in (opening(50), messages.OpenModel(b"m" * 16, 0, NOBODYS)):
+    for message in (opening(50), OpenModel(b"m" * 16, 0, NOBODYS)):
         assert "aligned ids" in Talk(Local(service)).ask(message).reason
     digests = aligned(service, some=people[0][10:40])
     talk = Talk(Local(service, row_sets=[digests["some"]]))
-    assert isinstance(talk.ask(opening(30)), messages.TrainingOpened)
+    assert isinstance(talk.ask(opening(30)), TrainingOpened)
 
 
 def test_a_sample_is_no_way_around_the_fewest_rows(bank):
@@ -290,17 +300,17 @@ def test_an_intersection_is_good_for_one_alignment_accepted_or_not(people, bank)
     psi = pytest.importorskip("private_set_intersection.python")
     service = bank()
     blinded = psi.client.CreateWithNewKey(True).CreateRequest(["x"]).SerializeToString()
-    intersect = messages.IntersectIds(blinded, 1)
-    assert isinstance(Local(service).ask(intersect), messages.BlindedIds)
-    assert "not in common" in Local(service).ask(messages.AlignRows("nobody\n")).reason
-    assert "without an intersection" in Local(service).ask(messages.AlignRows("customer-010\n")).reason
+    intersect = IntersectIds(blinded, 1)
+    assert isinstance(Local(service).ask(intersect), BlindedIds)
+    assert "not in common" in Local(service).ask(AlignRows("nobody\n")).reason
+    assert "without an intersection" in Local(service).ask(AlignRows("customer-010\n")).reason
 
 
 def test_blinded_ids_have_the_size_of_their_number(bank, monkeypatch):
     psi = pytest.importorskip("private_set_intersection.python")
     blinded = psi.client.CreateWithNewKey(True).CreateRequest([str(k) for k in range(40)]).SerializeToString()
     service = bank(Limits(max_rows=40))
-    assert isinstance(Local(service).ask(messages.IntersectIds(blinded, 40)), messages.BlindedIds)
+    assert isinstance(Local(service).ask(IntersectIds(blinded, 40)), BlindedIds)
     monkeypatch.setattr(psi, "Request", lambda: pytest.fail("parsed"))
     empty = b"\x12\x00"
     wrong = (
@@ -312,10 +322,10 @@ def test_blinded_ids_have_the_size_of_their_number(bank, monkeypatch):
         b"",
     )
     for request in wrong:
-        assert "not 40 blinded ids" in Local(service).ask(messages.IntersectIds(request, 40)).reason
-    assert "not 39 blinded ids" in Local(service).ask(messages.IntersectIds(blinded, 39)).reason
-    assert "1 to 40 ids" in Local(service).ask(messages.IntersectIds(blinded, 0)).reason
-    assert "1 to 40 ids" in Local(service).ask(messages.IntersectIds(blinded, 41)).reason
+        assert "not 40 blinded ids" in Local(service).ask(IntersectIds(request, 40)).reason
+    assert "not 39 blinded ids" in Local(service).ask(IntersectIds(blinded, 39)).reason
+    assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 0)).reason
+    assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 41)).reason
 
 
 def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path):
@@ -330,7 +340,7 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
     def resumed(n_splits, **how):
         talk = Talk(Local(service))
         talk.ask(opening(50, **how))
-        return talk, talk.ask(messages.ResumeTraining(model.model_id, n_splits))
+        return talk, talk.ask(ResumeTraining(model.model_id, n_splits))
 
     assert "max_bin" in resumed(len(share), max_bin=9)[1].reason
     assert "data" in resumed(len(share), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
@@ -348,13 +358,13 @@ def test_resumptions_count_as_questions_and_a_restart_forgets_none(bank):
     for _ in range(3):
         talk = Talk(Local(bank(limits)))
         talk.ask(opening(50))
-        assert isinstance(talk.ask(messages.ResumeTraining(b"m" * 16, 0)), messages.Done)
+        assert isinstance(talk.ask(ResumeTraining(b"m" * 16, 0)), messages.Done)
     talk = Talk(Local(bank(limits)))
     talk.ask(opening(50))
-    assert "more than 3" in talk.ask(messages.ResumeTraining(b"m" * 16, 0)).reason
+    assert "more than 3" in talk.ask(ResumeTraining(b"m" * 16, 0)).reason
     other = Talk(Local(bank(limits), "umbrella"))
     other.ask(opening(50))
-    assert isinstance(other.ask(messages.ResumeTraining(b"m" * 16, 0)), messages.Done)
+    assert isinstance(other.ask(ResumeTraining(b"m" * 16, 0)), messages.Done)
 
 
 def test_row_sets_are_bounded_and_only_openings_load_them(people, bank, monkeypatch):
@@ -370,33 +380,33 @@ def test_row_sets_are_bounded_and_only_openings_load_them(people, bank, monkeypa
 
 
 def test_statistics_that_would_fill_the_memory_are_refused(bank, monkeypatch):
-    import xgb_fed.passive
+    import xgb_fed.vertical.passive
 
-    monkeypatch.setattr(xgb_fed.passive, "MOST_STATISTICS_BYTES", 1 << 10)
+    monkeypatch.setattr(xgb_fed.vertical.passive, "MOST_STATISTICS_BYTES", 1 << 10)
     talk = Talk(Local(bank(HARDENED)))
     talk.ask(opening(50))
     talk.ask(start())
     rows = KEY.public.to_bytes(KEY.encrypt([1] * 50))
-    assert isinstance(talk.ask(messages.Gradients(0, 0, rows)), messages.Done)
+    assert isinstance(talk.ask(Gradients(0, 0, rows)), messages.Done)
     empty = np.empty(0, dtype=np.uint8)
-    assert "MiB" in talk.ask(messages.FindSplits(empty, empty, np.ones(1, dtype=np.uint8))).reason
+    assert "MiB" in talk.ask(FindSplits(empty, empty, np.ones(1, dtype=np.uint8))).reason
 
 
 def test_rows_with_a_session_under_way_are_not_forgotten(people, bank, monkeypatch):
-    import xgb_fed.service
+    import xgb_fed.vertical.service
 
     service = bank(HARDENED)
     ids = people[0][10:60]
     digests = list(aligned(service, **{str(k): ids[:k] + ids[k + 1 :] for k in range(6)}).values())
     talks = [Talk(Local(service, row_sets=[digest])) for digest in digests]
     for talk in talks[:4]:
-        assert isinstance(talk.ask(opening(49)), messages.TrainingOpened)
+        assert isinstance(talk.ask(opening(49)), TrainingOpened)
     assert "end one first" in talks[4].ask(opening(49)).reason
-    wrong_bits = messages.StartTree(0, np.ones(1, dtype=np.uint8), NOBODYS)
+    wrong_bits = StartTree(0, np.ones(1, dtype=np.uint8), NOBODYS)
     assert isinstance(talks[1].ask(wrong_bits), messages.Refusal)
-    assert isinstance(Talk(talks[4].party).ask(opening(49)), messages.TrainingOpened)
-    monkeypatch.setattr(xgb_fed.service, "ABANDONED", -1.0)
-    assert isinstance(talks[5].ask(opening(49)), messages.TrainingOpened)
+    assert isinstance(Talk(talks[4].party).ask(opening(49)), TrainingOpened)
+    monkeypatch.setattr(xgb_fed.vertical.service, "ABANDONED", -1.0)
+    assert isinstance(talks[5].ask(opening(49)), TrainingOpened)
     assert talks[0].ask(messages.Finish()).code == messages.NO_SESSION
     again = Talk(talks[0].party, talks[0].session).ask(opening(49))
     assert "opened out of order, or twice" in again.reason
@@ -416,8 +426,8 @@ def test_a_party_that_says_it_has_other_rows_is_not_believed(people, bank):
     class Liar(Local):
         def handle(self, request):
             envelope = messages.read(request)
-            if isinstance(envelope.message, messages.OpenModel):
-                lie = messages.ModelOpened((1 << 30) - 1)
+            if isinstance(envelope.message, OpenModel):
+                lie = ModelOpened((1 << 30) - 1)
                 return messages.write(envelope.session, envelope.sequence, lie)
             return super().handle(request)
 

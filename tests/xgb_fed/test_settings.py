@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xgboost
 
+from xgb_fed.boosting.params import ALIASES, HARMLESS, IGNORED, Settings
 from xgb_fed.errors import UnsupportedParameterError
-from xgb_fed.settings import ALIASES, HARMLESS, IGNORED, Settings
 
 OF_ESTIMATORS = {"n_estimators", "early_stopping_rounds", "callbacks", "missing", "importance_type"}
 """Arguments of XGBoost's estimators that are no parameters of a training."""

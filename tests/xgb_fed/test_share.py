@@ -5,12 +5,14 @@ import stat
 
 import numpy as np
 import pytest
+from gbdt_parties._files import append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
+from gbdt_parties.errors import InvalidDataError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xgb_fed.errors import CorruptDataError, InvalidDataError
-from xgb_fed.features import read_columns
-from xgb_fed.share import Share, append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.errors import CorruptDataError
+from xgb_fed.vertical.splits import Share
 
 SPLITS = st.lists(
     st.tuples(st.integers(0, 2), st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans()),
@@ -157,7 +159,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr(f"xgb_fed.share.{step}", fail, raising=False)
+            patch.setattr(f"gbdt_parties._files.{step}", fail, raising=False)
             with pytest.raises(type(error)):
                 write_atomically(path, "new")
         assert [p.name for p in tmp_path.iterdir()] == ([] if old is None else ["model.json"])
@@ -178,8 +180,8 @@ def test_a_file_is_complete_on_the_disk_before_it_takes_the_name(tmp_path, monke
         seen.append(("replace", path.read_text(), source.read_text(), source.parent == target.parent))
         replace(source, target)
 
-    monkeypatch.setattr("xgb_fed.share.os.fsync", noted_fsync)
-    monkeypatch.setattr("xgb_fed.share.os.replace", noted_replace)
+    monkeypatch.setattr("gbdt_parties._files.os.fsync", noted_fsync)
+    monkeypatch.setattr("gbdt_parties._files.os.replace", noted_replace)
     write_atomically(path, "né")
     assert seen == [("fsync", "old"), ("replace", "old", "né", True), ("fsync", "né")]
     assert path.read_text() == "né"
@@ -235,7 +237,7 @@ def test_the_new_name_is_on_the_disk_too(tmp_path, monkeypatch):
         synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
         fsync(descriptor)
 
-    monkeypatch.setattr("xgb_fed.share.os.fsync", noted)
+    monkeypatch.setattr("gbdt_parties._files.os.fsync", noted)
     write_atomically(tmp_path / "x", "content")
     assert synced == [False, True]
 

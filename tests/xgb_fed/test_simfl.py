@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
-from gbdt_hosts.xgboost_boosting import TreeGrower
+from gbdt_hosts.xgboost.boosting import TreeGrower
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 
-from xgb_fed import horizontal_messages as hm
-from xgb_fed.errors import InvalidDataError, PartyRefused, ProtocolError, UnsupportedParameterError
-from xgb_fed.horizontal_baselines import train_all_in, train_solo, train_stock, train_tfl
-from xgb_fed.horizontal_party import HorizontalParty
-from xgb_fed.horizontal_training import as_parties, check_training
-from xgb_fed.lsh import TIE_DRAWS
-from xgb_fed.objectives import Objective
-from xgb_fed.simfl import SimFL, train_simfl
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.horizontal.baselines import train_all_in, train_solo, train_stock, train_tfl
+from xgb_fed.horizontal.coordinator import as_parties, check_training
+from xgb_fed.horizontal.lsh import TIE_DRAWS
+from xgb_fed.horizontal.messages import AggregatedGradients, ColumnMoments, HashRows, HashTable, TellMoments
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.simfl import SimFL, train_simfl
 
 TO_BUILDERS = ("coordinator", "AggregatedGradients")
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "learning_rate": 0.3}
@@ -173,7 +174,7 @@ def test_windows_are_as_wide_as_rows_are_typically_apart(monkeypatch):
     answer = HorizontalParty.answer
 
     def recorded(self, message):
-        if isinstance(message, hm.HashRows):
+        if isinstance(message, HashRows):
             asked.append(float(message.window[0]))
         return answer(self, message)
 
@@ -363,7 +364,7 @@ def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
 
     def spoilt(self, message):
         sums = aggregate(self, message)
-        return sums if self.name != "party2" else hm.AggregatedGradients(*spoil(sums.g, sums.h))
+        return sums if self.name != "party2" else AggregatedGradients(*spoil(sums.g, sums.h))
 
     monkeypatch.setattr(HorizontalParty, "_aggregate", spoilt)
     with pytest.raises(ProtocolError, match="'party2': aggregated gradients are malformed"):
@@ -428,19 +429,19 @@ def test_a_partys_own_known_features_and_constant_columns_lower_it_too():
 def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
     parties = as_parties(drawn_parties(2), 0)
     training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
-    training.ask_all(hm.TellMoments(0), hm.ColumnMoments)
-    request = hm.HashRows(bytes(32), 6, np.array([4.0]), np.zeros(6), np.ones(6))
-    with pytest.raises(PartyRefused, match="gives 1 to 5"):
-        training.channels[0].ask(request, hm.HashTable)
+    training.ask_all(TellMoments(0), ColumnMoments)
+    request = HashRows(bytes(32), 6, np.array([4.0]), np.zeros(6), np.ones(6))
+    with pytest.raises(PartyRefusedError, match="gives 1 to 5"):
+        training.channels[0].ask(request, HashTable)
 
 
 def test_a_party_hashes_once_in_a_session():
     parties = as_parties(drawn_parties(2), 0)
     training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
     training.prepare()
-    request = hm.HashRows(bytes(32), 2, np.array([4.0]), np.zeros(6), np.ones(6))
-    with pytest.raises(PartyRefused, match="once in a session"):
-        training.channels[0].ask(request, hm.HashTable)
+    request = HashRows(bytes(32), 2, np.array([4.0]), np.zeros(6), np.ones(6))
+    with pytest.raises(PartyRefusedError, match="once in a session"):
+        training.channels[0].ask(request, HashTable)
 
 
 def test_hashes_add_up_over_trainings():
@@ -448,7 +449,7 @@ def test_hashes_add_up_over_trainings():
     parties = as_parties(drawn_parties(2), 0)
     for seed in (0, 0):
         train_simfl(PARAMS, parties, 1, hash_seed=seed, verbose_eval=False)
-    with pytest.raises(PartyRefused, match="5 hashes of each row were given away"):
+    with pytest.raises(PartyRefusedError, match="5 hashes of each row were given away"):
         train_simfl(PARAMS, parties, 1, hash_seed=1, verbose_eval=False)
     parties = as_parties(drawn_parties(2), 0)
     for seed in (0, 1):
@@ -458,7 +459,7 @@ def test_hashes_add_up_over_trainings():
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_moments_of_two_rows_are_not_given_away(n_rows):
     parties = drawn_parties(2)
-    with pytest.raises(PartyRefused, match="give the rows away"):
+    with pytest.raises(PartyRefusedError, match="give the rows away"):
         train([parties[0], (parties[1][0][:n_rows], np.arange(n_rows))])
 
 
@@ -495,7 +496,7 @@ def test_bad_parties():
         train([(X, np.zeros(len(X))), (X, np.zeros(len(X)))])
     with pytest.raises(InvalidDataError, match="text at one party"):
         train([parties[0], (X, np.array(["a", "b"])[y])])
-    with pytest.raises(PartyRefused, match="missing labels"):
+    with pytest.raises(PartyRefusedError, match="missing labels"):
         train([parties[0], (X, np.where(y == 1, np.nan, 0.0))])
     with pytest.raises(ValueError, match="names in common"):
         train([HorizontalParty(X, y, "a"), HorizontalParty(X, y, "a")])

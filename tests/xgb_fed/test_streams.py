@@ -1,12 +1,11 @@
 import time
 
 import pytest
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.streams import Watchdog, assemble, frames
 from hypothesis import given
 from hypothesis import strategies as st
-
-from xgb_fed import streams
-from xgb_fed.errors import ProtocolError
-from xgb_fed.streams import Watchdog, assemble, frames
 
 digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
 

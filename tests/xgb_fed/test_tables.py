@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-
-from xgb_fed.errors import InvalidDataError
-from xgb_fed.tables import read_table
+from gbdt_parties.errors import InvalidDataError
+from veilboost.tables import read_table
 
 TEXT = "user,age,city,y\n007,31,Paris,1\n8,,Rome,0\n9,40,,1\n"
 

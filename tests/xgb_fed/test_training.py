@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from vertical_training import assert_same_trees, parties_of, parts, problem, stock, text_of, train
 
 import xgb_fed
 from xgb_fed import OkamotoUchiyama, Paillier
-from xgb_fed.errors import InvalidDataError, ProtocolError, UnsupportedParameterError
-from xgb_fed.features import bin_features, read_columns
+from xgb_fed.boosting.features import bin_features, read_columns
+from xgb_fed.errors import UnsupportedParameterError
 
 BASE = {"max_depth": 4, "max_bin": 16}
 CASES = {

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 
-from xgb_fed.tree import LEAF, ROOT, FederatedTree
+from xgb_fed.vertical.tree import LEAF, ROOT, FederatedTree
 
 
 def grown():

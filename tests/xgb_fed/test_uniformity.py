@@ -6,13 +6,13 @@ quantile, which a correct sampler exceeds for one stream in a million.
 
 import numpy as np
 import pytest
-from gbdt_kernels.modular import decode
+from gbdt_kernels.residues.modular import decode
 from scipy.stats import chi2
 
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyamaKey
-from xgb_fed.paillier import PaillierKey
-from xgb_fed.primes import FactoredPrime
-from xgb_fed.randomness import SecretStream
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
+from xgb_fed.ciphers.paillier import PaillierKey
+from xgb_fed.ciphers.primes import FactoredPrime
+from xgb_fed.ciphers.randomness import SecretStream
 
 P = FactoredPrime(23, (2, 11))
 Q = FactoredPrime(29, (2, 7))

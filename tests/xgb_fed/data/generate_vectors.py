@@ -8,8 +8,8 @@ from pathlib import Path
 
 import phe
 
-from xgb_fed.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.paillier import Paillier
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
+from xgb_fed.ciphers.paillier import Paillier
 
 PLAINTEXTS = [0, 1, 2, 255, 2**52, 2**64 - 1, 2**64, 2**130 + 12345]
 

@@ -1,0 +1,186 @@
+"""Gaussian differential privacy: from (ε, δ) to μ and back, never in the unsafe direction.
+
+A release of sensitivity 1 (in the Euclidean norm) with Gaussian noise of standard deviation 1/μ is μ-GDP;
+releases of μ₁, μ₂, … on the same rows, each free to depend on those before, are together exactly
+√(μ₁² + μ₂² + …)-GDP, and μ-GDP means (ε, δ(ε))-DP for every ε with
+δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ)
+(Dong, Roth and Su, "Gaussian Differential Privacy", JRSS B 2022, corollaries 1 and 3.3; Balle and Wang, ICML
+2018, theorem 8).  Subsampled releases have no closed form and go to `dp_accounting`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scipy.special import erfcx, log_ndtr
+
+_SLACK = 1e-9
+"""Relative room for the rounding of float64 in δ(ε) and in the sums of squares around it.
+
+Both terms are evaluated within about 1e-12 of themselves (`erfcx` and `log_ndtr` are good to a few ulp, their
+arguments below 1e3).  Their difference can lose digits: at ε = 0 it is about 0.4 μ, smaller differences come
+with smaller terms; `gaussian_delta` adds the error bound of its terms, so the loss is paid for there.
+"""
+_LARGEST_EPSILON = 1e6
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """δ of a μ-GDP mechanism at `epsilon`, rounded up.
+
+    Parameters
+    ----------
+    epsilon : float
+        Not negative.
+    mu : float
+        Not negative.
+
+    Returns
+    -------
+    float
+    """
+    if mu == 0:
+        return 0.0
+    a, b = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+    if a < 0:
+        # Φ(a) = φ(a) erfcx(-a/√2) √(π/2) and e^ε φ(b) = φ(a): one factor before a difference of two numbers
+        # of moderate size, where the exponentials would cancel.
+        density = math.exp(-a * a / 2) / 2
+        first = density * float(erfcx(-a / math.sqrt(2)))
+        second = density * float(erfcx(b / math.sqrt(2)))
+    else:
+        first = math.exp(float(log_ndtr(a)))
+        second = math.exp(epsilon + float(log_ndtr(-b)))
+    return min(1.0, max(0.0, first - second) + 1e-13 * (first + second) + 5e-324)
+
+
+def _smallest(accepts: Callable[[float], bool], low: float, high: float) -> float:
+    """A float that is accepted, a relative 1e-12 above one that is not (or `low`, if accepted)."""
+    if accepts(low):
+        return low
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if accepts(middle) else (middle, high)
+    return high
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Smallest ε such that μ-GDP implies (ε, δ)-DP, rounded up; infinite from μ of about 1000 on."""
+    if mu == 0:
+        return 0.0
+    widened = mu * (1 + _SLACK)
+    if gaussian_delta(_LARGEST_EPSILON, widened) > delta:
+        return math.inf
+    return _smallest(lambda epsilon: gaussian_delta(epsilon, widened) <= delta, 0.0, _LARGEST_EPSILON)
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest μ whose `gaussian_epsilon` at `delta` does not exceed `epsilon`, rounded down.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    low, high = 0.0, math.sqrt(2 * epsilon) + 10
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if gaussian_delta(epsilon, middle * (1 + 2 * _SLACK)) <= delta:
+            low = middle
+        else:
+            high = middle
+    if low == 0.0:
+        raise ValueError(f"no Gaussian noise gives epsilon = {epsilon:g} at delta = {delta:g}")
+    return low
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """Gaussian releases, each on rows that were taken with a probability, independently and in secret.
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity of one release over the standard deviation of its noise.
+    probability : float
+        With which a row is taken (Poisson subsampling).
+    count : int
+        Releases, one after the other, each with fresh draws.
+    """
+
+    mu: float
+    probability: float
+    count: int
+
+
+_DISCRETISATION = 1e-4
+"""Step of `dp_accounting`'s privacy loss distributions; they are rounded pessimistically, so this is safe."""
+
+
+@lru_cache(maxsize=256)
+def composed_epsilon(mu: float, sampled: tuple[SampledGaussian, ...], delta: float) -> float:
+    """Smallest ε at `delta` of a μ-GDP mechanism and subsampled releases together, rounded up.
+
+    Without subsampled releases it is the closed form; with them, `dp_accounting`'s privacy loss
+    distributions of Poisson-subsampled Gaussians under adding or removing a row, rounded pessimistically
+    (Koskela, Jälkö and Honkela, AISTATS 2020; Doroshenko et al., PoPETs 2022).
+    """
+    if not sampled:
+        return gaussian_epsilon(mu, delta)
+    # dp_accounting takes seconds to import and only subsampling needs it.
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    def losses(part: SampledGaussian) -> pld.PrivacyLossDistribution:
+        return pld.from_gaussian_mechanism(
+            1.0 / (part.mu * (1 + _SLACK)),
+            sampling_prob=part.probability,
+            value_discretization_interval=_DISCRETISATION,
+            pessimistic_estimate=True,
+        ).self_compose(part.count)
+
+    total = losses(sampled[0])
+    for part in sampled[1:]:
+        total = total.compose(losses(part))
+    if mu > 0:
+        total = total.compose(losses(SampledGaussian(mu, 1.0, 1)))
+    return float(total.get_epsilon_for_delta(delta)) * (1 + _SLACK)
+
+
+@lru_cache(maxsize=64)
+def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, count: int) -> float:
+    """Largest μ per release such that `count` subsampled releases and a μ-GDP one keep to (ε, δ).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    mu : float
+        What is spent without subsampling.
+    probability, count
+        As in `SampledGaussian`.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+
+    def fits(each: float) -> bool:
+        return composed_epsilon(mu, (SampledGaussian(each, probability, count),), delta) <= epsilon
+
+    # Without subsampling is the dearest; taking rows with probability q is worth about 1/q at best.
+    low = math.sqrt(max(gaussian_mu(epsilon, delta) ** 2 - mu**2, 0.0) / count) * (1 - 1e-6)
+    if low == 0.0 or not fits(low):
+        raise ValueError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
+    high = 2 * low / probability
+    for _ in range(12):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def composed_mu(mus: Sequence[float]) -> float:
+    """μ of several Gaussian releases together, rounded up."""
+    return math.hypot(*mus) * (1 + 1e-12) if len(mus) else 0.0

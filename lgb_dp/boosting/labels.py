@@ -1,0 +1,88 @@
+"""Square loss on labels scaled to [-1, 1], as in the paper, for every objective.
+
+Gradient ``g = ŷ - y``, hessian 1.  At the first tree ŷ = 0, so |g| is at most
+``G_STAR = 1`` whatever the label.  Raw scores of the model relate to ŷ by
+``raw = centre + scale · ŷ``: for classes ``raw = ŷ``, read through the sigmoid
+of 2ŷ (or the softmax of ŷ), whose slope at 0 is that of (1 + ŷ) / 2; for
+regression by the public label bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class LabelScale:
+    """How labels and raw scores relate to [-1, 1].
+
+    Parameters
+    ----------
+    objective : str
+        "regression", "binary", "multiclass" or "multiclassova".
+    n_outputs : int
+        Trees per iteration.
+    low, high : float
+        Public bounds of the label.
+    sigmoid : float
+        Slope by which "binary" and "multiclassova" models turn raw scores into probabilities.
+    """
+
+    objective: str
+    n_outputs: int
+    low: float
+    high: float
+    sigmoid: float = 2.0
+
+    @property
+    def centre(self) -> float:
+        """Raw score of ŷ = 0."""
+        return (self.low + self.high) / 2 if self.objective == "regression" else 0.0
+
+    @property
+    def scale(self) -> float:
+        """Raw score units per unit of ŷ."""
+        return (self.high - self.low) / 2 if self.objective == "regression" else 1.0
+
+    def targets(self, label: NDArray[np.float64], output: int) -> NDArray[np.float64]:
+        """Labels in [-1, 1] for one output; for classes one-against-rest."""
+        if self.n_outputs > 1:
+            return np.where(label == output, 1.0, -1.0)
+        middle = (self.low + self.high) / 2
+        return np.clip((label - middle) / ((self.high - self.low) / 2), -1.0, 1.0)
+
+    def check(self, label: NDArray[np.float64]) -> None:
+        """Raise a ValueError where labels are not what the objective and the public bounds say."""
+        if self.n_outputs > 1:
+            if not np.isin(label, np.arange(self.n_outputs)).all():
+                raise ValueError(
+                    f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
+                )
+        elif self.objective == "binary":
+            if not np.isin(label, (self.low, self.high)).all():
+                raise ValueError(
+                    f"label must be {self.low:g} or {self.high:g} for 'binary'; label_bounds sets others"
+                )
+        elif not ((label >= self.low) & (label <= self.high)).all():
+            raise ValueError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
+
+    @property
+    def model_objective(self) -> str:
+        """Objective line of the model file."""
+        return {
+            "regression": "regression",
+            "binary": f"binary sigmoid:{self.sigmoid:g}",
+            "multiclass": f"multiclass num_class:{self.n_outputs}",
+            "multiclassova": f"multiclassova num_class:{self.n_outputs} sigmoid:{self.sigmoid:g}",
+        }[self.objective]
+
+    def metric_params(self) -> Mapping[str, Any]:
+        """The same as parameters, for LightGBM's metrics."""
+        sigmoid = {"sigmoid": self.sigmoid} if self.objective in ("binary", "multiclassova") else {}
+        classes = {"num_class": self.n_outputs} if self.n_outputs > 1 else {}
+        return {"objective": self.objective, **sigmoid, **classes}

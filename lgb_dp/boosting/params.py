@@ -1,0 +1,221 @@
+"""LightGBM's parameters: those that private training honours, and a refusal of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gbdt_hosts.lightgbm import default_parameters, resolve_aliases
+
+from lgb_dp.errors import UnsupportedParameterError
+
+DEFAULT_DEPTH = 6
+"""Depth of the paper's experiments, taken when neither max_depth nor num_leaves is given."""
+MAX_DEPTH = 16
+_HONOURED = {
+    "objective",
+    "num_class",
+    "num_iterations",
+    "learning_rate",
+    "max_depth",
+    "num_leaves",
+    "lambda_l2",
+    "num_threads",
+    "verbosity",
+    "metric",
+    "early_stopping_round",
+    "early_stopping_min_delta",
+    "first_metric_only",
+}
+_WITHOUT_EFFECT_ON_THE_MODEL = {
+    "force_col_wise",
+    "force_row_wise",
+    "histogram_pool_size",
+    "is_enable_sparse",
+    "enable_bundle",
+    "is_provide_training_metric",
+    "metric_freq",
+    "multi_error_top_k",
+    "auc_mu_weights",
+}
+_WHY = {
+    "min_data_in_leaf": "a test on a leaf's private count would leak; trees are complete",
+    "min_sum_hessian_in_leaf": "a test on a leaf's private count would leak; trees are complete",
+    "min_gain_to_split": "a test on a private gain would leak; trees are complete",
+    "bagging_fraction": "rows are drawn by the private trainer",
+    "bagging_freq": "rows are drawn by the private trainer",
+    "seed": "noise comes from the operating system; pass random_state to the callback for tests",
+    "deterministic": "noise comes from the operating system; pass random_state to the callback for tests",
+    "max_bin": "pass max_bin to lgb_dp.Dataset",
+    "categorical_feature": "pass categories to lgb_dp.Dataset",
+    "is_unbalance": "class counts are private; pass weight with a weight_bound",
+    "scale_pos_weight": "pass weight with a weight_bound",
+}
+_OBJECTIVES = {
+    **dict.fromkeys(
+        (
+            "regression",
+            "regression_l2",
+            "l2",
+            "mean_squared_error",
+            "mse",
+            "l2_root",
+            "root_mean_squared_error",
+        ),
+        "regression",
+    ),
+    "rmse": "regression",
+    "binary": "binary",
+    **dict.fromkeys(("multiclass", "softmax"), "multiclass"),
+    **dict.fromkeys(("multiclassova", "multiclass_ova", "ova", "ovr"), "multiclassova"),
+}
+
+
+@dataclass(frozen=True)
+class TrainingParameters:
+    """What private training takes from LightGBM's parameters.
+
+    Parameters
+    ----------
+    objective : {"regression", "binary", "multiclass", "multiclassova"}
+    n_outputs : int
+        Trees per iteration.
+    learning_rate : float
+    depth : int
+        Levels of splits of every tree.
+    lambda_l2 : float
+        λ, in units of row weight.
+    n_threads : int
+        0 means all available processors.
+    verbosity : int
+    metric : mapping
+        Parameters for LightGBM's metrics.
+    given : frozenset of str
+        Parameters that the user gave, by LightGBM's own names.
+    """
+
+    objective: str
+    n_outputs: int
+    learning_rate: float
+    depth: int
+    lambda_l2: float
+    n_threads: int
+    verbosity: int
+    metric: Mapping[str, Any]
+    given: frozenset[str]
+
+
+def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingParameters:
+    """Read LightGBM's parameters, aliases included.
+
+    Parameters
+    ----------
+    params : mapping
+        As given to `lightgbm.train`.
+    max_bin : int
+        The Dataset's, which ``params`` may repeat.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        If a parameter that private training cannot honour differs from LightGBM's default.
+    ValueError
+        If a value is out of range.
+    """
+    given = resolve_aliases(params)
+    defaults = default_parameters()
+    for name, value in given.items():
+        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL or value is None:
+            continue
+        if name == "max_bin" and value == max_bin:
+            continue
+        if name not in defaults or _as_text(value) != _as_text(defaults[name]):
+            why = f": {_WHY[name]}" if name in _WHY else ""
+            spelled = name if name in params else f"{_alias_in(params, name)} ({name})"
+            raise UnsupportedParameterError(
+                f"{spelled}={value!r} is not supported by private training{why}; "
+                f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
+            )
+
+    objective = given.get("objective") or "regression"
+    if not isinstance(objective, str) or objective not in _OBJECTIVES:
+        raise UnsupportedParameterError(
+            f"objective={objective!r} is not supported by private training; accepted are "
+            "'binary', 'regression', 'multiclass' and 'multiclassova'"
+        )
+    objective = _OBJECTIVES[objective]
+    num_class = int(given.get("num_class") or 1)
+    if objective.startswith("multiclass") != (num_class > 1):
+        raise ValueError(f"num_class={num_class} does not go with objective={objective!r}")
+    metric_names = ("metric", "multi_error_top_k", "auc_mu_weights")
+    return TrainingParameters(
+        objective=objective,
+        n_outputs=num_class,
+        learning_rate=checked_learning_rate(given.get("learning_rate", 0.1)),
+        depth=_depth(given),
+        lambda_l2=_checked_lambda(given.get("lambda_l2", 0.0)),
+        n_threads=max(0, int(given.get("num_threads") or 0)),
+        verbosity=int(given.get("verbosity", 1)),
+        metric={name: given[name] for name in metric_names if given.get(name) is not None},
+        given=_given(given),
+    )
+
+
+def _given(parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Parameters that say something; depth is also given by num_leaves other than the default."""
+    names = {name for name, value in parameters.items() if value is not None}
+    if parameters.get("max_depth") is not None and int(parameters["max_depth"]) <= 0:
+        names.discard("max_depth")
+    if int(parameters.get("num_leaves") or 31) != 31:
+        names.add("max_depth")
+    return frozenset(names)
+
+
+def _alias_in(params: Mapping[str, Any], name: str) -> str:
+    """The alias under which the user gave a parameter."""
+    return next(alias for alias in params if resolve_aliases({alias: None}) == {name: None})
+
+
+def checked_learning_rate(value: Any) -> float:
+    """A learning rate in (0, 1]."""
+    rate = float(value)
+    if not 0 < rate <= 1:
+        raise ValueError(f"learning_rate must be in (0, 1], got {value!r}")
+    return rate
+
+
+def _checked_lambda(value: Any) -> float:
+    lambda_l2 = float(value)
+    if not (np.isfinite(lambda_l2) and lambda_l2 >= 0):
+        raise ValueError(f"lambda_l2 must be finite and not negative, got {value!r}")
+    return lambda_l2
+
+
+def _depth(given: Mapping[str, Any]) -> int:
+    """Depth of the complete trees that max_depth and num_leaves describe."""
+    depth = int(given.get("max_depth", -1))
+    num_leaves = int(given.get("num_leaves", 31))
+    if depth <= 0:
+        depth = DEFAULT_DEPTH if num_leaves == 31 else num_leaves.bit_length() - 1
+    if num_leaves not in (31, 2**depth):
+        raise UnsupportedParameterError(
+            f"num_leaves={num_leaves} is not supported by private training with max_depth={depth}: trees are "
+            f"complete and have {2**depth} leaves; accepted are {2**depth} and LightGBM's default, 31"
+        )
+    if not 1 <= depth <= MAX_DEPTH:
+        raise ValueError(f"max_depth must be at most {MAX_DEPTH}, got {depth}")
+    return depth
+
+
+def _as_text(value: Any) -> str:
+    """A value as LightGBM's model file writes it, numbers comparable."""
+    if isinstance(value, (list, tuple, set, np.ndarray)):
+        return ",".join(_as_text(v) for v in value)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        value = value.lower() == "true"
+    try:
+        return repr(float(value))
+    except ValueError:
+        return str(value)

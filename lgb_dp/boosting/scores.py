@@ -1,0 +1,123 @@
+"""Raw scores of a data set's rows, brought up to date when they are read.
+
+A row of DPBoost is read once per ensemble, when its tree's turn comes; adding
+every tree to every row at once would cost more than growing the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from gbdt_kernels.trees import DenseCodes, SparseCodes, add_trees
+from numpy.typing import NDArray
+
+from lgb_dp.boosting.tree import PrivateTree
+
+_UNKNOWN = -1
+"""Number of iterations of rows whose scores were being written when that was interrupted."""
+
+
+class Scores:
+    """Scores of one data set under a growing list of iterations.
+
+    Parameters
+    ----------
+    codes : DenseCodes or SparseCodes
+        Binned rows.
+    start : ndarray of float64, shape (n_rows, n_outputs), or None
+        Scores before the first iteration; None means 0.
+    n_outputs : int
+        Trees per iteration.
+    n_threads : int
+        0 means all available processors.
+    """
+
+    def __init__(
+        self,
+        codes: DenseCodes | SparseCodes,
+        start: NDArray[np.float64] | None,
+        n_outputs: int,
+        n_threads: int,
+    ) -> None:
+        shape = (codes.n_rows, n_outputs)
+        self._codes = codes
+        self._start = np.broadcast_to(0.0, shape) if start is None else start.reshape(shape)
+        self._scores = np.array(self._start, order="F")
+        self._n_added = np.zeros(codes.n_rows, dtype=np.int32)
+        self._n_threads = n_threads
+
+    def of(
+        self,
+        rows: NDArray[np.int32],
+        codes: DenseCodes | SparseCodes,
+        iterations: Sequence[Sequence[PrivateTree]],
+    ) -> NDArray[np.float64]:
+        """Scores of some rows after all `iterations`, shape (len(rows), n_outputs).
+
+        Parameters
+        ----------
+        rows : ndarray of int32
+            Distinct row numbers.
+        codes : DenseCodes or SparseCodes
+            Those rows, binned.
+        iterations : sequence of sequences of PrivateTree
+            All trees so far.
+        """
+        self._restart(rows[self._n_added[rows] == _UNKNOWN])
+        scores = np.asfortranarray(self._scores[rows])
+        n_added = self._n_added[rows]
+        behind = np.flatnonzero(np.bincount(n_added, minlength=len(iterations))[: len(iterations)])
+        for n in behind.tolist():
+            part = np.flatnonzero(n_added == n)
+            if len(part) == len(rows):
+                self._add(codes, iterations[n:], scores)
+            else:
+                part_scores = np.asfortranarray(scores[part])
+                self._add(codes.take(part), iterations[n:], part_scores)
+                scores[part] = part_scores
+        if len(behind):
+            self._write(rows, scores, len(iterations))
+        return scores
+
+    def all(self, iterations: Sequence[Sequence[PrivateTree]]) -> NDArray[np.float64]:
+        """Scores of all rows after all `iterations`, shape (n_rows, n_outputs)."""
+        return self.of(np.arange(len(self._n_added), dtype=np.int32), self._codes, iterations)
+
+    def forget(self, iterations: Sequence[Sequence[PrivateTree]], last: Sequence[PrivateTree]) -> None:
+        """Take back an iteration that came after `iterations`, where it was added."""
+        rows = np.flatnonzero(self._n_added > len(iterations))
+        scores = np.asfortranarray(self._scores[rows])
+        self._add(self._codes.take(rows), [[replace(t, leaf_value=-t.leaf_value) for t in last]], scores)
+        self._write(rows, scores, len(iterations))
+
+    def _write(self, rows: NDArray[Any], scores: NDArray[np.float64], n_added: int) -> None:
+        """Replace the scores of some rows; an interrupt in between makes them start anew."""
+        self._n_added[rows] = _UNKNOWN
+        self._scores[rows] = scores
+        self._n_added[rows] = n_added
+
+    def _restart(self, rows: NDArray[Any]) -> None:
+        if len(rows):
+            self._write(rows, self._start[rows], 0)
+
+    def _add(
+        self,
+        codes: DenseCodes | SparseCodes,
+        iterations: Sequence[Sequence[PrivateTree]],
+        scores: NDArray[np.float64],
+    ) -> None:
+        for _, of_one_size in groupby(iterations, key=lambda trees: len(trees[0].feature)):
+            forest = list(of_one_size)
+            for k in range(scores.shape[1]):
+                add_trees(
+                    codes,
+                    np.stack([trees[k].feature for trees in forest]),
+                    np.stack([trees[k].goes_left for trees in forest]),
+                    np.stack([trees[k].leaf_value for trees in forest]),
+                    scores[:, k],
+                    self._n_threads,
+                )

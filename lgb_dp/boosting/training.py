@@ -1,0 +1,422 @@
+"""What every private trainer shares: the callback, and the state of one booster's training."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import lightgbm
+import numpy as np
+from gbdt_hosts import lightgbm as host
+from gbdt_kernels.compilation import compiled_on_this_machine
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
+from lightgbm.callback import CallbackEnv
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.booster import DPBooster, report_in
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.params import TrainingParameters, checked_learning_rate, training_parameters
+from lgb_dp.boosting.scores import Scores
+from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.data.weights import check_weight_bound, quantise_weights
+from lgb_dp.errors import (
+    AlteredModelError,
+    NoGuaranteeError,
+    NotPrivateWarning,
+    PrivacyLeakWarning,
+    UnsupportedParameterError,
+)
+from lgb_dp.mechanisms.rng import SecureRandom
+
+N_SUBSETS = 16
+"""Public random subsets of each categorical feature's values, drawn anew for every tree."""
+_BAR_DELAY = 2.0
+"""Seconds of training after which a progress bar appears, where a person watches."""
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What a trainer is asked to do.
+
+    Parameters
+    ----------
+    train_set : Dataset
+        Constructed.
+    params : TrainingParameters
+    n_rounds : int
+        Iterations the budget is planned for.
+    random_state : int or None
+        Fixes the noise, for tests.
+    initial : PrivacyReport or None
+        Guarantee of the model that training continues from.
+    reasons : tuple of str
+        What voids the guarantee from the start.
+    """
+
+    train_set: Dataset
+    params: TrainingParameters
+    n_rounds: int
+    random_state: int | None
+    initial: PrivacyReport | None
+    reasons: tuple[str, ...]
+
+
+class Training(ABC):
+    """One booster's training: scores, ledger and random stream; a `host.TreeGrower`."""
+
+    sigmoid = 2.0
+    """Slope by which the model turns raw scores of a class into probabilities."""
+
+    def __init__(self, task: TrainingTask) -> None:
+        train_set, params, initial = task.train_set, task.params, task.initial
+        assert train_set.bins is not None
+        assert train_set.codes is not None
+        self.data = train_set
+        self.codes: DenseCodes | SparseCodes = train_set.codes
+        self.params = params
+        self.n_rounds = task.n_rounds
+        self.random = SecureRandom(task.random_state)
+        self.reasons = [*train_set.leaks, *task.reasons]
+        self.notes = list(train_set.notes)
+        self.evaluated_private_rows = False
+        if task.random_state is not None:
+            self.reasons.append("random_state was fixed: whoever knows it can subtract the noise")
+            warnings.warn(
+                "random_state is for tests: training is not private", PrivacyLeakWarning, stacklevel=6
+            )
+        self.label_scale = self._label_scale()
+        self.label_scale.check(train_set.label)
+        if train_set.weight is not None:
+            check_weight_bound(train_set.weight, train_set.weight_bound)
+        n_rows = train_set.num_data()
+        self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
+        self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
+        if not (train_set.bins.n_bins > 1).any():
+            raise ValueError("no feature has two bins: check bounds, max_bin and categories")
+        self.ledger = Ledger(copies=train_set.folds_of_a_row)
+        if self.ledger.copies > 1:
+            self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
+        if initial is not None:
+            self._charge_report(initial, "initial model")
+        for report in train_set.paid_for:
+            self._charge_report(report, "public knowledge")
+        self.learning_rate = params.learning_rate
+        self.trainer: PrivateTrainer | None = None
+        self.iteration = 0
+        self.trees: list[list[PrivateTree]] = []
+        self.continues = train_set._predictor is not None or train_set.start_scores is not None
+        self._scores: dict[int, tuple[lightgbm.Dataset, Scores]] = {}
+        self._follow(train_set, self.codes, train_set.start_scores)
+        self.header = host.Header(
+            objective=self.label_scale.model_objective,
+            n_trees_per_iteration=params.n_outputs,
+            feature_names=list(train_set.feature_name),
+            feature_infos=train_set.bins.feature_infos,
+            pandas_categorical=train_set.pandas_categorical or None,
+        )
+        self._bar: Any = None
+
+    def _label_scale(self) -> LabelScale:
+        """The public scale of the label; where regression was given none, it is read, with a warning."""
+        objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
+        if bounds is None and objective == "regression":
+            bounds = (
+                float(label.min()),
+                float(label.max() if label.max() > label.min() else label.min() + 1),
+            )
+            self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
+            warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
+        low, high = bounds or (0.0, 1.0)
+        return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
+
+    @property
+    def lambda_steps(self) -> float:
+        """λ in integer weight steps."""
+        return self.params.lambda_l2 * self.weight_steps / self.weight_bound
+
+    @cached_property
+    def _numeric_layout(self) -> BinLayout:
+        assert self.data.bins is not None
+        return self.data.bins.layout()
+
+    def tree_layout(self) -> BinLayout:
+        """All public candidate splits, with fresh random subsets of categories."""
+        assert self.data.bins is not None
+        if not self.data.bins.is_categorical.any():
+            return self._numeric_layout
+        return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
+
+    def _charge_report(self, report: PrivacyReport, what: str) -> None:
+        """Take over what something that this training rests on has cost."""
+        cost, name = report.cost, (what, "composed")
+        self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
+        for part in cost.sampled:
+            for _ in range(part.count):
+                self.ledger.charge(Release(*name, 0.0, -1, 0, 0.0, part.mu, part.probability))
+        self.ledger.granted_delta = max(self.ledger.granted_delta, report.delta - cost.delta)
+        self.reasons += report.reasons
+        self.notes += [f"of the {what}: {note}" for note in report.notes]
+
+    @abstractmethod
+    def grow_iteration(self) -> list[PrivateTree]:
+        """Trees of the next iteration, one per output, charged to the ledger before they are grown."""
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file."""
+        return {
+            "boosting": "gbdt",
+            "objective": self.params.objective,
+            "num_iterations": str(self.n_rounds),
+            "learning_rate": repr(self.params.learning_rate),
+            "max_depth": str(self.params.depth),
+            "lambda_l2": repr(self.params.lambda_l2),
+        }
+
+    # What the booster asks for (host.TreeGrower).
+
+    def grow(self) -> None:
+        """Grow the trees of the next iteration."""
+        if self.iteration >= self.n_rounds:
+            raise lightgbm.basic.LightGBMError(
+                f"The budget was planned for {self.n_rounds} iterations, and all are spent; "
+                "pass the model as init_model to train on with a new budget"
+            )
+        self.random.refuse_fork()  # noise may have been drawn ahead
+        self._announce()
+        self.iteration += 1
+        trees = self.grow_iteration()
+        if not self.trees and not self.continues:
+            trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
+        self.trees.append(trees)
+        self._bar.update()
+        if self.iteration == self.n_rounds:
+            self._bar.close()
+
+    def trees_from(self, iteration: int) -> list[host.Tree]:
+        """Trees of the iterations from the given one on, in LightGBM's terms."""
+        assert self.data.bins is not None
+        return to_lightgbm(chain.from_iterable(self.trees[iteration:]), self.data.bins)
+
+    def undo(self) -> None:
+        """Take the last iteration's trees back; their cost stays."""
+        if not self.trees:
+            return
+        # The tree goes last: after an interrupt, scores that forgot it add it again.
+        for _, scores in self._scores.values():
+            scores.forget(self.trees[:-1], self.trees[-1])
+        self.trees.pop()
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate of later ensembles."""
+        others = {
+            name: value
+            for name, value in params.items()
+            if name not in ("learning_rate", "shrinkage_rate", "eta")
+        }
+        if others:
+            raise UnsupportedParameterError(
+                f"only learning_rate can change in private training, not {others!r}"
+            )
+        for value in params.values():
+            self.learning_rate = checked_learning_rate(value)
+
+    def add_valid(self, data: lightgbm.Dataset) -> None:
+        """Follow the scores of an evaluation set."""
+        assert self.data.bins is not None
+        if isinstance(data, Dataset):
+            data.construct()
+            is_public, start, codes = data.public, data.start_scores, data.codes
+            if data.bins is not self.data.bins:
+                raise ValueError("an evaluation Dataset must have the training Dataset as its reference")
+        else:
+            if data.data is None:
+                raise ValueError(
+                    "a plain lightgbm.Dataset in valid_sets needs free_raw_data=False; "
+                    "or pass lgb_dp.Dataset(..., public=True)"
+                )
+            codes = self.data.bins.transform(data.data)
+            is_public, start = False, data.get_init_score()
+            if start is not None:
+                start = np.asarray(start).reshape(codes.n_rows, -1, order="F")
+        self._follow(data, codes, start)
+        if not is_public:
+            self._note_private_evaluation()
+
+    def stopped_early(self) -> None:
+        """The number of trees was chosen by evaluation: a leak if its rows were private."""
+        if self.evaluated_private_rows:
+            self.reasons.append("the number of trees was chosen on rows not marked public")
+
+    def _note_private_evaluation(self) -> None:
+        self.evaluated_private_rows = True
+        note = "metrics and early stopping on rows not marked public are not covered by epsilon"
+        if note not in self.notes:
+            self.notes.append(note)
+            warnings.warn(note, NotPrivateWarning, stacklevel=6)
+
+    def raw_score(self, data: lightgbm.Dataset) -> NDArray[np.float64]:
+        """Current raw scores of a followed data set, shape (n_rows, n_outputs)."""
+        if data is self.data and not self.data.public:
+            self._note_private_evaluation()
+        return self._scores[id(data)][1].all(self.trees)
+
+    def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
+        """Labels and weights of a data set."""
+        label = data.get_label()
+        if self.label_scale.objective == "binary":
+            label = (np.asarray(label) == self.label_scale.high).astype(np.float64)
+        return label, data.get_weight()
+
+    def metric_params(self) -> Mapping[str, Any]:
+        """Objective and metrics, for LightGBM's evaluation."""
+        return {**self.params.metric, **self.label_scale.metric_params()}
+
+    def report(self) -> PrivacyReport:
+        """The guarantee of everything released so far."""
+        return PrivacyReport(
+            epsilon=self.ledger.epsilon,
+            delta=self.ledger.delta,
+            private=not self.reasons,
+            reasons=tuple(dict.fromkeys(self.reasons)),
+            notes=tuple(dict.fromkeys(self.notes)),
+            ledger=tuple(self.ledger.table()),
+            cost=self.ledger.cost,
+        )
+
+    def guarantee(self) -> Mapping[str, Any]:
+        """The report, for the model file."""
+        return self.report().to_dict()
+
+    # Scores.
+
+    def _follow(self, data: Any, codes: Any, start: NDArray[np.float64] | None) -> None:
+        n_outputs = self.params.n_outputs
+        if start is not None and start.size != codes.n_rows * n_outputs:
+            raise ValueError(
+                f"the initial model or init_score has {start.size // codes.n_rows} outputs per row; "
+                f"training has {n_outputs}"
+            )
+        self._scores[id(data)] = (data, Scores(codes, start, n_outputs, self.params.n_threads))
+
+    def predictions(self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes) -> NDArray[np.float64]:
+        """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
+        if not self.trees and not self.continues:
+            return np.zeros((len(rows), self.params.n_outputs))
+        scores = self._scores[id(self.data)][1].of(rows, codes, self.trees)
+        return (scores - self.label_scale.centre) / self.label_scale.scale
+
+    def _announce(self) -> None:
+        """Before the first tree: say so if kernels must be compiled, and start the progress bar."""
+        if self._bar is not None:
+            return
+        if self.params.verbosity > 0 and not compiled_on_this_machine():
+            host.log_info("Compiling kernels for this machine (once; they are cached)")
+        quiet = True if self.params.verbosity < 0 else None
+        self._bar = tqdm(
+            total=self.n_rounds, desc="private trees", unit="it", delay=_BAR_DELAY, leave=False, disable=quiet
+        )
+
+
+class PrivateTrainer(ABC):
+    """A LightGBM callback that turns the live booster into a private one.
+
+    A trainer is reusable: the state of a training lives with its booster.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total privacy budget in nats, positive and finite.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        The booster taken over last: what is left of an interrupted training.
+    """
+
+    before_iteration = True
+    accepts_infinite_epsilon = False
+    """Whether the trainer can do without privacy, at epsilon = inf."""
+
+    def __init__(
+        self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
+    ) -> None:
+        self.epsilon = checked_epsilon(epsilon, self.accepts_infinite_epsilon)
+        self.random_state = random_state
+        self.public_init_model = public_init_model
+
+    @abstractmethod
+    def begin(self, task: TrainingTask) -> Training:
+        """Start a training."""
+
+    def planned_rounds(self, n_rounds: int) -> int:
+        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
+        return n_rounds
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Take the booster over before its first iteration; called by LightGBM."""
+        boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
+        for booster in boosters:
+            if not isinstance(booster, DPBooster):
+                self._take_over(booster, env)
+            elif getattr(booster._grower, "trainer", None) is not self:
+                raise ValueError("callbacks hold two private trainers; a booster takes one")
+
+    def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
+        name = type(self).__name__
+        train_set = booster.train_set
+        if not isinstance(train_set, Dataset):
+            raise TypeError(
+                f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
+                f"{type(train_set).__name__}, whose bins come from private data"
+            )
+        params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
+        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
+        initial, reasons = self._initial_guarantee(booster)
+        training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
+        training.trainer = self
+        for valid in booster.valid_sets:
+            training.add_valid(valid)
+        host.take_over(booster, training, env.params, DPBooster)
+        self.booster_ = booster
+
+    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, tuple[str, ...]]:
+        """Guarantee of the model that training continues from, and what its lack voids."""
+        text = host.initial_model_text(booster)
+        if text is None:
+            return None, ()
+        try:
+            return report_in(text), ()
+        except AlteredModelError:
+            return None, ("init_model's trees are not those its guarantee speaks of",)
+        except NoGuaranteeError:
+            if self.public_init_model:
+                return None, ()
+            reason = "init_model carries no guarantee; pass public_init_model=True if its data was public"
+            return None, (reason,)
+
+
+def checked_epsilon(epsilon: Any, or_infinite: bool = False) -> float:
+    """A positive finite budget, or infinity where that is accepted.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.number)):
+        raise TypeError(f"epsilon must be a number, got {type(epsilon).__name__}")
+    if not ((np.isfinite(epsilon) or (or_infinite and epsilon == np.inf)) and epsilon > 0):
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
+    return float(epsilon)

@@ -1,0 +1,1 @@
+"""Data sets with public bins, folds, weights, and private metadata."""

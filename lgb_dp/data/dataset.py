@@ -1,0 +1,393 @@
+"""`lgb_dp.Dataset`: a `lightgbm.Dataset` whose bins come from public knowledge."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from gbdt_hosts.lightgbm import StandInDataset
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.data.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
+from lgb_dp.data.weights import check_weight_bound, checked_weight
+from lgb_dp.errors import PrivacyLeakWarning
+from lgb_dp.mechanisms.noise import MAX_ROWS
+
+
+class Dataset(StandInDataset):
+    """Training or evaluation data for private training; goes where a `lightgbm.Dataset` goes.
+
+    Parameters
+    ----------
+    data : ndarray, pandas DataFrame or scipy sparse matrix, shape (n_rows, n_features)
+        NaN means missing.  Entries a sparse matrix does not store are zero.
+    label : array-like, shape (n_rows,)
+    bounds : (low, high) or mapping of feature to (low, high)
+        Public bounds of the numeric features; values outside go to the outermost bins.  `low` and `high` are
+        numbers or arrays with one number per feature.  Left out, they are read from the data, which leaks:
+        a `PrivacyLeakWarning` says so and the privacy report too.  Not needed with a `reference`.
+    label_bounds : (low, high), optional
+        Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
+        unless given).
+    max_bin : int or mapping of feature to int
+        Bins of a numeric feature between its bounds, at least 2 and at most 255.
+    spacing : {"linear", "mixed"}
+        Bins of equal width, or half of them so and half growing geometrically away from zero.
+    categories : mapping of feature to sequence, optional
+        Public values of categorical features.  A pandas category column is categorical anyway and its
+        dtype's categories count as public.
+    bin_edges : mapping of feature to array, optional
+        Public thresholds of a feature, instead of equal widths.
+    public : bool
+        For evaluation data: its rows are public, so metrics on it leak nothing.
+    weight : array-like, shape (n_rows,), optional
+        Row weights in ``[0, weight_bound]``.
+    weight_bound : float, optional
+        Public bound of the weights; required with `weight`.
+    init_score : array-like, optional
+        Raw scores to start from; a function of the row alone, such as a public model's.
+    paid_for : sequence of PrivacyReport
+        What public-looking knowledge of these rows has cost (`lgb_dp.private_bounds`,
+        `lgb_dp.private_quantile_edges`): charged to every model that is trained on them.
+    reference : Dataset, optional
+        Training data whose bins to share.
+    feature_name : "auto" or sequence of str
+    params : dict, optional
+        LightGBM's Dataset parameters.
+    free_raw_data : bool
+        Whether to let go of `data` once it is binned.
+
+    Raises
+    ------
+    ValueError, TypeError
+        At construction of the bins, naming the argument.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        *,
+        bounds: Bounds | None = None,
+        label_bounds: tuple[float, float] | None = None,
+        max_bin: Any = 32,
+        spacing: Spacing = "linear",
+        categories: Mapping[Any, Sequence[Any]] | None = None,
+        bin_edges: Mapping[Any, Any] | None = None,
+        public: bool = False,
+        weight: Any = None,
+        weight_bound: float | None = None,
+        init_score: Any = None,
+        paid_for: Sequence[PrivacyReport] = (),
+        reference: Dataset | None = None,
+        feature_name: Any = "auto",
+        params: dict[str, Any] | None = None,
+        free_raw_data: bool = True,
+    ) -> None:
+        super().__init__(
+            data,
+            label=label,
+            reference=reference,
+            weight=weight,
+            init_score=init_score,
+            feature_name=feature_name,
+            params=params,
+            free_raw_data=free_raw_data,
+        )
+        self.bounds = bounds
+        self.label_bounds = _checked_label_bounds(label_bounds)
+        self.max_bin = max_bin
+        self.spacing = _checked_spacing(spacing)
+        self.categories = categories
+        self.bin_edges = bin_edges
+        self.public = public
+        self.weight_bound = weight_bound
+        self.paid_for = tuple(paid_for)
+        self.leaks: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self.assigned_folds: FoldAssignment | None = None
+        self.folds_of_a_row = 1
+        self.bins: PublicBins | None = None
+        self.codes: DenseCodes | SparseCodes | None = None
+        self.start_scores: NDArray[np.float64] | None = None
+
+    # What StandInDataset asks for.
+
+    def _read_rows(self) -> None:
+        if self.used_indices is not None:
+            self._read_subset()
+            return
+        data = _checked_data(self.data)
+        n_rows = data.shape[0]
+        self.bins = self._public_bins(data)
+        self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
+        self.codes = self.bins.transform(data)
+        self.label = _checked_label(self.label, n_rows)
+        self.weight = checked_weight(self.weight, n_rows)
+        if self.weight is not None and (self.reference is None or self.weight_bound is not None):
+            check_weight_bound(self.weight, self.weight_bound)
+        self.start_scores = _checked_scores(self.init_score, n_rows)
+        if self.start_scores is not None:
+            self.notes += ("init_score is taken to be a function of its row alone and otherwise public",)
+
+    def _public_bins(self, data: Any) -> PublicBins:
+        if self.reference is not None:
+            assert isinstance(self.reference, Dataset)
+            assert self.reference.bins is not None
+            bins = self.reference.bins
+            if self.bounds is not None:
+                own, _ = public_bins(
+                    data,
+                    bins.names,
+                    self.bounds,
+                    self.max_bin,
+                    self.categories,
+                    self.bin_edges,
+                    self.spacing,
+                )
+                if not own.same_as(bins):
+                    raise ValueError(
+                        "bounds, max_bin, categories or bin_edges differ from those of the reference"
+                    )
+            self.leaks += self.reference.leaks
+            self.notes += self.reference.notes
+            return bins
+        names = feature_names(data, self.feature_name)
+        bins, leaks = public_bins(
+            data, names, self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing
+        )
+        if leaks:
+            self._leak("bounds were read from the data; pass public `bounds`")
+        undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
+        if undeclared:
+            self.notes += (
+                f"the dtypes' categories of {undeclared} are taken to be public; `categories` declares them",
+            )
+        return bins
+
+    def _read_subset(self) -> None:
+        parent = self.reference
+        assert isinstance(parent, Dataset)
+        assert parent.codes is not None
+        rows = np.asarray(self.used_indices, dtype=np.int64)
+        self.bins = parent.bins
+        self.pandas_categorical = parent.pandas_categorical
+        self.codes = parent.codes.take(rows)
+        self.label = parent.label[rows]
+        self.weight = None if parent.weight is None else parent.weight[rows]
+        self.start_scores = None if parent.start_scores is None else parent.start_scores[rows]
+
+    def _feature_names(self) -> list[str]:
+        assert self.bins is not None
+        return list(self.bins.names)
+
+    def _n_rows(self) -> int:
+        assert self.codes is not None
+        return self.codes.n_rows
+
+    def _predict_start_scores(self, predictor: Any, data: Any) -> None:
+        if predictor is None:
+            self.start_scores = _checked_scores(self.init_score, self._n_rows())
+            return
+        scores = predictor.predict(data, raw_score=True)
+        self.start_scores = np.asarray(scores, dtype=np.float64).reshape(self._n_rows(), -1)
+
+    # What LightGBM's users call.
+
+    def create_valid(
+        self,
+        data: Any,
+        label: Any = None,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+        params: dict[str, Any] | None = None,
+        position: Any = None,
+        *,
+        public: bool = False,
+    ) -> Dataset:
+        """Evaluation data with the bins of this Dataset; `public` as for the class."""
+        if group is not None or position is not None:
+            raise ValueError("group and position belong to ranking, which private training does not support")
+        valid = Dataset(
+            data,
+            label,
+            weight=weight,
+            init_score=init_score,
+            reference=self,
+            params=params,
+            public=public,
+            label_bounds=self.label_bounds,
+            free_raw_data=self.free_raw_data,
+        )
+        valid._predictor = self._predictor
+        return valid
+
+    def subset(self, used_indices: Any, params: dict[str, Any] | None = None) -> Dataset:
+        """The given rows.
+
+        Unless they are the training or test part of one of `lgb_dp.folds`, nothing is known of how they were
+        chosen, and the report calls a training on them not private.
+        """
+        rows = _checked_rows(used_indices, self.construct().num_data())
+        part = Dataset(
+            None,
+            None,
+            label_bounds=self.label_bounds,
+            max_bin=self.max_bin,
+            spacing=self.spacing,
+            public=self.public,
+            weight_bound=self.weight_bound,
+            paid_for=self.paid_for,
+            reference=self,
+            params=self.params if params is None else params,
+            free_raw_data=self.free_raw_data,
+        )
+        part._predictor = self._predictor
+        part.used_indices = rows
+        part.leaks = self.leaks
+        part.notes = self.notes
+        if self.assigned_folds is not None and self.assigned_folds.take_training_part(rows):
+            part.folds_of_a_row = self.assigned_folds.k - 1
+        else:
+            part.leaks += (
+                "its rows were chosen, or repeated, by a rule that may read private data; use lgb_dp.folds",
+            )
+        return part
+
+    def set_label(self, label: Any) -> Dataset:
+        """Set the label, before construction only."""
+        self._refuse_once_constructed("label")
+        self.label = label
+        return self
+
+    def set_weight(self, weight: Any) -> Dataset:
+        """Set row weights, before construction only."""
+        self._refuse_once_constructed("weight")
+        self.weight = weight
+        return self
+
+    def set_init_score(self, init_score: Any) -> Dataset:
+        """Set initial scores, before construction only."""
+        self._refuse_once_constructed("init_score")
+        self.init_score = init_score
+        return self
+
+    def set_categorical_feature(self, categorical_feature: Any) -> Dataset:
+        """Refused: categories must be public and are declared by `categories`."""
+        if not isinstance(categorical_feature, str) or categorical_feature != "auto":
+            raise ValueError(
+                f"categorical_feature={categorical_feature!r} is not accepted: declare `categories`"
+            )
+        return self
+
+    def num_feature(self) -> int:
+        """Number of features."""
+        return len(self.construct().bins.names)
+
+    def feature_num_bin(self, feature: int | str) -> int:
+        """Number of bins of a feature, missing bin not counted."""
+        bins = self.construct().bins
+        return int(bins.n_bins[bins.names.index(feature) if isinstance(feature, str) else feature])
+
+    def _leak(self, reason: str) -> None:
+        self.leaks += (reason,)
+        warnings.warn(reason, PrivacyLeakWarning, stacklevel=3)
+
+
+class FoldAssignment:
+    """Which fold each row drew, and which folds' training parts were taken.
+
+    Parameters
+    ----------
+    fold_of_row : ndarray of int64, shape (n_rows,)
+    k : int
+        Number of folds.
+    """
+
+    def __init__(self, fold_of_row: NDArray[np.int64], k: int) -> None:
+        self.fold_of_row = fold_of_row
+        self.k = k
+        self.start()
+
+    def start(self) -> None:
+        """Begin a cross-validation: no training part is taken yet."""
+        self._not_taken = list(range(self.k))
+
+    def take_training_part(self, rows: NDArray[np.int64]) -> bool:
+        """Whether `rows` are all rows but those of a fold, each once, taken for the first time."""
+        for fold in self._not_taken:
+            if np.array_equal(rows, np.flatnonzero(self.fold_of_row != fold)):
+                self._not_taken.remove(fold)
+                return True
+        return False
+
+
+def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
+    rows = np.asarray(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(
+            f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}"
+        )
+    if rows.size and not (rows.min() >= 0 and rows.max() < n_rows):
+        raise ValueError(f"used_indices must lie in [0, {n_rows})")
+    return np.sort(rows.astype(np.int64))
+
+
+def _checked_data(data: Any) -> Any:
+    if isinstance(data, list):
+        data = np.asarray(data)
+    if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
+        raise TypeError(
+            f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
+        )
+    if data.ndim != 2 or 0 in data.shape:
+        raise ValueError(f"data must have rows and features, got shape {data.shape}")
+    if data.shape[0] >= MAX_ROWS:
+        raise ValueError(f"data has {data.shape[0]} rows; fewer than {MAX_ROWS} are supported")
+    return data
+
+
+def _checked_label(label: Any, n_rows: int) -> NDArray[np.float64]:
+    if label is None:
+        raise ValueError("label should not be None")
+    values = np.array(label, dtype=np.float64)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (n_rows,):
+        raise ValueError(f"label has shape {values.shape}; data has {n_rows} rows")
+    if not np.isfinite(values).all():
+        raise ValueError("label must be finite, got NaN or infinity")
+    return values
+
+
+def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Initial scores, shape (n_rows, n_outputs); a flat array holds output after output, as in LightGBM."""
+    if init_score is None:
+        return None
+    values = np.array(init_score, dtype=np.float64)
+    if values.size % n_rows:
+        raise ValueError(f"init_score has {values.size} values; data has {n_rows} rows")
+    if not np.isfinite(values).all():
+        raise ValueError("init_score must be finite")
+    return values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
+
+
+def _checked_spacing(spacing: Any) -> Spacing:
+    if spacing == "linear" or spacing == "mixed":
+        return spacing
+    raise ValueError(f"spacing must be 'linear' or 'mixed', got {spacing!r}")
+
+
+def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    low, high = (float(b) for b in bounds)
+    if not (low < high and np.isfinite(high - low) and (high - low) / 2 >= np.finfo(float).tiny):
+        raise ValueError(f"label_bounds must be finite and ascending, got ({low}, {high})")
+    return low, high

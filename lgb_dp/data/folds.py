@@ -1,0 +1,57 @@
+"""Folds for cross-validation that leave a provable guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.data.dataset import Dataset, FoldAssignment
+from lgb_dp.mechanisms.rng import SecureRandom
+
+
+class PrivateFolds:
+    """Assignment of rows to folds, each row's drawn on its own.
+
+    Adding a row leaves every other row's fold as it is, and each row trains in k - 1 of the k models, so
+    all k models together cost (k - 1)ε.  Folds of equal size, or stratified by label, depend on all rows.
+    """
+
+    def __init__(self, train_set: Dataset, k: int, random: SecureRandom) -> None:
+        n_rows = train_set.construct().num_data()
+        self.k = k
+        # The bias of the remainder, below k / 2⁶⁴, does not depend on any data.
+        self.fold_of_row = (random.words(n_rows) % np.uint64(k)).astype(np.int64)
+        self._assignment = FoldAssignment(self.fold_of_row, k)
+        train_set.assigned_folds = self._assignment
+
+    def split(
+        self, X: Any = None, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Rows to train on and to test on, fold by fold."""
+        self._assignment.start()
+        for fold in range(self.k):
+            yield np.flatnonzero(self.fold_of_row != fold), np.flatnonzero(self.fold_of_row == fold)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds."""
+        return self.k
+
+
+def folds(k: int, train_set: Dataset) -> PrivateFolds:
+    """Draw folds for ``lightgbm.cv(..., folds=lgb_dp.folds(5, train_set))``.
+
+    Parameters
+    ----------
+    k : int
+        Number of folds, at least 2.
+    train_set : Dataset
+        The data to be divided; it remembers its folds.
+    """
+    if not isinstance(train_set, Dataset):
+        raise TypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")
+    if k < 2:
+        raise ValueError(f"k must be at least 2, got {k}")
+    return PrivateFolds(train_set, k, SecureRandom())

@@ -1,0 +1,187 @@
+"""Bounds and quantiles of the columns for people who know none: paid for, like everything read from the data.
+
+Both count rows in cells that are fixed before the data is read, and release the counts of all columns at once
+with Gaussian noise.  A row is in one cell of every column, so adding it changes the counts of d columns by a
+vector of length √d: noise of deviation √d / μ makes the release μ-GDP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.training import checked_epsilon
+from lgb_dp.data.bins import MAX_BINS, Bounds, feature_names, is_data_frame, public_bins
+from lgb_dp.mechanisms.noise import rounded_gaussian
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.trainer import checked_delta
+
+_EXPONENTS = np.arange(-32, 65)
+"""Powers of two that bounds can be; beyond the last, values count as the last."""
+_FALSE_CELLS = 1e-3
+"""Probability that noise alone makes any cell of any column look occupied."""
+
+
+def _matrix(data: Any) -> NDArray[np.float64]:
+    if scipy.sparse.issparse(data):
+        data = data.toarray()
+    elif is_data_frame(data):
+        data = data.to_numpy(dtype=np.float64, na_value=np.nan)
+    matrix = np.asarray(data, dtype=np.float64)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"X must have rows and features, got shape {matrix.shape}")
+    return matrix
+
+
+def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64], float]:
+    """Counts of cells, one column of `counts` per feature, with noise, and its deviation."""
+    deviation = np.sqrt(counts.shape[1]) / mu
+    noise = rounded_gaussian(counts.size, float(deviation), SecureRandom())
+    return (counts + noise.reshape(counts.shape)).astype(np.float64), float(deviation)
+
+
+def _report(what: str, mu: float, delta: float) -> PrivacyReport:
+    ledger = Ledger(granted_delta=delta)
+    ledger.charge(Release(what, "Gaussian", 0.0, 0, 0, mu=mu))
+    return PrivacyReport(
+        epsilon=ledger.epsilon,
+        delta=ledger.delta,
+        private=True,
+        reasons=(),
+        notes=(),
+        ledger=tuple(ledger.table()),
+        cost=ledger.cost,
+    )
+
+
+def private_bounds(
+    X: Any, epsilon: float, delta: float
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], PrivacyReport]:
+    """Bounds of every column, powers of two, that leave out only what does not stand out of the noise.
+
+    Values are counted by sign and power of two.  The bounds enclose all cells whose noisy count is above a
+    threshold that noise alone exceeds anywhere with a probability of one in a thousand; a column in which no
+    cell is gets the bounds (0, 1).  Values outside go to the outermost bins.
+
+    Parameters
+    ----------
+    X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        Numeric; NaN means missing and is not counted.
+    epsilon, delta : float
+        Budget of this release, under adding or removing one row.
+
+    Returns
+    -------
+    bounds : (low, high)
+        For `lgb_dp.Dataset`.
+    report : PrivacyReport
+        What it cost: pass it as ``lgb_dp.Dataset(..., paid_for=[report])``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X has no rows or no columns, or the budget is not one.
+    """
+    matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
+    n_cells = len(_EXPONENTS)
+    # Cells from the largest negative values over zero to the largest positive ones.
+    size = np.ceil(np.log2(np.maximum(np.abs(matrix), 2.0 ** _EXPONENTS[0])))
+    rank = np.clip(np.nan_to_num(size, nan=0.0, posinf=_EXPONENTS[-1]), _EXPONENTS[0], _EXPONENTS[-1])
+    cell = n_cells + np.sign(np.nan_to_num(matrix)).astype(np.int64) * (
+        rank.astype(np.int64) - _EXPONENTS[0] + 1
+    )
+    counts = np.zeros((2 * n_cells + 1, matrix.shape[1]), dtype=np.int64)
+    rows, columns = np.nonzero(~np.isnan(matrix))
+    np.add.at(counts, (cell[rows, columns], columns), 1)
+    noisy, deviation = _released(counts, mu)
+    occupied = noisy > deviation * np.sqrt(2 * np.log(noisy.size / _FALSE_CELLS))
+    edges = 2.0**_EXPONENTS
+    below = np.concatenate([-edges[::-1], [0.0], [0.0], edges[:-1]])
+    above = np.concatenate([-edges[:-1][::-1], [0.0], [0.0], edges])
+    first = occupied.argmax(axis=0)
+    last = len(occupied) - 1 - occupied[::-1].argmax(axis=0)
+    found = occupied.any(axis=0)
+    low, high = np.where(found, below[first], 0.0), np.where(found, above[last], 1.0)
+    return (low, high), _report("bounds", mu, delta)
+
+
+def private_quantile_edges(
+    X: Any, bounds: Bounds, epsilon: float, delta: float, *, max_bin: int = 64
+) -> tuple[dict[int, NDArray[np.float64]], PrivacyReport]:
+    """Thresholds between which every column has about equally many rows.
+
+    Rows are counted in a fine public grid (`spacing="mixed"`, `MAX_BINS` cells), halved again and again where
+    a count stands out of the noise and taken to be uniform where it does not.
+
+    Parameters
+    ----------
+    X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        Numeric; NaN means missing and is not counted.
+    bounds : (low, high) or mapping of feature to (low, high)
+        Public bounds of every column, or `private_bounds`'.
+    epsilon, delta : float
+        Budget of this release, under adding or removing one row.
+    max_bin : int
+        Bins at most, from 2 to 255.
+
+    Returns
+    -------
+    edges : dict of int to ndarray
+        For ``lgb_dp.Dataset(..., bin_edges=edges)``.
+    report : PrivacyReport
+        What it cost: pass it as ``lgb_dp.Dataset(..., paid_for=[report])``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument.
+    """
+    matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
+    if not 2 <= max_bin <= MAX_BINS:
+        raise ValueError(f"max_bin must be between 2 and {MAX_BINS}, got {max_bin!r}")
+    names = feature_names(matrix, None)
+    bins, _ = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
+    counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)
+    for f, values in enumerate(bins.values):
+        column = matrix[:, f]
+        cell = np.searchsorted(values, column[~np.isnan(column)], side="left")
+        counts[: len(values) + 1, f] = np.bincount(cell, minlength=len(values) + 1)
+    noisy, deviation = _released(counts, mu)
+    edges = {}
+    for f, values in enumerate(bins.values):
+        mass = _halved(noisy[: len(values) + 1, f], deviation)
+        reached = np.cumsum(mass)[:-1] / mass.sum()
+        wanted = np.searchsorted(reached, np.arange(1, max_bin) / max_bin)
+        if len(values):
+            edges[f] = values[np.unique(np.minimum(wanted, len(values) - 1))]
+        else:
+            edges[f] = np.array([float(bounds_of(bins.ranges[f]))])
+    return edges, _report("quantiles", mu, delta)
+
+
+def bounds_of(pair: tuple[float, float] | None) -> float:
+    """The one value of a column whose bounds are equal."""
+    assert pair is not None
+    return pair[0]
+
+
+def _halved(counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    """Non-negative masses: a half gets its share of a whole that stands out of the noise."""
+    mass = np.zeros(len(counts))
+    pending = [(0, len(counts), max(float(counts.sum()), 1.0))]
+    while pending:
+        first, stop, whole = pending.pop()
+        if stop - first == 1 or counts[first:stop].sum() < 3 * deviation * np.sqrt(stop - first):
+            mass[first:stop] = whole / (stop - first)
+            continue
+        middle = (first + stop) // 2
+        left, right = (max(float(counts[a:b].sum()), 0.0) for a, b in ((first, middle), (middle, stop)))
+        pending.append((first, middle, whole * left / (left + right)))
+        pending.append((middle, stop, whole * right / (left + right)))
+    return mass

@@ -1,0 +1,53 @@
+"""Row weights: checked against their public bound, and quantised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Weights as float64, finite and not negative, one per row; None stays None."""
+    if weight is None:
+        return None
+    values = np.array(weight, dtype=np.float64)
+    if values.shape != (n_rows,):
+        raise ValueError(f"weight has shape {values.shape}; data has {n_rows} rows")
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError("weight must be finite and not negative")
+    return values
+
+
+def check_weight_bound(weight: NDArray[np.float64], bound: float | None) -> None:
+    """Raise a ValueError unless the weights have a public bound and keep to it."""
+    if bound is None:
+        raise ValueError("weight needs a public weight_bound, got None")
+    if not (bound > 0 and np.isfinite(bound) and np.isfinite(WEIGHT_STEPS / bound)):
+        raise ValueError(f"weight_bound must be positive and finite, got {bound!r}")
+    if (weight > bound).any():
+        raise ValueError(f"weight must lie in [0, weight_bound = {bound}]")
+
+
+WEIGHT_STEPS = 2**10
+"""Integer steps of a row weight between 0 and its public bound; an unweighted row is one step of one."""
+
+
+def quantise_weights(
+    weight: NDArray[np.float64] | None, bound: float | None, n_rows: int
+) -> tuple[NDArray[np.int32], int]:
+    """Row weights as integers, rounded down, and the integer of the largest possible weight.
+
+    Parameters
+    ----------
+    weight : ndarray of float64, shape (n_rows,), or None
+        In ``[0, bound]``; None gives every row the weight 1.
+    bound : float or None
+        Public bound.
+    n_rows : int
+    """
+    if weight is None or bound is None:
+        return np.ones(n_rows, dtype=np.int32), 1
+    steps = np.nan_to_num(np.floor(weight * (WEIGHT_STEPS / bound)), nan=0.0)
+    return steps.clip(0, WEIGHT_STEPS).astype(np.int32), WEIGHT_STEPS

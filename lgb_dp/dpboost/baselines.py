@@ -1,0 +1,72 @@
+"""The two baselines of the DPBoost paper: one composes all trees sequentially, one in parallel.
+
+As in the paper both get gradient-based data filtering and the sensitivities
+that follow from it, 3g*² for the gain and g*/(1 + λ) for a leaf value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgb_dp.accounting.ledger import share
+from lgb_dp.boosting.training import PrivateTrainer, TrainingTask
+from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan
+
+_NO_CLIP = 1.0
+"""A leaf value is at most g* anyway: |G| ≤ N g*."""
+
+
+class _SequentialTraining(SquareLossTraining):
+    def _plan_epsilon(self) -> float:
+        return share(self.epsilon, self.n_rounds)
+
+    def plan(self) -> TreePlan:
+        rows = np.arange(self.data.num_data(), dtype=np.int32)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=self.iteration - 1, part=0)
+
+
+class _ParallelTraining(SquareLossTraining):
+    def _plan_epsilon(self) -> float:
+        return self.epsilon
+
+    def plan(self) -> TreePlan:
+        t = self.iteration - 1
+        if t == 0:
+            self._unused = np.arange(self.data.num_data(), dtype=np.int32)
+        taken = self.random.coins(len(self._unused))
+        rows, self._unused = self._unused[taken], self._unused[~taken]
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=0, part=t)
+
+
+class SequentialBoost(PrivateTrainer):
+    """SEQ (after Liu et al., 2018): every tree trains on all rows and gets ε / T.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total budget in nats, under adding or removing one row.
+    random_state, public_init_model
+        As for `lgb_dp.DPBoost`.
+    """
+
+    def begin(self, task: TrainingTask) -> _SequentialTraining:
+        """Start a training."""
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
+
+
+class ParallelBoost(PrivateTrainer):
+    """PARA (after Zhao et al., INFOCOM 2018): every tree takes half of the rows not used yet, with all of ε.
+
+    A coin is thrown for every unused row, so that adding a row changes no other row's tree.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total budget in nats, under adding or removing one row.
+    random_state, public_init_model
+        As for `lgb_dp.DPBoost`.
+    """
+
+    def begin(self, task: TrainingTask) -> _ParallelTraining:
+        """Start a training."""
+        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

@@ -1,0 +1,250 @@
+"""Private trees on square loss: the parts that DPBoost and the paper's two baselines share.
+
+Li, Wu, Wen and He, "Privacy-Preserving Gradient Boosting Decision Trees",
+AAAI 2020, Algorithm 1 (one tree).  What differs between the three is which
+rows a tree trains on and what it may spend: a `TreePlan`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.ledger import Release, lower_float, share
+from lgb_dp.boosting.levels import grow_structure
+from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.mechanisms.noise import discrete_laplace, selection_scale
+
+G_STAR = 1.0
+"""Largest |gradient| at the start of training, the paper's g*."""
+GRADIENT_STEPS = 2**20
+"""Integer steps of a gradient between 0 and G_STAR."""
+
+
+def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Weighted gradients in integer steps, rounded toward zero.
+
+    Parameters
+    ----------
+    gradient : ndarray of float64
+        In [-G_STAR, G_STAR]; what lies outside is clipped, NaN counts as 0.
+    weight : ndarray of int32
+        Quantised weights.
+
+    Returns
+    -------
+    ndarray of int32
+        Never larger than ``GRADIENT_STEPS * weight`` in absolute value.
+    """
+    limit = GRADIENT_STEPS * weight.astype(np.float64)
+    steps = np.nan_to_num(np.clip(gradient / G_STAR * limit, -limit, limit), nan=0.0)
+    return np.trunc(steps).astype(np.int32)
+
+
+Variant = Literal["paper", "tight"]
+VALUE_STEPS = 2**20
+"""Grid steps of a released leaf value per unit of its sensitivity."""
+GAIN_RANGE: Mapping[Variant, float] = {"tight": 4.0, "paper": 6.0}
+"""Width, in w̄g*², by which the exponential mechanism divides the gain.
+
+Adding a row of weight w ≤ w̄ and gradient |g| ≤ g* to a child with sums G and N (|G| ≤ N g*) changes its term
+G²/(N + λ) by at most w g² (x²/y is subadditive) and at least by -3 w g*² ((N - w)²/(N + w) ≥ N - 3w for
+opposite gradients): an interval of length 4w̄g*², at λ = 0 and for empty children too, and for every
+candidate since a row falls into one child.  Bounded range makes exp(ε G / 4w̄g*²) ε-DP.  The paper's Lemma 1
+bounds the change by 3g*² either way and divides by twice that.
+"""
+
+
+def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float:
+    """Largest change of V = -G / (N + λ), in g*, by adding one row of weight at most w̄ = `weight_bound`.
+
+    With N = W before and a row w of the opposite sign, |ΔV| = w(2W + λ)/((W + λ)(W + w + λ)), growing in w:
+    so w = w̄.  Unweighted rows have integer W: at W = 0 it is 1/(1 + λ), the paper's Lemma 2, and W = 1 gives
+    (2 + λ)/((1 + λ)(2 + λ)), the same.  With weights W is real and x = W + λ maximises
+    w̄(2x - λ)/(x(x + w̄)) at x = (λ + √(λ² + 2λw̄))/2; at λ = 0 the limit is 2.
+    """
+    if lambda_l2 == 0:
+        return 2.0
+    x = lambda_l2 * (1 + np.sqrt(1 + 2 * weight_bound / lambda_l2)) / 2
+    return float(weight_bound * (2 * x - lambda_l2) / (x * (x + weight_bound)))
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """What a tree may do.
+
+    Parameters
+    ----------
+    rows : ndarray of int32
+        Rows the tree trains on.
+    clip : float
+        Bound of its leaf values, in g*.
+    learning_rate : float
+    group, part : int
+        As in `Release`.
+    """
+
+    rows: NDArray[np.int32]
+    clip: float
+    learning_rate: float
+    group: int
+    part: int
+
+
+class SquareLossTraining(Training):
+    """Training on square loss.
+
+    Parameters
+    ----------
+    task : TrainingTask
+    epsilon : float
+        Total budget.
+    variant : {"paper", "tight"}
+    leaf_share : float
+        Share of a tree's budget that goes to its leaves.
+    gdf : bool
+        Filter rows with large gradients; otherwise clip the gradients.
+    """
+
+    def __init__(
+        self,
+        task: TrainingTask,
+        *,
+        epsilon: float,
+        variant: Variant,
+        leaf_share: float = 0.5,
+        gdf: bool = True,
+    ) -> None:
+        super().__init__(task)
+        params = task.params
+        self.epsilon = epsilon
+        self.variant = variant
+        self.leaf_share = leaf_share
+        self.gdf = gdf
+        self.filtered_rows = 0
+        self.offered_rows = 0
+        tree_epsilon = share(self._plan_epsilon(), params.n_outputs)
+        # The nodes of a level are disjoint, so each may spend all of the level's share.
+        split_epsilon = share(tree_epsilon * (1 - leaf_share), params.depth)
+        leaf_epsilon = lower_float(Fraction(tree_epsilon) - params.depth * Fraction(split_epsilon))
+        self._split_and_leaf_epsilon = split_epsilon, leaf_epsilon
+        steps = GRADIENT_STEPS**2 * self.weight_steps
+        self._selection_scale = selection_scale(split_epsilon, GAIN_RANGE[variant]) / steps
+
+    @abstractmethod
+    def plan(self) -> TreePlan:
+        """Plan of the next iteration's trees."""
+
+    @abstractmethod
+    def _plan_epsilon(self) -> float:
+        """What the trees of one iteration may spend together."""
+
+    def grow_iteration(self) -> list[PrivateTree]:
+        """One tree per output, all on the same rows and from the same predictions."""
+        plan = self.plan()
+        # A copy of the tree's rows stays in cache while its levels are grown.
+        codes = self.codes if len(plan.rows) == self.codes.n_rows else self.codes.take(plan.rows)
+        label, weight = self.data.label[plan.rows], self.weight[plan.rows]
+        predictions = self.predictions(plan.rows, codes)
+        trees = []
+        for k in range(self.params.n_outputs):
+            kept, gradient = self._gradients(predictions[:, k] - self.label_scale.targets(label, k))
+            trees.append(self._grow_tree(plan, codes, kept, quantise_gradients(gradient, weight), weight))
+        return trees
+
+    def _gradients(self, g: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Rows to train on, and gradients within [-g*, g*]; filtered rows stay spent for this tree."""
+        if not self.gdf:
+            return np.arange(len(g), dtype=np.int32), np.clip(g, -G_STAR, G_STAR)
+        kept = np.flatnonzero(np.abs(g) <= G_STAR).astype(np.int32)
+        self.offered_rows += len(g)
+        self.filtered_rows += len(g) - len(kept)
+        return kept, g
+
+    def _grow_tree(
+        self,
+        plan: TreePlan,
+        codes: DenseCodes | SparseCodes,
+        rows: NDArray[np.int32],
+        gradient: NDArray[np.int32],
+        weight: NDArray[np.int32],
+    ) -> PrivateTree:
+        split_epsilon, leaf_epsilon = self._split_and_leaf_epsilon
+        for level in range(self.params.depth):
+            what = f"splits of level {level + 1}"
+            self.ledger.charge(Release(what, "exponential", split_epsilon, plan.group, plan.part))
+        self.ledger.charge(Release("leaf values", "discrete Laplace", leaf_epsilon, plan.group, plan.part))
+
+        structure = grow_structure(
+            codes,
+            rows,
+            gradient,
+            weight,
+            self.tree_layout(),
+            self.lambda_steps,
+            [self._selection_scale] * self.params.depth,
+            self.random,
+            self.params.n_threads,
+        )
+        sums = segment_sums(structure.rows, structure.starts, gradient, weight)
+        leaves = self._leaves_of_sums if self.variant == "tight" else self._leaves_of_values
+        value, count = leaves(sums, plan.clip, leaf_epsilon)
+        return PrivateTree(
+            feature=structure.feature,
+            goes_left=structure.goes_left,
+            leaf_value=value * (G_STAR * plan.learning_rate * self.label_scale.scale),
+            leaf_count=count,
+            learning_rate=plan.learning_rate,
+        )
+
+    def _leaves_of_values(
+        self, sums: NDArray[np.int64], clip: float, epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The paper's leaves: V = -G/(N + λ), clipped, plus Laplace noise (Algorithm 1, lines 11-14).
+
+        V is rounded to a grid of step s = ΔV / `VALUE_STEPS` first.  Rounding is monotone and commutes with
+        whole steps, so values within ΔV are at most `VALUE_STEPS` steps apart.  Float64 moves each of the two
+        ratios by at most 4·2⁻⁵³ of itself, which is below one step as n < 2³¹: hence 2 steps more.
+        """
+        denominator = sums[:, 1] + self.lambda_steps
+        ratio = np.divide(
+            -sums[:, 0] / GRADIENT_STEPS, denominator, out=np.zeros(len(sums)), where=denominator > 0
+        )
+        if self.data.weight is None:
+            bound = 1.0 / (1.0 + self.params.lambda_l2)
+        else:
+            bound = leaf_value_sensitivity(self.params.lambda_l2, self.weight_bound)
+        step = min(bound, 2 * clip) / VALUE_STEPS
+        steps = np.rint(np.clip(ratio, -clip, clip) / step).astype(np.int64)
+        noise = discrete_laplace(len(steps), VALUE_STEPS + 2, epsilon, self.random)
+        return (steps + noise) * step, np.ones(len(steps), dtype=np.int64)
+
+    def _leaves_of_sums(
+        self, sums: NDArray[np.int64], clip: float, epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Leaves from two noisy sums, 2A = NQ + G and 2B = NQ - G with Q steps per gradient.
+
+        |G| ≤ NQ for every row, so adding one raises both, together by 2Q times its weight: discrete Laplace
+        of sensitivity 2Q (times the largest weight) on each is ε-DP.  G = A - B and N Q = A + B follow, and
+        the clip comes after the noise: all post-processing.
+        """
+        pair = np.column_stack(
+            [sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]]
+        )
+        sensitivity = 2 * GRADIENT_STEPS * self.weight_steps
+        pair += discrete_laplace(pair.size, sensitivity, epsilon, self.random).reshape(pair.shape)
+        noisy_gradient = (pair[:, 0] - pair[:, 1]) / (2.0 * GRADIENT_STEPS)
+        noisy_weight = (pair[:, 0] + pair[:, 1]) / (2.0 * GRADIENT_STEPS)
+        denominator = np.maximum(noisy_weight, 0.0) + self.lambda_steps
+        value = np.divide(-noisy_gradient, denominator, out=np.zeros(len(pair)), where=denominator > 0)
+        # In rows of the largest weight; LightGBM adds counts up in 32 bits.
+        count = np.rint(noisy_weight / self.weight_steps).clip(1, (2**31 - 1) // len(pair))
+        return np.clip(value, -clip, clip), count.astype(np.int64)

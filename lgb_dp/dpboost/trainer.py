@@ -1,0 +1,150 @@
+"""DPBoost: private boosting with an ensemble of ensembles.
+
+Li, Wu, Wen and He, "Privacy-Preserving Gradient Boosting Decision Trees",
+AAAI 2020, Algorithm 2.  Within an ensemble every row trains one tree, so the
+trees' costs are parallel; ensembles follow one another and their costs add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.ledger import share
+from lgb_dp.boosting.training import PrivateTrainer, TrainingTask
+from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
+from lgb_dp.mechanisms.rng import SecureRandom
+
+
+def draw_tree_of_row(
+    n_rows: int, n_trees: int, learning_rate: float, random: SecureRandom
+) -> NDArray[np.uint16]:
+    """Tree of an ensemble that each row trains, drawn for every row on its own.
+
+    Tree t gets a row with probability η(1-η)^t / (1-(1-η)^T): in expectation the paper's sizes.  The paper
+    picks fixed numbers of rows; then adding a row changes which others are picked, and the trees' costs are
+    not parallel.  The draws depend on no data and need not stay secret.
+
+    Parameters
+    ----------
+    n_rows, n_trees : int
+    learning_rate : float
+        η in (0, 1].
+
+    Returns
+    -------
+    ndarray of uint16, shape (n_rows,)
+    """
+    chance = (1.0 - learning_rate) ** np.arange(n_trees)
+    upper = np.cumsum(chance / chance.sum())[:-1]
+    thresholds = np.minimum(upper, np.nextafter(1.0, 0.0)) * 2.0**64
+    return np.searchsorted(thresholds.astype(np.uint64), random.words(n_rows), side="right").astype(np.uint16)
+
+
+class _DPBoostTraining(SquareLossTraining):
+    """State of one DPBoost training."""
+
+    def __init__(self, task: TrainingTask, trainer: DPBoost) -> None:
+        self.trees_per_ensemble = trainer.trees_per_ensemble
+        self.glc = trainer.glc
+        self.eoe = trainer.eoe
+        self._rows_of_tree: list[NDArray[np.int32]] = []
+        self._rate = 0.0
+        super().__init__(
+            task,
+            epsilon=trainer.epsilon,
+            variant=trainer.variant,
+            leaf_share=trainer.leaf_share,
+            gdf=trainer.gdf,
+        )
+
+    def _plan_epsilon(self) -> float:
+        n_shares = -(-self.n_rounds // self.trees_per_ensemble) if self.eoe else self.n_rounds
+        return share(self.epsilon, n_shares)
+
+    def plan(self) -> TreePlan:
+        """Position in the ensemble decides the rows and the clip; η is frozen within an ensemble."""
+        t = self.iteration - 1
+        ensemble, position = divmod(t, self.trees_per_ensemble)
+        if position == 0:
+            self._rate = self.learning_rate
+            self._start_ensemble(min(self.trees_per_ensemble, self.n_rounds - t))
+        # Geometric leaf clipping: |V_t| ≤ g*(1-η)^t when a leaf holds a single row (the paper's Theorem 6).
+        clip = (1.0 - self._rate) ** position if self.glc else 1.0
+        rows = self._rows_of_tree[position]
+        group, part = (ensemble, position) if self.eoe else (t, 0)
+        return TreePlan(rows, max(clip, np.finfo(float).tiny), self._rate, group, part)
+
+    def _start_ensemble(self, n_trees: int) -> None:
+        n_rows = self.data.num_data()
+        if not self.eoe:
+            self._rows_of_tree = [np.arange(n_rows, dtype=np.int32)] * n_trees
+            return
+        tree_of_row = draw_tree_of_row(n_rows, n_trees, self._rate, self.random)
+        order = np.argsort(tree_of_row, kind="stable").astype(np.int32)
+        ends = np.cumsum(np.bincount(tree_of_row, minlength=n_trees))
+        self._rows_of_tree = np.split(order, ends[:-1])
+
+
+class DPBoost(PrivateTrainer):
+    """Callback that makes `lightgbm.train` train DPBoost.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total budget in nats of pure differential privacy, under adding or removing one row.
+    variant : {"tight", "paper"}
+        "paper" is the published algorithm; "tight" the same with a tighter analysis (see
+        `lgb_dp.dpboost.square_loss`): less noise for the same ε.
+    trees_per_ensemble : int
+        Trees that share one ensemble's rows; ε is divided by the number of ensembles.
+    leaf_share : float
+        Share of a tree's budget that goes to its leaves, in (0, 1); the paper's is one half.
+    gdf : bool
+        Gradient-based data filtering: rows with |g| > g* sit a tree out.  Without it, gradients are clipped.
+    glc : bool
+        Geometric leaf clipping: leaf values of tree t are bounded by g*(1-η)^t.
+    eoe : bool
+        Ensemble of ensembles.  Without it every tree trains on all rows and gets ε / T.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Examples
+    --------
+    >>> train = lgb_dp.Dataset(X, y, bounds=(0, 1))                                     # doctest: +SKIP
+    >>> booster = lightgbm.train({"objective": "binary"}, train, 50,
+    ...                          callbacks=[lgb_dp.DPBoost(epsilon=1.0)])               # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        variant: Variant = "tight",
+        trees_per_ensemble: int = 50,
+        leaf_share: float = 0.5,
+        gdf: bool = True,
+        glc: bool = True,
+        eoe: bool = True,
+        random_state: int | None = None,
+        public_init_model: bool = False,
+    ) -> None:
+        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        if variant not in ("paper", "tight"):
+            raise ValueError(f"variant must be 'paper' or 'tight', got {variant!r}")
+        if not 1 <= trees_per_ensemble < 2**16:
+            raise ValueError(f"trees_per_ensemble must be between 1 and 65535, got {trees_per_ensemble!r}")
+        if not 0 < leaf_share < 1:
+            raise ValueError(f"leaf_share must be in (0, 1), got {leaf_share!r}")
+        self.variant: Variant = variant
+        self.trees_per_ensemble = int(trees_per_ensemble)
+        self.leaf_share = leaf_share
+        self.gdf = gdf
+        self.glc = glc
+        self.eoe = eoe
+
+    def begin(self, task: TrainingTask) -> _DPBoostTraining:
+        """Start a training."""
+        return _DPBoostTraining(task, self)

@@ -1,0 +1,1 @@
+"""MBoost: boosting with the M-loss (Nock and Henecka), and the forests of its paper."""

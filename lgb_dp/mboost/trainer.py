@@ -1,0 +1,379 @@
+"""MBoost: private boosting of trees by the M-loss, with objective calibration.
+
+Nock and Henecka, "Boosted and Differentially Private Ensembles of Decision
+Trees", 2020, Sections 5 and 6.  A tree is grown top down by the exponential
+mechanism on the unnormalised Bayes risk, its leaves are noised class weights
+seen through the canonical link, and the mirror update of the M-loss weighs
+the examples for the next tree.  Every tree reads all rows, so costs add up.
+
+Weights are integers: `BOOST_STEPS` is the boosting weight 1, times the row's
+own weight in its steps.  Below, b is the largest weight a row may have in the
+tree at hand and (P, N) are the weights of the two classes in a node.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.ledger import Release, lower_float, share
+from lgb_dp.boosting.levels import Structure, grow_levels
+from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.mboost.loss import MLoss, checked_alpha
+from lgb_dp.mechanisms.noise import MAX_ROWS, discrete_laplace, select, selection_scale
+
+Leverage = Literal["public", "noised"]
+BOOST_STEPS = 2**20
+"""Integer steps of a boosting weight between 0 and 1."""
+COUNT_SHARE = 0.02
+"""Share of ε that pays for the number of rows where it is not public; only √(number of rows) is used."""
+ROUNDING = 2.0**-13
+"""What float64 adds to the sensitivity of a risk, in largest weights."""
+SMALLEST_ALPHA = 2.0**-10
+"""Lower end of a calibrated α."""
+_BEFORE_THE_TREES = -2
+"""Group of the release of the number of rows."""
+
+
+def risk_sensitivity(
+    alpha: NDArray[np.float64], cap: NDArray[np.float64], prior: NDArray[np.float64], largest_weight: float
+) -> NDArray[np.float64]:
+    """Width of the interval in which adding one row of weight at most b = `largest_weight` moves all risks.
+
+    With f(P, N) = 2α√((min(P, c) + s)(min(N, c) + s)) + 2(1-α) min(P, N) of a child, a row of class + raises
+    √(min(P, c) + s) by at most √(b + s) - √s, which √(min(N, c) + s) ≤ √(c + s) multiplies, and min(P, N) by
+    at most b; no term can fall.  A row is in one child of every candidate: all risks grow by an amount in
+    [0, Δ], Δ = 2α (√(b + s) - √s) √(c + s) + 2(1-α)b, and by bounded range exp(-ε risk / Δ) is ε-DP.
+
+    With b = 1, s = 0 and c a bound m of the total weight Δ is the paper's Corollary 7, 2α√m + 2(1-α).  There
+    m must be true; here the risk is capped, so Δ holds whatever c is, and a noised or guessed c costs no δ.
+
+    `ROUNDING` of b is added for float64.  A risk takes at most 7 roundings of 2⁻⁵³ of itself, scale included,
+    and is at most α(W + 4s) + (1-α)W ≤ 2³⁴ b, since the node's weight W and c are below 2³¹ b and s ≤ c; the
+    interval's two ends move by the errors of two data sets each: 4·7·2⁻¹⁹ b < `ROUNDING` b.
+
+    Parameters
+    ----------
+    alpha : ndarray of float64
+        In [0, 1].
+    cap : ndarray of float64
+        c, in [b, 2³¹ b].
+    prior : ndarray of float64
+        s, in [0, c].
+    largest_weight : float
+        b.
+    """
+    rise = largest_weight / (np.sqrt(largest_weight + prior) + np.sqrt(prior))
+    return 2.0 * (alpha * rise * np.sqrt(cap + prior) + (1.0 - alpha + ROUNDING) * largest_weight)
+
+
+def stopped_at_purity(levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Class weights of the leaves if pure nodes were not split: those of the pure or last non-empty ancestor.
+
+    Parameters
+    ----------
+    levels : list of ndarray of int64, shape (2**level, 2)
+        Class weights of all nodes, the leaves' last.
+    """
+    weights = levels[0]
+    for below in levels[1:]:
+        parent = weights.repeat(2, axis=0)
+        stays = (parent.min(axis=1) == 0) | (below.sum(axis=1) == 0)
+        weights = np.where(stays[:, None], parent, below)
+    return weights
+
+
+class _MBoostTraining(Training):
+    """State of one MBoost training."""
+
+    sigmoid = 1.0
+    """Slope of ψ⁻¹ at 0 for α = 1, times 4."""
+
+    def __init__(self, task: TrainingTask, trainer: MBoost) -> None:
+        super().__init__(task)
+        params = task.params
+        self.loss = MLoss(1.0 if trainer.alpha == "calibrated" else trainer.alpha)
+        self.calibrated = trainer.alpha == "calibrated"
+        self.leaf_bound = trainer.leaf_bound
+        self.smoothing = trainer.smoothing
+        self.leverage = trainer.leverage
+        self.exact = np.isinf(trainer.epsilon)
+        self._n_rows = trainer.n_rows
+        self._rows = np.arange(task.train_set.num_data(), dtype=np.int32)
+        self._caps: list[float | None] = [None] * params.n_outputs
+        if self.exact:
+            self.reasons.append("epsilon is infinite: trained without privacy")
+            self.ledger.charge(Release("everything", "none", np.inf, 0, 0))
+            self._count_epsilon = self._weight_epsilon = self._split_epsilon = self._leaf_epsilon = np.inf
+            return
+        self._count_epsilon = share(trainer.epsilon * COUNT_SHARE, 1) if trainer.n_rows is None else 0.0
+        rest = lower_float(Fraction(trainer.epsilon) - Fraction(self._count_epsilon))
+        tree_epsilon = share(rest, self.n_rounds * params.n_outputs)
+        # The nodes of a level are disjoint, so each may spend all of the level's share.
+        paid_levels = params.depth - 1 if trainer.weight_share else 0
+        self._weight_epsilon = share(tree_epsilon * trainer.weight_share, paid_levels) if paid_levels else 0.0
+        for_splits = tree_epsilon * (1 - trainer.leaf_share - (trainer.weight_share if paid_levels else 0.0))
+        self._split_epsilon = share(for_splits, params.depth)
+        self._leaf_epsilon = lower_float(
+            Fraction(tree_epsilon)
+            - paid_levels * Fraction(self._weight_epsilon)
+            - params.depth * Fraction(self._split_epsilon)
+        )
+        self._selection_scale = selection_scale(self._split_epsilon, 1.0)
+
+    def grow_iteration(self) -> list[PrivateTree]:
+        """One tree per output, all from the same predictions; classes are boosted one against the rest."""
+        if self._n_rows is None:
+            self._n_rows = self._noised_count()
+        predictions = self.predictions(self._rows, self.codes)
+        trees = []
+        for k in range(self.params.n_outputs):
+            sign = self.label_scale.targets(self.data.label, k)
+            largest = self._largest_boost_weight(k)
+            boost = np.floor(self.loss.weight(sign * predictions[:, k]) * BOOST_STEPS)
+            boost[np.isnan(boost)] = 0.0
+            boost = boost.clip(0, largest).astype(np.int32)
+            trees.append(self._grow_tree(k, sign, boost * self.weight, largest * self.weight_steps))
+        return trees
+
+    def _largest_boost_weight(self, k: int) -> int:
+        """Public bound of the boosting weights: ψ⁻¹ of the most that the released trees can add up to."""
+        if self.continues:
+            return BOOST_STEPS
+        reach = sum(np.abs(trees[k].leaf_value).max() for trees in self.trees)
+        return min(BOOST_STEPS, int(np.ceil(float(self.loss.inverse_link(reach)) * BOOST_STEPS)))
+
+    def _noised_count(self) -> float:
+        """The rows' total weight; a row adds at most its largest weight."""
+        total = np.array([self.weight.sum(dtype=np.int64)])
+        noised = self._noised(
+            total, "number of rows", self._count_epsilon, self.weight_steps, _BEFORE_THE_TREES
+        )
+        return float(max(noised[0], self.weight_steps)) * self.weight_bound / self.weight_steps
+
+    def _noised(
+        self, sums: NDArray[np.int64], what: str, epsilon: float, sensitivity: int, group: int
+    ) -> NDArray[np.int64]:
+        """Sums over disjoint sets of rows, of which a new row raises one by at most `sensitivity`."""
+        if self.exact:
+            return sums
+        self.ledger.charge(Release(what, "discrete Laplace", epsilon, group, 0))
+        return sums + discrete_laplace(sums.size, sensitivity, epsilon, self.random).reshape(sums.shape)
+
+    def _grow_tree(
+        self, k: int, sign: NDArray[np.float64], weight: NDArray[np.int32], largest: int
+    ) -> PrivateTree:
+        positive, negative = np.where(sign > 0, weight, 0), np.where(sign > 0, 0, weight)
+        levels: list[NDArray[np.int64]] = []
+        structure = self._grow_structure(k, positive, negative, largest, levels)
+        sums = segment_sums(structure.rows, structure.starts, positive, negative)
+        if self.exact:
+            sums = stopped_at_purity([*levels, sums])
+        # A row has one class and one leaf: it raises one of these weights, by at most b.
+        sums = self._noised(sums, "leaf class weights", self._leaf_epsilon, largest, self.iteration - 1)
+        self._caps[k] = float(sums.sum(axis=0).max())
+        return self._tree_of(structure, sums, largest)
+
+    def _grow_structure(
+        self,
+        k: int,
+        positive: NDArray[np.int32],
+        negative: NDArray[np.int32],
+        largest: int,
+        levels: list[NDArray[np.int64]],
+    ) -> Structure:
+        """Splits of a tree; class weights of its internal nodes are appended to `levels`."""
+        layout = self.tree_layout()
+        cap = self._root_cap(k, largest)
+
+        def choose(level: int, histograms: NDArray[np.int64]) -> NDArray[np.int64]:
+            totals = histograms[:, layout.bin_offsets[0] : layout.bin_offsets[1]].sum(axis=1)
+            levels.append(totals)
+            alphas, caps = self._alphas_and_caps(level, totals.sum(axis=1), cap, largest)
+            return self._select(level, histograms, layout, alphas, caps, largest)
+
+        n_threads = self.params.n_threads
+        return grow_levels(
+            self.codes, self._rows, positive, negative, layout, self.params.depth, choose, n_threads
+        )
+
+    def _root_cap(self, k: int, largest: int) -> float:
+        """Cap of the next tree: the larger class in the last noised leaves; first, all rows at weight b."""
+        known = self._caps[k]
+        if known is None:
+            assert self._n_rows is not None
+            known = self._n_rows / self.weight_bound * largest
+        return min(max(known, float(largest)), float(MAX_ROWS * largest))
+
+    def _alphas_and_caps(
+        self, level: int, weights: NDArray[np.int64], cap: float, largest: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """α and cap of each node of a level from the nodes' `weights`, noised, or without reading them."""
+        n_nodes = len(weights)
+        caps = np.full(n_nodes, np.inf if self.exact else cap)
+        if level == 0 or not self._weight_epsilon:
+            alpha = 0.5**level if self.calibrated else self.loss.alpha
+            return np.full(n_nodes, alpha), caps
+        what = f"weights of level {level + 1}"
+        noised = self._noised(weights, what, self._weight_epsilon, largest, self.iteration - 1)
+        noised = np.maximum(noised, largest)
+        noise = 0.0 if self.exact else largest / self._weight_epsilon
+        caps = np.minimum(caps, noised + 2 * noise)
+        if not self.calibrated:
+            return np.full(n_nodes, self.loss.alpha), caps
+        return np.clip(noised / noised.sum(), SMALLEST_ALPHA, 1.0), caps
+
+    def _select(
+        self,
+        level: int,
+        histograms: NDArray[np.int64],
+        layout: BinLayout,
+        alphas: NDArray[np.float64],
+        caps: NDArray[np.float64],
+        largest: int,
+    ) -> NDArray[np.int64]:
+        """The candidate of every node by the exponential mechanism; without privacy the best one."""
+        n_threads = self.params.n_threads
+        if self.exact:
+            no_prior = np.zeros(len(caps))
+            return candidate_risks(histograms, layout, alphas, caps, no_prior, n_threads).argmin(axis=1)
+        priors = self.smoothing * caps
+        what = f"splits of level {level + 1}"
+        self.ledger.charge(Release(what, "exponential", self._split_epsilon, self.iteration - 1, 0))
+        utilities = candidate_risks(histograms, layout, alphas, caps, priors, n_threads)
+        utilities *= -self._selection_scale / risk_sensitivity(alphas, caps, priors, largest)[:, None]
+        return select(utilities, self.random, n_threads)
+
+    def _tree_of(self, structure: Structure, sums: NDArray[np.int64], largest: int) -> PrivateTree:
+        """The tree from its released splits and class weights: post-processing."""
+        weights = np.maximum(sums, 0).astype(np.float64)
+        # Laplace smoothing by the noise's own scale: a leaf of noise alone stays near 0.
+        prior = self.lambda_steps * BOOST_STEPS + (0.0 if self.exact else largest / self._leaf_epsilon)
+        total = weights.sum(axis=1) + 2 * prior
+        u = np.divide(weights[:, 0] + prior, total, out=np.full(len(weights), 0.5), where=total > 0)
+        h = np.clip(self.loss.link(u), -self.leaf_bound, self.leaf_bound)
+        count = np.rint(weights.sum(axis=1) / largest).clip(1, (2**31 - 1) // len(weights))
+        return PrivateTree(
+            feature=structure.feature,
+            goes_left=structure.goes_left,
+            leaf_value=self._coefficient(h, sums) * h,
+            leaf_count=count.astype(np.int64),
+            learning_rate=self.learning_rate,
+        )
+
+    def _coefficient(self, h: NDArray[np.float64], sums: NDArray[np.int64]) -> float:
+        """Leveraging coefficient: the learning rate, or a·4α·E[w y h] / M² with a the learning rate.
+
+        Σ w y h is Σ h (P - N) over the leaves, of which both factors are released already.
+        """
+        if self.leverage == "public":
+            return self.learning_rate
+        assert self._n_rows is not None
+        edge = float((h * (sums[:, 0] - sums[:, 1])).sum()) / (BOOST_STEPS * self.weight_steps)
+        edge = min(max(edge * self.weight_bound / self._n_rows, 0.0), self.leaf_bound)
+        return self.learning_rate * 4.0 * self.loss.alpha * edge / self.leaf_bound**2
+
+
+class MBoost(PrivateTrainer):
+    """Callback that makes `lightgbm.train` train MBoost, for binary and multi-class objectives.
+
+    The model's raw score is the paper's H(x); `MLoss.inverse_link` turns it into the M-loss's probability,
+    while `Booster.predict` applies LightGBM's sigmoid (softmax for "multiclass"), with the same classes.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total budget in nats of pure differential privacy, under adding or removing one row; inf for exact
+        training without privacy, which splits no pure node.
+    alpha : float or "calibrated"
+        α of the M-loss, in (0, 1].  "calibrated" is objective calibration: α of a node is its share of the
+        tree's weight, 1 at the root, and the leaves' and the weights' is 1.
+    leaf_share : float
+        Share of a tree's budget that goes to its leaves, in (0, 1).
+    weight_share : float
+        Share of a tree's budget that pays for the weights of its internal nodes below the root, in [0, 1).
+        They calibrate α and cap the risk.  At 0 nothing is paid: a calibrated α is 2^-depth, and the cap is
+        the root's.
+    smoothing : float
+        Weight that every class of a child gets on top before the square root, in caps of its node, in [0, 1].
+        The paper has none; then Δ grows with the square root of the node's weight.
+    leaf_bound : float
+        M, public: leaf values are clipped to [-M, M] before the leveraging coefficient.
+    leverage : {"public", "noised"}
+        Leveraging coefficient of a tree: the learning rate, or a·4α·E[w y h]/M² with a the learning rate and
+        the expectation from the noised leaves, which costs nothing more.
+    n_rows : float, optional
+        Public number of rows, roughly (of their total weight, if weighted); left out, it is paid for with
+        2% of ε.  A wrong figure costs accuracy, never privacy.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Examples
+    --------
+    >>> train = lgb_dp.Dataset(X, y, bounds=(0, 1))                                     # doctest: +SKIP
+    >>> booster = lightgbm.train({"objective": "binary", "max_depth": 3}, train, 5,
+    ...                          callbacks=[lgb_dp.MBoost(epsilon=1.0)])                # doctest: +SKIP
+    """
+
+    accepts_infinite_epsilon = True
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        alpha: float | Literal["calibrated"] = "calibrated",
+        leaf_share: float = 0.3,
+        weight_share: float = 0.0,
+        smoothing: float = 0.1,
+        leaf_bound: float = 1.0,
+        leverage: Leverage = "public",
+        n_rows: float | None = None,
+        random_state: int | None = None,
+        public_init_model: bool = False,
+    ) -> None:
+        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        if isinstance(alpha, str) and alpha != "calibrated":
+            raise ValueError(f"alpha must be 'calibrated' or a number in (0, 1], got {alpha!r}")
+        if not 0 < leaf_share < 1:
+            raise ValueError(f"leaf_share must be in (0, 1), got {leaf_share!r}")
+        if not 0 <= weight_share < 1 - leaf_share:
+            raise ValueError(f"weight_share must be in [0, 1 - leaf_share), got {weight_share!r}")
+        if not 0 <= smoothing <= 1:
+            raise ValueError(f"smoothing must be in [0, 1], got {smoothing!r}")
+        if not (leaf_bound > 0 and np.isfinite(leaf_bound)):
+            raise ValueError(f"leaf_bound must be positive and finite, got {leaf_bound!r}")
+        if leverage not in ("public", "noised"):
+            raise ValueError(f"leverage must be 'public' or 'noised', got {leverage!r}")
+        if n_rows is not None and not (n_rows > 0 and np.isfinite(n_rows)):
+            raise ValueError(f"n_rows must be positive and finite, got {n_rows!r}")
+        self.alpha: float | Literal["calibrated"] = (
+            "calibrated" if alpha == "calibrated" else checked_alpha(alpha)
+        )
+        self.leaf_share = leaf_share
+        self.weight_share = weight_share
+        self.smoothing = float(smoothing)
+        self.leaf_bound = float(leaf_bound)
+        self.leverage: Leverage = leverage
+        self.n_rows = n_rows
+
+    def begin(self, task: TrainingTask) -> _MBoostTraining:
+        """Start a training."""
+        check_classes(task)
+        return _MBoostTraining(task, self)
+
+
+def check_classes(task: TrainingTask) -> None:
+    """Raise an UnsupportedParameterError unless the objective is to tell classes apart."""
+    if task.params.objective == "regression":
+        raise UnsupportedParameterError(
+            "objective='regression' is not supported by this trainer; accepted are 'binary', 'multiclass' "
+            "and 'multiclassova'"
+        )

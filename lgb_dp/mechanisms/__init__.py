@@ -1,0 +1,1 @@
+"""Noise, private selection, and the randomness behind them."""

@@ -1,0 +1,1 @@
+"""NewtonBoost: Newton boosting with public structures and Gaussian leaf sums."""

@@ -1,0 +1,91 @@
+"""Random splits that follow what earlier trees released: post-processing, free."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.feature_effects import FeatureEffects
+from lgb_dp.newton.public_splits import CyclicSplits, LeafRelease, PublicTree, RandomSplits
+from lgb_dp.newton.split_gains import SplitGains
+
+LEARNED_SHARE = 0.8
+"""Share of the splits that is drawn where splits explain most by what is known; the rest is uniform."""
+GAIN_POWER = 0.7
+"""Exponent of the learned gains: the largest are drawn a little less than in proportion."""
+OPENING_SHARE = 0.06
+"""Share of the rounds, at most, that is spent on trees of one feature each at the beginning."""
+OPENING_DEPTH = 4
+"""Levels of these trees at most."""
+_SMALLEST_DEPTH_TO_OPEN = 3
+_FIRST_FOLLOWED = 0.15
+_FOLLOWED_EVERY = 0.05
+"""Shares of the rounds before what random trees showed is followed, and between two updates of it."""
+
+
+class LearnedSplits:
+    """Trees of one feature each, then random trees drawn where splits explained most.
+
+    The opening shows what each feature explains on its own (`lgb_dp.newton.feature_effects`), as often as
+    `OPENING_SHARE` has room for all features.  There is none where noise asks for trees of less than three
+    levels: so many small leaves would be wasted.  Later trees show which splits go on explaining something
+    (`lgb_dp.newton.split_gains`).
+
+    Parameters
+    ----------
+    bins : PublicBins
+    depth : int
+        Levels of the random trees.
+    n_rounds : int
+    opening_depth : int
+        Levels of the trees of one feature, at most.
+    """
+
+    def __init__(
+        self, bins: PublicBins, depth: int, n_rounds: int, opening_depth: int = OPENING_DEPTH
+    ) -> None:
+        self._random_splits = RandomSplits(bins, depth)
+        self.depth = depth
+        cells = self._random_splits.cells
+        continues = np.append(False, np.diff(cells.feature) == 0)
+        self._gains = SplitGains(cells.n_categories, continues)
+        self._opening: list[PublicTree] = []
+        n_passes = int(OPENING_SHARE * n_rounds / np.count_nonzero(bins.n_bins > 1))
+        if depth >= _SMALLEST_DEPTH_TO_OPEN and n_passes:
+            cyclic = CyclicSplits(bins, opening_depth)
+            self._effects = FeatureEffects(cyclic.trees, bins.n_bins, cells)
+            self._opening = cyclic.trees * n_passes
+            self.depth = max(depth, cyclic.depth)
+        self._n_opening = len(self._opening)
+        self._n_rounds = n_rounds
+        self._round = 0
+
+    def draw(self, random: SecureRandom) -> PublicTree:
+        """The next round's tree."""
+        if self._round < self._n_opening:
+            return self._opening[self._round]
+        return self._random_splits.draw(random)
+
+    def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
+        """Take note of what the drawn tree's leaves released, and of the values they got."""
+        if self._round < self._n_opening:
+            self._effects.note(tree, release, value)
+        else:
+            self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.deviation)
+        self._round += 1
+        if self._round == self._n_opening:
+            self._follow(self._effects.gains())
+        every = max(1, round(_FOLLOWED_EVERY * self._n_rounds))
+        if self._round >= _FIRST_FOLLOWED * self._n_rounds and self._round % every == 0:
+            self._follow(self._gains.estimate())
+
+    def _follow(self, gains: NDArray[np.float64]) -> None:
+        """Draw from now on mostly where splits explain something."""
+        uniform = self._random_splits.cells.chance
+        learned = gains**GAIN_POWER * uniform
+        if learned.sum() > 0:
+            self._random_splits.prefer(
+                (1 - LEARNED_SHARE) * uniform + LEARNED_SHARE * learned / learned.sum()
+            )

@@ -1,0 +1,108 @@
+"""Gradients and hessians with a bound on the pair, for NewtonBoost.
+
+A row adds a gradient g and a hessian h to one leaf, and both sums get Gaussian noise.  What the release costs
+is the length of (g, h) measured in the deviations of the noise, so g and h are bounded *jointly*: h is
+smallest where g is largest.  In units where |g| ≤ 1 every row keeps to
+
+    (1 - s) (g / C)² + (h / κ)² ≤ 1,  |g| ≤ C,
+
+with C the clip of the gradient, κ = `HESSIAN_LIMIT` and s the share of the budget that is set aside for the
+hessian.  Noise of deviations σ_g = C / (μ √(1 - s)) and σ_h = κ / μ then makes the release μ-GDP.  At s = 0,
+the default, the hessian is free.
+
+- logistic loss: g = p - y, h = |g| (1 - |g|).  At C = 1 the bound holds as it is: max h / √(1 - g²) is
+  0.30028 < κ.  With a clip the loss is linear beyond |g| = C, and h is cut to the bound.
+- square loss, residuals clipped (Huber's loss): g = (ŷ - y) / 2 for labels in [-1, 1], and
+  h = √(1 - (g / C)²) / 2, which is the square loss's ½ at the minimum and falls off to Huber's 0.
+- softmax: vectors g and h over the classes, ‖g‖² / 2 in the place of g² since ‖g‖ ≤ √2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from gbdt_kernels.trees import SoftmaxPairs, TablePairs
+from numpy.typing import NDArray
+
+STEPS = 2**14
+"""Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
+HESSIAN_LIMIT: Mapping[str, float] = {
+    "binary": 0.3003,
+    "regression": 0.5,
+    "multiclass": 0.3003 * float(np.sqrt(2)),
+}
+"""κ of each objective."""
+
+
+@lru_cache(maxsize=16)
+def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.int16]:
+    """What a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+
+    Parameters
+    ----------
+    objective : {"binary", "regression"}
+    clip : float
+        C in (0, 1].
+    hessian_share : float
+        s in [0, 1).
+
+    Returns
+    -------
+    ndarray of int16, shape (2 * STEPS + 1, 2)
+        Every entry keeps to the joint bound of the module.
+    """
+    size = np.arange(STEPS + 1) / STEPS
+    g = np.floor(np.minimum(size, clip) * STEPS)
+    room = np.maximum(1.0 - (1.0 - hessian_share) * (g / (clip * STEPS)) ** 2, 0.0)
+    # Inside by a relative 1e-12, beyond what float64 loses here.
+    largest = HESSIAN_LIMIT[objective] * np.sqrt(room) * (1 - 1e-12)
+    curvature = size * (1 - size) if objective == "binary" else np.full(STEPS + 1, 0.5)
+    h = np.floor(np.minimum(curvature, largest) * STEPS)
+    mirrored = [np.concatenate([sign * half[:0:-1], half]) for sign, half in ((-1, g), (1, h))]
+    return np.column_stack(mirrored).astype(np.int16)
+
+
+@dataclass(frozen=True)
+class NewtonLoss:
+    """Loss of one training.
+
+    Parameters
+    ----------
+    objective : {"binary", "regression", "multiclass"}
+    clip : float
+        C in (0, 1].
+    hessian_share : float
+        s in [0, 1).
+    """
+
+    objective: str
+    clip: float
+    hessian_share: float
+
+    def deviations(self, mu: float) -> tuple[float, float]:
+        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
+
+        In integer steps, for rows of weight at most 1.
+        """
+        gradient_norm = self.clip * (np.sqrt(2.0) if self.objective == "multiclass" else 1.0)
+        return (
+            float(gradient_norm * STEPS / (mu * np.sqrt(1.0 - self.hessian_share))),
+            HESSIAN_LIMIT[self.objective] * STEPS / mu,
+        )
+
+    def pairs(self, target: NDArray[np.float64]) -> TablePairs | SoftmaxPairs:
+        """What the rows add to the sums of a leaf, in steps.
+
+        Parameters
+        ----------
+        target : ndarray of float64, shape (n_rows,)
+            0 or 1, number of the class, or label on the scale of [-1, 1].
+        """
+        if self.objective == "multiclass":
+            limit = HESSIAN_LIMIT[self.objective]
+            return SoftmaxPairs(target.astype(np.int64), STEPS, self.clip, 1.0 - self.hessian_share, limit)
+        table = pair_table(self.objective, self.clip, self.hessian_share)
+        return TablePairs(target, self.objective == "binary", table)

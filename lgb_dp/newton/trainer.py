@@ -1,0 +1,406 @@
+"""NewtonBoost: many small Newton steps on trees whose splits are public.
+
+Friedman's gradient boosting with second-order leaf values, where the data is read in one place only: the sums
+of gradients and hessians over the leaves of a tree whose splits were drawn before.  One Gaussian release per
+tree, all trees on all rows; releases compose exactly though each depends on those before
+(`lgb_dp.accounting.gaussian`).
+Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
+from lightgbm.basic import LightGBMError
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
+from lgb_dp.accounting.ledger import Release
+from lgb_dp.boosting.params import MAX_DEPTH
+from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.mechanisms.noise import rounded_gaussian
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
+from lgb_dp.newton.loss import STEPS, NewtonLoss
+from lgb_dp.newton.public_splits import (
+    CyclicSplits,
+    LeafRelease,
+    PublicSplits,
+    PublicTree,
+    RandomSplits,
+    StructureKind,
+)
+from lgb_dp.newton.settings import (
+    GRADIENT_CLIP,
+    PRIOR_SHARE,
+    SHRINKAGE,
+    automatic_depth,
+    automatic_rate,
+    largest_leaf_value,
+)
+
+Auto = Literal["auto"]
+_LARGEST_PRIOR = 4.0
+"""Bound of the initial log-odds."""
+_DRAWS_AT_ONCE = 1024
+"""Numbers that are drawn ahead, at least."""
+
+
+class _GaussianNoise:
+    """Independent draws of `rounded_gaussian`, many at a time: a few take as long as some hundreds.
+
+    Parameters
+    ----------
+    scale : float
+    random : SecureRandom
+    """
+
+    def __init__(self, scale: float, random: SecureRandom) -> None:
+        self.scale, self._random = scale, random
+        self._drawn = np.empty(0, dtype=np.int64)
+
+    def take(self, *shape: int) -> NDArray[np.int64]:
+        """Draws that were not taken before.
+
+        Raises
+        ------
+        RuntimeError
+            In a forked process: what was drawn ahead is the parent's noise.
+        """
+        self._random.refuse_fork()
+        n = int(np.prod(shape))
+        if len(self._drawn) < n:
+            more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
+            self._drawn = np.concatenate([self._drawn, more])
+        taken, self._drawn = self._drawn[:n], self._drawn[n:]
+        return taken.reshape(shape)
+
+
+@dataclass(frozen=True)
+class _RowState:
+    """Where the rows stand after some iterations: at ``score + value[leaf]``, the last addition pending.
+
+    Parameters
+    ----------
+    n_iterations : int
+    score : ndarray of float64, shape (n_rows, n_outputs)
+        Log-odds, or predictions on the scale of [-1, 1].
+    leaf : ndarray of uint16, shape (n_rows,)
+    value : ndarray of float64, shape (n_leaves, n_outputs)
+    """
+
+    n_iterations: int
+    score: NDArray[np.float64]
+    leaf: NDArray[np.uint16]
+    value: NDArray[np.float64]
+
+
+class _NewtonTraining(Training):
+    """State of one NewtonBoost training."""
+
+    sigmoid = 1.0
+
+    def __init__(self, task: TrainingTask, trainer: NewtonBoost) -> None:
+        if task.params.objective == "multiclassova":
+            raise UnsupportedParameterError(
+                "objective='multiclassova' is not supported by NewtonBoost; accepted are 'binary', "
+                "'multiclass' and 'regression'"
+            )
+        super().__init__(task)
+        self.settings = trainer
+        train_set, objective = task.train_set, task.params.objective
+        if objective == "binary":
+            self._target = (train_set.label == self.label_scale.high).astype(np.float64)
+        elif objective == "regression":
+            self._target = np.ascontiguousarray(self.label_scale.targets(train_set.label, 0))
+        else:
+            self._target = train_set.label
+        clip = trainer.gradient_clip
+        self.loss = NewtonLoss(
+            objective,
+            GRADIENT_CLIP[objective] if clip == "auto" else clip,
+            0.0 if trainer.hessian_share == "auto" else trainer.hessian_share,
+        )
+        given = task.params.given
+        self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
+        self._rate = task.params.learning_rate if "learning_rate" in given else None
+        self._plan_budget()
+        self._columns = by_columns(self.codes)
+        self._pairs = self.loss.pairs(self._target)
+        self._rows: _RowState | None = None
+        self._splits: PublicSplits | None = None
+        self._prior = np.zeros(task.params.n_outputs)
+
+    def _checked_depth(self, asked: int | None) -> int | None:
+        """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""
+        depth = self.settings.depth
+        if depth == "auto":
+            return asked
+        if asked not in (None, depth):
+            raise ValueError(f"max_depth={asked} and depth={depth} of NewtonBoost differ")
+        return depth
+
+    def _plan_budget(self) -> None:
+        """μ of the first release and of every tree: squares add up to the whole (Dong, Roth and Su, 3.3)."""
+        settings, n_rounds = self.settings, self.n_rounds
+        self.ledger.granted_delta = max(self.ledger.granted_delta, settings.delta)
+        self._mu = gaussian_mu(settings.epsilon, settings.delta)
+        self._prior_mu = self._mu * np.sqrt(PRIOR_SHARE)
+        if settings.subsample < 1:
+            self._tree_mu = sampled_mu(
+                settings.epsilon, settings.delta, self._prior_mu, settings.subsample, n_rounds
+            )
+        else:
+            self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
+        scales = (self.weight_steps * deviation for deviation in self.loss.deviations(self._tree_mu))
+        self._noise_g, self._noise_h = (_GaussianNoise(scale, self.random) for scale in scales)
+
+    # The first release: how many rows there are, and the mean of the label.
+
+    def _begin(self) -> PublicSplits:
+        """Release label counts once; from them follow the prior and the automatic settings."""
+        if self.iteration > 1:
+            raise LightGBMError("Training was interrupted in its first release; start it anew")
+        self._n_rows = self._release_label_counts()
+        nu = self._n_rows * self._mu
+        opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
+        depth = automatic_depth(nu) if self._depth is None else self._depth
+        if self._rate is None:
+            self._rate = automatic_rate(nu, self.n_rounds)
+        bins, structure = self.data.bins, self.settings.structure
+        assert bins is not None
+        if structure == "cyclic":
+            return CyclicSplits(bins, self._depth)
+        if structure == "random":
+            return RandomSplits(bins, depth)
+        return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+
+    def _release_label_counts(self) -> float:
+        """Noisy number of rows; sets the prior unless training continues a model.
+
+        A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
+        non-negative numbers of sum at most w̄, so their squares sum to at most w̄².  Noise w̄/μ is μ-GDP.
+        """
+        if self.params.objective == "multiclass":
+            membership = self._target[:, None] == np.arange(self.params.n_outputs)
+        elif self.params.objective == "binary":
+            membership = np.column_stack([self._target == 0, self._target == 1])
+        else:
+            membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
+        steps = np.floor(membership * STEPS).astype(np.int64) * self.weight[:, None]
+        self.ledger.charge(Release("label counts", "Gaussian", 0.0, 0, 0, mu=self._prior_mu))
+        unit = STEPS * self.weight_steps
+        noise = rounded_gaussian(steps.shape[1], unit / self._prior_mu, self.random)
+        counts = (steps.sum(axis=0) + noise) / unit
+        # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
+        floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
+        if not self.continues:
+            if self.params.objective == "regression":
+                self._prior = np.array([(floor[1] - floor[0]) / floor.sum()])
+            else:
+                log_counts = np.log(floor) - np.log(floor).mean()
+                prior = log_counts if self.params.objective == "multiclass" else np.diff(log_counts)
+                self._prior = np.clip(prior, -_LARGEST_PRIOR, _LARGEST_PRIOR)
+        return float(max(counts.sum(), 1.0))
+
+    # Trees.
+
+    def _current_rows(self) -> _RowState:
+        """Where the rows stand after the trees so far; from the trees if the state kept is of others."""
+        n_done = len(self.trees)
+        if self._rows is None or self._rows.n_iterations != n_done:
+            n_rows, n_outputs = self.data.num_data(), self.params.n_outputs
+            rows = np.arange(n_rows, dtype=np.int32)
+            score = np.array(self.predictions(rows, self.codes), order="C")
+            if not n_done:
+                score += self._prior
+            leaf, nothing = np.zeros(n_rows, dtype=np.uint16), np.zeros((1, n_outputs))
+            self._rows = _RowState(n_done, score, leaf, nothing)
+        return self._rows
+
+    def grow_iteration(self) -> list[PrivateTree]:
+        """One structure, one release, one tree per output."""
+        if self._splits is None:
+            self._splits = self._begin()
+        assert self._rate is not None
+        tree = self._splits.draw(self.random)
+        rows = self._current_rows()
+        release = self._release(tree, rows)
+
+        # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
+        lambda_l2 = self.params.lambda_l2 / self.weight_bound
+        denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.deviation
+        value = -release.gradient / denominator
+        largest = largest_leaf_value(self.params.objective, self.loss.clip)
+        value = np.clip(value, -largest, largest) * self._rate
+        self._splits.learn(tree, release, value)
+        self._rows = replace(rows, n_iterations=rows.n_iterations + 1, value=value)
+        if not self.trees and not self.continues:
+            value = value + self._prior
+        per_row = 4.0 if self.params.objective != "regression" else 2.0
+        # In rows of the largest weight; a hessian is at most 1/4 (or 1/2).  LightGBM adds counts in 32 bits.
+        count = np.rint(per_row * release.hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
+        return [
+            PrivateTree(
+                feature=tree.feature,
+                goes_left=tree.goes_left,
+                leaf_value=value[:, k] * self.label_scale.scale,
+                leaf_count=count[:, k],
+                learning_rate=self._rate,
+            )
+            for k in range(self.params.n_outputs)
+        ]
+
+    def _release(self, tree: PublicTree, rows: _RowState) -> LeafRelease:
+        """Noisy sums of gradients and hessians over the tree's leaves, in which the rows then are.
+
+        A row is in one leaf, and what it adds there is at most μ long in units of the noise
+        (`lgb_dp.newton.loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
+        Poisson sample of the rows its cost is `dp_accounting`'s.
+        """
+        mu, probability = self._tree_mu, self.settings.subsample
+        self.ledger.charge(Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=mu, probability=probability))
+        weight = self.weight if probability == 1 else self._secret_sample(probability)
+        n_leaves, n_threads = len(tree.feature) + 1, self.params.n_threads
+
+        def move(first: int, last: int) -> None:
+            add_leaf_values(rows.leaf, rows.value, first, last, rows.score)
+            self._columns.leaves(tree.feature, tree.goes_left, first, last, rows.leaf)
+
+        self._rows = None  # neither here nor there until the new values are known: see `_current_rows`
+        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, n_threads, move)
+        gradient = sums[:, :, 0] + self._noise_g.take(*sums.shape[:2])
+        hessian = sums[:, :, 1] + self._noise_h.take(*sums.shape[:2])
+        expected = STEPS * self.weight_steps * probability
+        return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
+
+    def _secret_sample(self, probability: float) -> NDArray[np.int32]:
+        """Weights of a Poisson sample: every row is taken on its own.  The draws never leave this method."""
+        taken = self.random.words(len(self.weight)) < np.uint64(int(probability * 2.0**64))
+        return np.where(taken, self.weight, 0).astype(np.int32)
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate of later trees."""
+        super().reset_parameter(params)
+        if params:
+            self._rate = self.learning_rate
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file."""
+        settings = {
+            "boosting": "gbdt",
+            "objective": self.params.objective,
+            "num_iterations": str(self.n_rounds),
+            "lambda_l2": repr(self.params.lambda_l2),
+        }
+        if self._rate is not None and self._splits is not None:
+            settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._splits.depth)}
+        return settings
+
+
+class NewtonBoost(PrivateTrainer):
+    """Callback that makes `lightgbm.train` train NewtonBoost, the recommended trainer.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Total budget, under adding or removing one row.  δ must be far below one over the number of rows.
+    rounds : "auto" or int
+        Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
+    structure : {"auto", "random", "cyclic"}
+        "random" draws a feature and a threshold for every node.  "auto" begins with trees of one feature each
+        (`lgb_dp.newton.learned_splits`) and goes on drawing more often where splits explained most.
+        "cyclic" has trees of one feature each throughout, every bin a leaf if `depth` has room for it.
+    depth : "auto" or int
+        Levels of splits at most, unless LightGBM's parameters give `max_depth`.  With "auto", the first trees
+        may have more levels than the others.
+    hessian_share : "auto" or float
+        Share of every tree's budget set aside for hessians, in [0, 1).  "auto" is 0: bounded jointly with the
+        gradients, hessians are free (`lgb_dp.newton.loss`).
+    gradient_clip : "auto" or float
+        Bound of a gradient's size over its largest possible size, in (0, 1].  For regression this makes the
+        loss Huber's, with a threshold of `gradient_clip` times the width of `label_bounds`.
+    subsample : float
+        Share of the rows that a tree trains on, drawn anew and in secret, in (0, 1].  All rows is the most
+        accurate choice: what sampling saves is less than the noise it makes room for.  It saves time.
+    random_state, public_init_model
+        As for `lgb_dp.DPBoost`.
+
+    Notes
+    -----
+    `learning_rate` and `max_depth` among LightGBM's parameters are honoured if given and chosen otherwise
+    (`lgb_dp.newton.settings`).
+
+    Examples
+    --------
+    >>> train = lgb_dp.Dataset(X, y, bounds=(low, high), max_bin=255, spacing="mixed")  # doctest: +SKIP
+    >>> booster = lightgbm.train({"objective": "binary"}, train, 500,
+    ...                          callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])             # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        rounds: int | Auto = "auto",
+        structure: StructureKind = "auto",
+        depth: int | Auto = "auto",
+        hessian_share: float | Auto = "auto",
+        gradient_clip: float | Auto = "auto",
+        subsample: float = 1.0,
+        random_state: int | None = None,
+        public_init_model: bool = False,
+    ) -> None:
+        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        self.delta = checked_delta(delta)
+        if rounds != "auto" and not (isinstance(rounds, (int, np.integer)) and rounds >= 1):
+            raise ValueError(f"rounds must be 'auto' or a positive integer, got {rounds!r}")
+        if structure not in ("auto", "random", "cyclic"):
+            raise ValueError(f"structure must be 'auto', 'random' or 'cyclic', got {structure!r}")
+        if depth != "auto" and not (isinstance(depth, (int, np.integer)) and 1 <= depth <= MAX_DEPTH):
+            raise ValueError(f"depth must be 'auto' or an integer from 1 to {MAX_DEPTH}, got {depth!r}")
+        if hessian_share != "auto" and not 0 <= hessian_share < 1:
+            raise ValueError(f"hessian_share must be 'auto' or in [0, 1), got {hessian_share!r}")
+        if gradient_clip != "auto" and not 1 / STEPS <= gradient_clip <= 1:
+            raise ValueError(f"gradient_clip must be 'auto' or in [1/{STEPS}, 1], got {gradient_clip!r}")
+        if not 0 < subsample <= 1:
+            raise ValueError(f"subsample must be in (0, 1], got {subsample!r}")
+        self.rounds = rounds
+        self.structure: StructureKind = structure
+        self.depth = depth
+        self.hessian_share = hessian_share
+        self.gradient_clip = gradient_clip
+        self.subsample = float(subsample)
+
+    def planned_rounds(self, n_rounds: int) -> int:
+        """`rounds`, where it was given; raises a ValueError if more would be trained."""
+        if self.rounds == "auto":
+            return n_rounds
+        if self.rounds < n_rounds:
+            raise ValueError(f"rounds={self.rounds} is less than the {n_rounds} rounds to train")
+        return int(self.rounds)
+
+    def begin(self, task: TrainingTask) -> _NewtonTraining:
+        """Start a training."""
+        return _NewtonTraining(task, self)
+
+
+def checked_delta(delta: Any) -> float:
+    """A δ in (0, 1).
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if isinstance(delta, bool) or not isinstance(delta, (int, float, np.number)):
+        raise TypeError(f"delta must be a number, got {type(delta).__name__}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    return float(delta)

@@ -1,0 +1,33 @@
+"""LightGBM's private surface: the live booster, stand-in data sets, model text, parameter aliases."""
+
+from gbdt_hosts.lightgbm.booster import PrivateBooster, TreeGrower, initial_model_text, take_over
+from gbdt_hosts.lightgbm.dataset import StandInDataset
+from gbdt_hosts.lightgbm.log import log_info
+from gbdt_hosts.lightgbm.params import default_parameters, resolve_aliases
+from gbdt_hosts.lightgbm.text import (
+    Header,
+    Tree,
+    guarantee_in,
+    model_text,
+    tree_blocks,
+    tree_digest,
+    with_guarantee,
+)
+
+__all__ = [
+    "Header",
+    "PrivateBooster",
+    "StandInDataset",
+    "Tree",
+    "TreeGrower",
+    "default_parameters",
+    "guarantee_in",
+    "initial_model_text",
+    "log_info",
+    "model_text",
+    "resolve_aliases",
+    "take_over",
+    "tree_blocks",
+    "tree_digest",
+    "with_guarantee",
+]

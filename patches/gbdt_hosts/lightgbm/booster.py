@@ -1,0 +1,257 @@
+"""Turn a live `lightgbm.Booster` into one whose trees somebody else grows.
+
+`lightgbm.train` hands its callbacks the live booster before each iteration.
+`take_over` changes that object's class, so that ``update`` and the evaluation
+calls go to a `TreeGrower`.  Everything else stays LightGBM's: the attribute
+``_handle``, which every native call reads, becomes a property that loads the
+trees grown so far into a native model first.  No module of LightGBM is patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import lightgbm
+import numpy as np
+from lightgbm.basic import LightGBMError
+from numpy.typing import NDArray
+
+from gbdt_hosts.lightgbm.metrics import evaluate
+from gbdt_hosts.lightgbm.text import (
+    Header,
+    Tree,
+    guarantee_line,
+    model_text,
+    tree_block,
+    tree_blocks,
+    tree_digest,
+)
+
+
+class TreeGrower(Protocol):
+    """Who grows the trees of a booster that was taken over."""
+
+    header: Header
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings for the model file."""
+
+    def guarantee(self) -> Mapping[str, Any]:
+        """The privacy guarantee, in types that JSON has."""
+
+    def grow(self) -> None:
+        """Grow the trees of the next iteration, one per class."""
+
+    def trees_from(self, iteration: int) -> Sequence[Tree]:
+        """Trees of the iterations from the given one on."""
+
+    def undo(self) -> None:
+        """Forget the last iteration (what it cost stays spent)."""
+
+    def stopped_early(self) -> None:
+        """Note that the number of trees was chosen by evaluation."""
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change a parameter between iterations, or raise."""
+
+    def add_valid(self, data: lightgbm.Dataset) -> None:
+        """Follow the scores of another data set."""
+
+    def raw_score(self, data: lightgbm.Dataset) -> NDArray[np.float64]:
+        """Current raw scores of the training data or of a followed data set."""
+
+    def metric_params(self) -> Mapping[str, Any]:
+        """Objective and metrics for `evaluate`."""
+
+    def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
+        """Labels and weights of a data set, for `evaluate`."""
+
+
+class PrivateBooster(lightgbm.Booster):
+    """A LightGBM booster whose trees are grown by a `TreeGrower`, then native like any other."""
+
+    _grower: TreeGrower | None = None
+    _initial_blocks: list[str]
+    _blocks: list[str]
+    _is_stale: bool = False
+
+    @property
+    def _handle(self) -> Any:
+        if self._is_stale:
+            self._load_native()
+        return self.__dict__.get("_handle")
+
+    @_handle.setter
+    def _handle(self, handle: Any) -> None:
+        self.__dict__["_handle"] = handle
+
+    @property
+    def best_iteration(self) -> int:
+        """Number of trees that early stopping chose, not positive if it did not."""
+        return int(self.__dict__["best_iteration"])
+
+    @best_iteration.setter
+    def best_iteration(self, iteration: int) -> None:
+        self.__dict__["best_iteration"] = iteration
+        if iteration > 0 and self._grower is not None:
+            self._grower.stopped_early()
+            self._is_stale = True
+
+    def _load_native(self) -> None:
+        """Make the native model hold the trees grown so far."""
+        assert self._grower is not None
+        loaded = lightgbm.Booster(model_str=self._text(self._grower))
+        old, self.__dict__["_handle"] = self.__dict__["_handle"], loaded._handle
+        loaded._handle = old  # freed with `loaded`
+        self._is_stale = False  # last, in case of an interrupt
+
+    def _text(self, grower: TreeGrower) -> str:
+        n_done = len(self._blocks) // grower.header.n_trees_per_iteration
+        self._blocks += [tree_block(tree) for tree in grower.trees_from(n_done)]
+        blocks = self._initial_blocks + self._blocks
+        guarantee = {**grower.guarantee(), "trees": [tree_digest(block) for block in blocks]}
+        return model_text(grower.header, blocks, {**grower.parameters(), **guarantee_line(guarantee)})
+
+    def _growing(self) -> TreeGrower:
+        if self._grower is None:
+            raise LightGBMError("This booster is not in training: use lightgbm.train with a private callback")
+        return self._grower
+
+    def update(self, train_set: lightgbm.Dataset | None = None, fobj: Any = None) -> bool:
+        """Grow the trees of one iteration.
+
+        Returns
+        -------
+        bool
+            False: a private tree always has splits.
+        """
+        grower = self._growing()
+        if fobj is not None:
+            raise LightGBMError("A custom objective has no known sensitivity; use a built-in one")
+        if train_set is not None and train_set is not self.train_set:
+            raise LightGBMError("The training data of a private booster cannot be replaced")
+        self._is_stale = True
+        grower.grow()
+        return False
+
+    def rollback_one_iter(self) -> PrivateBooster:
+        """Remove the trees of the last iteration; what they cost stays spent."""
+        grower = self._growing()
+        self._is_stale = True
+        self._blocks.clear()
+        grower.undo()
+        return self
+
+    def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:
+        """Change a parameter between iterations (the learning rate)."""
+        self._growing().reset_parameter(params)
+        self.params.update(params)
+        return self
+
+    def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
+        """Add validation data."""
+        self._growing().add_valid(data)
+        self.valid_sets.append(data)
+        self.name_valid_sets.append(name)
+        return self
+
+    def eval(self, data: lightgbm.Dataset, name: str, feval: Any = None) -> list[Any]:
+        """Evaluate on a data set, which is followed from then on."""
+        grower = self._growing()
+        if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
+            self.add_valid(data, name)
+        label, weight = grower.label_and_weight(data)
+        score = grower.raw_score(data)
+        return evaluate(grower.metric_params(), data, label, weight, score, name, feval)
+
+    def eval_train(self, feval: Any = None) -> list[Any]:
+        """Evaluate on the training data."""
+        return self.eval(self.train_set, self._train_data_name, feval)
+
+    def eval_valid(self, feval: Any = None) -> list[Any]:
+        """Evaluate on the validation data."""
+        named = zip(self.valid_sets, self.name_valid_sets, strict=True)
+        return [result for data, name in named for result in self.eval(data, name, feval)]
+
+    def model_from_string(self, model_str: str) -> PrivateBooster:
+        """Load a model; training, if any, is over."""
+        self._end_training()
+        super().model_from_string(model_str)
+        return self
+
+    def set_leaf_output(self, tree_id: int, leaf_id: int, value: float) -> PrivateBooster:
+        """Set a leaf's value, which voids the guarantee; not while in training."""
+        self._refuse_in_training("set_leaf_output")
+        super().set_leaf_output(tree_id, leaf_id, value)
+        return self
+
+    def shuffle_models(self, start_iteration: int = 0, end_iteration: int = -1) -> PrivateBooster:
+        """Shuffle the trees; not while in training."""
+        self._refuse_in_training("shuffle_models")
+        super().shuffle_models(start_iteration, end_iteration)
+        return self
+
+    def _refuse_in_training(self, name: str) -> None:
+        if self._grower is not None:
+            raise LightGBMError(f"{name} is not possible while a private booster is in training")
+
+    def _end_training(self) -> None:
+        self._is_stale = False
+        for key in ("_grower", "_blocks", "_initial_blocks"):
+            self.__dict__.pop(key, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        for key in ("_grower", "_blocks", "_initial_blocks", "_is_stale"):
+            state.pop(key, None)
+        return state
+
+    def __deepcopy__(self, *_: Any, **__: Any) -> PrivateBooster:
+        return type(self)(model_str=self.model_to_string(num_iteration=-1))
+
+    def __del__(self) -> None:
+        self._end_training()
+        super().__del__()
+
+
+def take_over(
+    booster: lightgbm.Booster,
+    grower: TreeGrower,
+    params: Mapping[str, Any],
+    booster_class: type[PrivateBooster] = PrivateBooster,
+) -> None:
+    """Let `grower` grow the trees of a live booster that has grown none yet.
+
+    Parameters
+    ----------
+    booster : lightgbm.Booster
+        Made from a `StandInDataset`; changed in place.
+    grower : TreeGrower
+    params : mapping
+        The user's parameters, put back in place of the stand-in's.
+    booster_class : type
+        Class the booster gets.
+    """
+    initial = initial_model_text(booster)
+    booster.params = dict(params)
+    booster.__class__ = booster_class
+    booster._grower = grower
+    booster._initial_blocks = tree_blocks(initial) if initial else []
+    booster._blocks = []
+    booster._is_stale = True
+
+
+def initial_model_text(booster: lightgbm.Booster) -> str | None:
+    """Text of the model that training continues from, None if there is none."""
+    predictor = booster.train_set._predictor
+    if predictor is None:
+        return None
+    shell = lightgbm.Booster.__new__(lightgbm.Booster)
+    shell.pandas_categorical = None
+    shell.best_iteration = -1
+    shell._handle = predictor._handle
+    try:
+        return str(shell.model_to_string(num_iteration=-1))
+    finally:
+        shell._handle = None

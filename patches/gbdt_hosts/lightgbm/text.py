@@ -1,0 +1,236 @@
+"""Read and write LightGBM's model text (format v4).
+
+The text is a header, one block per tree, and a block of parameters.  A tree's
+internal nodes and leaves are numbered apart; a child is an internal node if
+not negative, and leaf ``~child`` otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CATEGORICAL = 1
+DEFAULT_LEFT = 2
+MISSING_IS_NAN = 8
+"""Bits of a node's decision type.  Missing type "none", never used here, would send NaN the way of zero."""
+GUARANTEE = "dp_guarantee"
+"""Parameter that carries the privacy guarantee as JSON; LightGBM keeps lines it does not know."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One regression tree.
+
+    Parameters
+    ----------
+    feature : ndarray of int32, shape (n_leaves - 1,)
+        Split feature of each internal node.
+    threshold : ndarray of float64, shape (n_leaves - 1,)
+        Numeric splits send ``x <= threshold`` left; unused at categorical ones.
+    left_categories : tuple of (ndarray of int64 or None), length n_leaves - 1
+        Categorical splits: the categories that go left; None at numeric ones.
+    missing_left : ndarray of bool, shape (n_leaves - 1,)
+        Where NaN goes (at categorical splits always right).
+    left_child, right_child : ndarray of int32, shape (n_leaves - 1,)
+    leaf_value, leaf_count : ndarray, shape (n_leaves,)
+    internal_value, internal_count, gain : ndarray, shape (n_leaves - 1,)
+    shrinkage : float
+        Learning rate, already applied to the values.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left_categories: tuple[NDArray[np.int64] | None, ...]
+    missing_left: NDArray[np.bool_]
+    left_child: NDArray[np.int32]
+    right_child: NDArray[np.int32]
+    leaf_value: NDArray[np.float64]
+    leaf_count: NDArray[np.int64]
+    internal_value: NDArray[np.float64]
+    internal_count: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    shrinkage: float
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a model file says before its trees.
+
+    Parameters
+    ----------
+    objective : str
+        As in the file: ``"binary sigmoid:2"``, ``"regression"``, ``"multiclass num_class:3"``.
+    n_trees_per_iteration : int
+    feature_names : sequence of str
+    feature_infos : sequence of str
+        Public range ``[low:high]`` or categories ``0:1:2`` of each feature.
+    pandas_categorical : list or None
+        Categories of each pandas category column, in column order.
+    """
+
+    objective: str
+    n_trees_per_iteration: int
+    feature_names: Sequence[str]
+    feature_infos: Sequence[str]
+    pandas_categorical: list[list[Any]] | None = field(default=None)
+
+
+def _numbers(values: Any) -> str:
+    """Shortest text that reads back as the same numbers."""
+    return " ".join(map(repr, np.asarray(values).tolist()))
+
+
+def tree_block(tree: Tree) -> str:
+    """Text of one tree, without its ``Tree=`` line."""
+    threshold = tree.threshold.astype(np.float64).copy()
+    decision_type = np.full(len(tree.feature), MISSING_IS_NAN)
+    decision_type[tree.missing_left] |= DEFAULT_LEFT
+    boundaries, bitsets = [0], []
+    for node, categories in enumerate(tree.left_categories):
+        if categories is None:
+            continue
+        decision_type[node] = CATEGORICAL | MISSING_IS_NAN
+        threshold[node] = len(boundaries) - 1
+        words = np.zeros(int(categories.max(initial=0)) // 32 + 1, dtype=np.uint32)
+        np.bitwise_or.at(words, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
+        bitsets += words.tolist()
+        boundaries.append(len(bitsets))
+    leaf_count, internal_count = _numbers(tree.leaf_count), _numbers(tree.internal_count)
+    lines = {
+        "num_leaves": str(len(tree.leaf_value)),
+        "num_cat": str(len(boundaries) - 1),
+        "split_feature": _numbers(tree.feature),
+        "split_gain": _numbers(tree.gain),
+        "threshold": _numbers(threshold),
+        "decision_type": _numbers(decision_type),
+        "left_child": _numbers(tree.left_child),
+        "right_child": _numbers(tree.right_child),
+    }
+    if bitsets:
+        lines |= {"cat_boundaries": _numbers(boundaries), "cat_threshold": _numbers(bitsets)}
+    lines |= {
+        "leaf_value": _numbers(tree.leaf_value),
+        "leaf_weight": leaf_count,
+        "leaf_count": leaf_count,
+        "internal_value": _numbers(tree.internal_value),
+        "internal_weight": internal_count,
+        "internal_count": internal_count,
+        "is_linear": "0",
+        "shrinkage": repr(float(tree.shrinkage)),
+    }
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def model_text(header: Header, blocks: Sequence[str], parameters: Mapping[str, str]) -> str:
+    """Text of a whole model.
+
+    Parameters
+    ----------
+    header : Header
+    blocks : sequence of str
+        Trees as `tree_block` writes them, iteration by iteration.
+    parameters : mapping
+        Lines of the parameter block.
+    """
+    trees = [f"Tree={i}\n{block}\n\n" for i, block in enumerate(blocks)]
+    sizes = " ".join(str(len(tree.encode())) for tree in trees)
+    top = (
+        "tree\nversion=v4\n"
+        f"num_class={header.n_trees_per_iteration}\n"
+        f"num_tree_per_iteration={header.n_trees_per_iteration}\n"
+        "label_index=0\n"
+        f"max_feature_idx={len(header.feature_names) - 1}\n"
+        f"objective={header.objective}\n"
+        f"feature_names={' '.join(header.feature_names)}\n"
+        f"feature_infos={' '.join(header.feature_infos)}\n"
+        f"tree_sizes={sizes}\n\n"
+    )
+    lines = "".join(f"[{key}: {value}]\n" for key, value in parameters.items())
+    categories = json.dumps(header.pandas_categorical, default=_plain_number)
+    return (
+        f"{top}{''.join(trees)}end of trees\n\nfeature_importances:\n\n"
+        f"parameters:\n{lines}\nend of parameters\n\npandas_categorical:{categories}\n"
+    )
+
+
+def _plain_number(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def tree_blocks(text: str) -> list[str]:
+    """The trees of a model text, as `tree_block` would write them."""
+    body = text.split("\nend of trees", 1)[0]
+    return [part.split("\n", 1)[1].strip() + "\n" for part in body.split("\nTree=")[1:]]
+
+
+def parameter_lines(text: str) -> dict[str, str]:
+    """The parameter block of a model text."""
+    _, _, after = text.partition("\nparameters:")
+    block = after.partition("end of parameters")[0]
+    pairs = (line[1:-1].partition(": ") for line in block.splitlines() if line.startswith("["))
+    return {key: value for key, _, value in pairs}
+
+
+def guarantee_line(guarantee: Mapping[str, Any]) -> dict[str, str]:
+    """The guarantee as a line of the parameter block."""
+    return {GUARANTEE: json.dumps(guarantee)}
+
+
+def guarantee_in(text: str) -> dict[str, Any] | None:
+    """The guarantee in a model text, None if there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON.
+    """
+    line = parameter_lines(text).get(GUARANTEE)
+    return None if line is None else dict(json.loads(line))
+
+
+def with_guarantee(text: str, guarantee: Mapping[str, Any]) -> str:
+    """A model text with another guarantee, for the trees it has."""
+    before, _, after = text.partition(f"[{GUARANTEE}: ")
+    if not after:
+        raise ValueError("the model text holds no guarantee to replace")
+    trees = {"trees": [tree_digest(block) for block in tree_blocks(text)]}
+    line = f"[{GUARANTEE}: {guarantee_line({**guarantee, **trees})[GUARANTEE]}]"
+    return before + line + "\n" + after.partition("\n")[2]
+
+
+_FLOATS = ("threshold", "leaf_value", "leaf_weight")
+_INTEGERS = (
+    "split_feature",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "cat_boundaries",
+    "cat_threshold",
+    "leaf_count",
+    "internal_count",
+    "is_linear",
+)
+
+
+def tree_digest(block: str) -> str:
+    """Digest of everything in a tree that tells about its training data.
+
+    Numbers are compared as numbers: LightGBM prints them anew when it saves.
+    It tells an accident or a careless edit, not a forgery.
+    """
+    fields = dict(line.partition("=")[::2] for line in block.splitlines() if line)
+    hasher = hashlib.sha256()
+    for name in _FLOATS:
+        values = [float(v) for v in fields.get(name, "").split()]
+        hasher.update(name.encode() + struct.pack(f"<{len(values)}d", *values))
+    for name in _INTEGERS:
+        hasher.update(f"{name}={fields.get(name, '').strip()}".encode())
+    return hasher.hexdigest()[:32]

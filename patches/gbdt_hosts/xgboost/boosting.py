@@ -1,0 +1,124 @@
+"""Trees grown by stock XGBoost on given gradients, one at a time, as one-tree models in its own format."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost import ubjson
+from gbdt_hosts.xgboost.model import ScalarTree
+
+_ITERATION_IS_ASKED_FOR = "iteration" in inspect.signature(xgboost.Booster.boost).parameters
+"""`Booster.boost` takes the iteration from version 2.1 on."""
+
+
+class TreeGrower:
+    """Grows trees on the same rows, a class at a time; rows are binned once.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
+    params : mapping
+        XGBoost's tree parameters.
+    n_classes : int
+    n_threads : int
+        0 means all.
+    """
+
+    def __init__(self, X: Any, params: Mapping[str, Any], n_classes: int = 1, n_threads: int = 0) -> None:
+        self._data = xgboost.QuantileDMatrix(X, max_bin=params["max_bin"], nthread=n_threads or None)
+        common = {
+            **params,
+            "tree_method": "hist",
+            "objective": "reg:squarederror",
+            "base_score": 0.0,
+            "nthread": n_threads,
+            "verbosity": 0,
+            # Draws then depend on seed and iteration, not on which thread has drawn how often before.
+            "seed_per_iteration": True,
+        }
+        self._boosters = [xgboost.Booster(common, cache=[self._data]) for _ in range(n_classes)]
+
+    def grow(
+        self, group: int, g: NDArray[np.float32], h: NDArray[np.float32], seed: int
+    ) -> tuple[bytes, NDArray[np.float32]]:
+        """A tree for these gradients and hessians of a class.
+
+        Returns
+        -------
+        model : bytes
+            One-tree model in XGBoost's binary format.
+        values : ndarray of float32, shape (n_rows,)
+            Of every row, the sum of the values of all trees grown here for the class, from XGBoost's
+            prediction cache: it knows each row's leaf.
+        """
+        booster = self._boosters[group]
+        if _ITERATION_IS_ASKED_FOR:
+            booster.boost(self._data, seed, grad=g, hess=h)
+        else:
+            booster.set_param({"seed": seed})
+            booster.boost(self._data, grad=g, hess=h)
+        last = booster.num_boosted_rounds()
+        model = bytes(booster[last - 1 : last].save_raw("ubj"))
+        return model, booster.predict(self._data, output_margin=True)
+
+
+def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
+    """The tree of a one-tree model, as arrays, with everything that prediction rests on checked.
+
+    Parameters
+    ----------
+    model : bytes
+        In XGBoost's binary format.
+    n_features : int
+        Columns that splits may be on.
+    group : int
+        Class that the tree is for.
+
+    Raises
+    ------
+    ValueError
+        If it is not one binary tree of numeric splits.
+    """
+    parsed = ubjson.parse(model)
+    try:
+        (raw,) = parsed["learner"]["gradient_booster"]["model"]["trees"]
+        whole = ("left_children", "right_children", "parents", "split_indices", "default_left", "split_type")
+        left, right, parent, feature, default_left, kinds = (
+            np.asarray(raw[n], dtype=np.int64) for n in whole
+        )
+        real = ("split_conditions", "base_weights", "loss_changes", "sum_hessian")
+        condition, weight, loss_change, hessian = (np.asarray(raw[n], dtype=np.float32) for n in real)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"not a tree: {type(error).__name__}") from None
+    every = (left, right, parent, feature, default_left, kinds, condition, weight, loss_change, hessian)
+    if {values.shape for values in every} != {(left.size,)} or not left.size:
+        raise ValueError("a tree of unequal parts")
+    leaf = left == -1
+    if kinds.any() or (right[leaf] != -1).any():
+        raise ValueError("not a tree of numeric splits")
+    children, above = np.concatenate([left[~leaf], right[~leaf]]), np.tile(np.flatnonzero(~leaf), 2)
+    # Children after their parents, and each node but the root once: every path ends.
+    if (children <= above).any() or not np.array_equal(np.sort(children), np.arange(1, left.size)):
+        raise ValueError("children out of order")
+    if not np.isfinite([condition, weight, loss_change, hessian]).all():
+        raise ValueError("a value that is not finite")
+    if ((feature < 0) | (feature >= n_features))[~leaf].any():
+        raise ValueError("a split on no column of the data")
+    return ScalarTree(
+        left.tolist(),
+        right.tolist(),
+        parent.tolist(),
+        feature.tolist(),
+        condition.tolist(),
+        (default_left != 0).tolist(),
+        weight.tolist(),
+        loss_change.tolist(),
+        hessian.tolist(),
+        group,
+    )

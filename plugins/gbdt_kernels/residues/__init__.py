@@ -1,0 +1,1 @@
+"""Modular arithmetic on many numbers at once, for public-key ciphers."""

@@ -1,0 +1,134 @@
+"""A ciphertext histogram needs, for every bin of every feature of a node, the chain of rows in that bin.
+
+Rows are sorted by bin (a counting sort, far cheaper than one product a row), so
+that a multiplier always has many chains at work.  A chain can be left out: the
+sum of a node's fullest bin is the node's total less the other bins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gbdt_kernels.residues.modular import check_rows, check_starts
+
+NO_BIN = -1
+"""In place of a bin to leave out: every bin is wanted."""
+
+
+@njit(nogil=True, cache=True)
+def _count(codes, rows, starts, bin_offsets, counts):
+    for node in range(len(starts) - 1):
+        for k in range(starts[node], starts[node + 1]):
+            row = rows[k]
+            for f in range(codes.shape[1]):
+                counts[node, bin_offsets[f] + codes[row, f]] += 1
+
+
+@njit(nogil=True, cache=True)
+def _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, order, chain_starts):
+    """Rows of each node and feature by bin; chains follow one another in the order node, feature, bin."""
+    chain = 0
+    place = 0
+    for node in range(len(starts) - 1):
+        for f in features:
+            first = bin_offsets[f]
+            n_bins = bin_offsets[f + 1] - first
+            skipped = left_out[node, f]
+            cursor = np.empty(n_bins, dtype=np.int64)
+            for b in range(n_bins):
+                chain_starts[chain] = place
+                cursor[b] = place
+                if b != skipped:
+                    place += counts[node, first + b]
+                chain += 1
+            for k in range(starts[node], starts[node + 1]):
+                b = codes[rows[k], f]
+                if b != skipped:
+                    order[cursor[b]] = rows[k]
+                    cursor[b] += 1
+    chain_starts[chain] = place
+
+
+def bin_counts(
+    codes: NDArray[np.unsignedinteger[Any]],
+    rows: NDArray[np.integer[Any]],
+    starts: NDArray[np.int64],
+    bin_offsets: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Rows in each bin of each feature of each node.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
+        Bin of every value.
+    rows : ndarray of int
+        Row numbers, node by node.
+    starts : ndarray of int64, shape (n_nodes + 1,)
+        Where each node's rows start.
+    bin_offsets : ndarray of int64, shape (n_features + 1,)
+        Where each feature's bins lie in a histogram.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_nodes, bin_offsets[-1])
+    """
+    _check(codes, rows, starts, bin_offsets)
+    counts = np.zeros((len(starts) - 1, int(bin_offsets[-1])), dtype=np.int32)
+    _count(codes, rows, starts, bin_offsets, counts)
+    return counts
+
+
+def bin_chains(
+    codes: NDArray[np.unsignedinteger[Any]],
+    rows: NDArray[np.integer[Any]],
+    starts: NDArray[np.int64],
+    bin_offsets: NDArray[np.int64],
+    features: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    left_out: NDArray[np.int64],
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Chains of rows, one a bin, of some features of every node.
+
+    Parameters
+    ----------
+    codes, rows, starts, bin_offsets
+        As for `bin_counts`.
+    features : ndarray of int64
+        Features whose chains are made.
+    counts : ndarray of int32, shape (n_nodes, bin_offsets[-1])
+        From `bin_counts` of the same rows.
+    left_out : ndarray of int64, shape (n_nodes, n_features)
+        Bin whose chain stays empty, or `NO_BIN`.
+
+    Returns
+    -------
+    order : ndarray of int32
+        Row numbers.
+    chain_starts : ndarray of int64, shape (n_nodes * bins of the features + 1,)
+        Where each chain starts in `order`; chains in the order node, feature, bin.
+    """
+    _check(codes, rows, starts, bin_offsets)
+    n_nodes, n_bins = len(starts) - 1, int(np.diff(bin_offsets)[features].sum())
+    order = np.empty(len(rows) * len(features), dtype=np.int32)
+    chain_starts = np.empty(n_nodes * n_bins + 1, dtype=np.int64)
+    _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, order, chain_starts)
+    return order[: chain_starts[-1]], chain_starts
+
+
+def _check(
+    codes: NDArray[Any], rows: NDArray[Any], starts: NDArray[np.int64], bin_offsets: NDArray[np.int64]
+) -> None:
+    """Refuse what would make the kernels read or write elsewhere."""
+    n_bins = np.diff(bin_offsets)
+    if codes.dtype not in (np.uint8, np.uint16):
+        raise ValueError(f"codes are uint8 or uint16, not {codes.dtype}")
+    if codes.ndim != 2 or codes.shape[1] != len(n_bins):
+        raise ValueError(f"codes have shape {codes.shape} for {len(n_bins)} features")
+    if len(codes) and (codes.max(axis=0) >= n_bins).any():
+        raise ValueError("a code is not below its feature's number of bins")
+    check_rows("rows", rows, len(codes))
+    check_starts(starts, len(rows))

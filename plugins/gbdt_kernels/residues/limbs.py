@@ -1,0 +1,102 @@
+"""Long non-negative integers as rows of an array: little-endian 64-bit words, least significant first.
+
+Rows are what crosses the wire and what every kernel takes and returns.  The
+vectorised path also wants a modulus in 52-bit limbs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gbdt_kernels.residues.lanes import LIMB_BITS, LIMB_MASK
+
+WORD_BITS = 64
+
+
+def n_words(bits: int) -> int:
+    """Words that hold so many bits; one at least."""
+    return max(1, -(-bits // WORD_BITS))
+
+
+def to_rows(values: Iterable[Any], width: int) -> NDArray[np.uint64]:
+    """Integers as rows of `width` words.
+
+    Raises
+    ------
+    OverflowError
+        If a value is negative or does not fit.
+    """
+    packed = bytearray().join(operator.index(value).to_bytes(8 * width, "little") for value in values)
+    return np.frombuffer(packed, dtype="<u8").reshape(-1, width).astype(np.uint64)
+
+
+def from_rows(rows: NDArray[np.uint64]) -> list[int]:
+    """Rows of words as integers."""
+    packed = np.ascontiguousarray(rows, dtype="<u8").tobytes()
+    size = 8 * rows.shape[1]
+    return [int.from_bytes(packed[at : at + size], "little") for at in range(0, len(packed), size)]
+
+
+def to_limbs(value: int, count: int) -> NDArray[np.uint64]:
+    """One integer as 52-bit limbs."""
+    return np.array([value >> (LIMB_BITS * j) & LIMB_MASK for j in range(count)], dtype=np.uint64)
+
+
+def widened(rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
+    """The same integers in rows of at least as many words."""
+    out = np.zeros((len(rows), width), dtype=np.uint64)
+    out[:, : rows.shape[1]] = rows
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _below(row, bound):
+    for j in range(len(bound) - 1, -1, -1):
+        if row[j] != bound[j]:
+            return row[j] < bound[j]
+    return False
+
+
+@njit(nogil=True, cache=True)
+def _rows_below(rows, bound, out):
+    for i in range(len(rows)):
+        out[i] = _below(rows[i], bound)
+
+
+def rows_below(rows: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
+    """Which rows are smaller than `bound`, which must fit a row."""
+    out = np.empty(len(rows), dtype=np.bool_)
+    _rows_below(rows, to_rows([bound], rows.shape[1])[0], out)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _add_rows(a, b, modulus, out):
+    for i in range(len(out)):
+        carry = np.uint64(0)
+        for j in range(len(modulus)):
+            partial = a[i, j] + carry
+            carry = np.uint64(partial < carry)
+            total = partial + b[i, j]
+            carry += np.uint64(total < partial)
+            out[i, j] = total
+        if carry or not _below(out[i], modulus):
+            borrow = np.uint64(0)
+            for j in range(len(modulus)):
+                word = out[i, j]
+                difference = word - modulus[j]
+                out[i, j] = difference - borrow
+                borrow = np.uint64(word < modulus[j]) | np.uint64(difference < borrow)
+
+
+def add_rows(a: NDArray[np.uint64], b: NDArray[np.uint64], modulus: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sums of reduced rows, reduced by the modulus given as one row."""
+    out = np.empty_like(a)
+    _add_rows(a, b, modulus, out)
+    return out

@@ -1,0 +1,244 @@
+"""Montgomery arithmetic on four numbers at once, with any vector unit: the portable path.
+
+Lane k of every register belongs to number k.  A *batch* is a scratch array of 32-byte groups; group j holds
+half-limb j (26 bits) of all four numbers, so that ``R = 2^(52 n_limbs)`` is a whole number of half-limbs, as
+on the path of AVX-512 IFMA, whose results these kernels give byte for byte.  `_multiply` does operand
+scanning with Montgomery reduction, two half-limbs of one operand a pass, and carries at the end only.
+
+Bounds.  A product of half-limbs is below 2⁵², and a half-limb gathers at most ``4 n_limbs`` of them and one
+carry: it fits 64 bits up to 1,000 limbs, which `modular` enforces.  With a, b < n < R the sum
+``(a b + m n) / R`` is below 2 n, so one conditional subtraction reduces it (also if one operand is only
+below R).
+
+The public kernels work on rows ``start`` to ``stop``; wrappers in `modular`
+give each thread its own rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gbdt_kernels.residues.lanes import (
+    FEW_LANES,
+    HALF_BITS,
+    HALF_MASK,
+    LANES,
+    above_half,
+    add,
+    all_set,
+    load_few,
+    low_half,
+    madd_halves,
+    sign,
+    splat_few,
+    store,
+    subtract,
+    where,
+)
+
+_GROUP = 8 * FEW_LANES
+_SPANS = LANES // FEW_LANES
+
+
+@njit(nogil=True, cache=True)
+def _batch(n_halves):
+    """Scratch for four numbers, on a cache line's boundary."""
+    memory = np.zeros(FEW_LANES * n_halves + 8, dtype=np.uint64)
+    skip = (-memory.ctypes.data // 8) % 8
+    return memory[skip : skip + FEW_LANES * n_halves]
+
+
+@njit(nogil=True, cache=True)
+def _load_lane(source, row, n_halves, batch, lane):
+    """Bring one row of words into one lane of a batch."""
+    words = source[row]
+    low, above = words[0], np.uint64(0)
+    word, held = 1, 64
+    for j in range(n_halves):
+        if held < HALF_BITS:
+            above = words[word] if word < len(words) else np.uint64(0)
+            word += 1
+            batch[FEW_LANES * j + lane] = (low | above << np.uint64(held)) & np.uint64(HALF_MASK)
+            low = above >> np.uint64(HALF_BITS - held)
+            held += 64 - HALF_BITS
+        else:
+            batch[FEW_LANES * j + lane] = low & np.uint64(HALF_MASK)
+            low >>= np.uint64(HALF_BITS)
+            held -= HALF_BITS
+
+
+@njit(nogil=True, cache=True)
+def _store_lane(batch, lane, n_halves, out, row):
+    """Write one lane of a batch to a row of words."""
+    words = out[row]
+    value, held, word = np.uint64(0), 0, 0
+    for j in range(n_halves):
+        half = batch[FEW_LANES * j + lane]
+        value |= half << np.uint64(held)
+        held += HALF_BITS
+        if held >= 64:
+            words[word] = value
+            word += 1
+            held -= 64
+            value = half >> np.uint64(HALF_BITS - held)
+    if word < len(words):
+        words[word] = value
+
+
+@njit(nogil=True, cache=True)
+def _modulus_batch(limbs, n_halves):
+    """The modulus in every lane."""
+    batch = _batch(n_halves)
+    for j in range(n_halves):
+        half = (limbs[j // 2] >> np.uint64(HALF_BITS * (j % 2))) & np.uint64(HALF_MASK)
+        batch[FEW_LANES * j : FEW_LANES * (j + 1)] = half
+    return batch
+
+
+@njit(nogil=True, cache=True)
+def _reduce(sums, modulus, n_halves, out):
+    """Carry, and subtract the modulus in the lanes that reach it: hardly ever one if R is far above it."""
+    carry = splat_few(np.uint64(0))
+    borrow = splat_few(np.uint64(0))
+    for j in range(n_halves):
+        total = add(load_few(sums, _GROUP * j), carry)
+        carry = above_half(total)
+        half = low_half(total)
+        store(out, _GROUP * j, half)
+        borrow = sign(add(subtract(half, load_few(modulus, _GROUP * j)), borrow))
+    below = sign(add(carry, borrow))
+    if not all_set(below):
+        _subtract_modulus(below, modulus, n_halves, out)
+
+
+@njit(nogil=True, cache=True)
+def _subtract_modulus(below, modulus, n_halves, batch):
+    """Subtract the modulus in the lanes that are not below it."""
+    borrow = splat_few(np.uint64(0))
+    for j in range(n_halves):
+        half = load_few(batch, _GROUP * j)
+        difference = add(subtract(half, load_few(modulus, _GROUP * j)), borrow)
+        borrow = sign(difference)
+        store(batch, _GROUP * j, where(below, half, low_half(difference)))
+
+
+@njit(nogil=True, cache=True)
+def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
+    """``sums = (sums + a·(b0 + 2²⁶ b1)) / 2⁵² mod n``, its half-limbs not carried.
+
+    Products by b1 land one place above those by b0; the result moves down two places, so that place j − 2 is
+    written when all that lands on place j is known.
+    """
+    zero = splat_few(np.uint64(0))
+    a_before, a_now = load_few(a, 0), load_few(a, _GROUP)
+    n_before, n_now = load_few(modulus, 0), load_few(modulus, _GROUP)
+    place = madd_halves(load_few(sums, 0), a_before, b0)
+    m0 = low_half(madd_halves(zero, place, inverses))
+    carry = above_half(madd_halves(place, m0, n_before))
+    place = madd_halves(madd_halves(add(load_few(sums, _GROUP), carry), a_now, b0), a_before, b1)
+    place = madd_halves(place, m0, n_now)
+    m1 = low_half(madd_halves(zero, place, inverses))
+    carry = above_half(madd_halves(place, m1, n_before))
+    for j in range(2, n_halves):
+        a_next, n_next = load_few(a, _GROUP * j), load_few(modulus, _GROUP * j)
+        x = madd_halves(madd_halves(load_few(sums, _GROUP * j), a_next, b0), a_now, b1)
+        y = madd_halves(madd_halves(carry, n_next, m0), n_now, m1)
+        store(sums, _GROUP * (j - 2), add(x, y))
+        carry = zero
+        a_now, n_now = a_next, n_next
+    store(sums, _GROUP * (n_halves - 2), madd_halves(madd_halves(carry, a_now, b1), n_now, m1))
+    store(sums, _GROUP * (n_halves - 1), zero)
+
+
+@njit(nogil=True, cache=True)
+def _multiply(a, b, modulus, inverse, sums, out):
+    """Montgomery products of two batches; `out` may be one of them, `sums` is scratch."""
+    n_halves = len(modulus) // FEW_LANES
+    inverses = splat_few(inverse)
+    for j in range(n_halves):
+        store(sums, _GROUP * j, splat_few(np.uint64(0)))
+    for i in range(0, n_halves, 2):
+        b0, b1 = load_few(b, _GROUP * i), load_few(b, _GROUP * (i + 1))
+        _two_halves(a, b0, b1, modulus, n_halves, inverses, sums)
+    _reduce(sums, modulus, n_halves, out)
+
+
+@njit(nogil=True, cache=True)
+def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
+    """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    for first in range(start, stop, FEW_LANES):
+        for lane in range(FEW_LANES):
+            row = min(first + lane, stop - 1)
+            _load_lane(a, row * a_step, n_halves, x, lane)
+            if first == start or b_step:
+                _load_lane(b, row * b_step, n_halves, y, lane)
+        _multiply(x, y, modulus, inverse, sums, x)
+        for lane in range(min(FEW_LANES, stop - first)):
+            _store_lane(x, lane, n_halves, out, first + lane)
+
+
+@njit(nogil=True, cache=True)
+def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
+    """Montgomery product of the rows ``order[bounds[c]:bounds[c + 1]]``, one at least, of each chain c.
+
+    It goes to ``out[targets[c]]``, or to ``rests[-1 - targets[c]]`` if that is negative.  `spans` shares the
+    chains out to as many lanes as the longest register has; a lane here takes two shares, one product a step.
+    """
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    shares = spans[::_SPANS]
+    chain = shares[:FEW_LANES].copy()
+    place = bounds[chain]
+    for lane in range(FEW_LANES):
+        if chain[lane] < shares[lane + 1]:
+            _load_lane(source, order[place[lane]], n_halves, x, lane)
+            place[lane] += 1
+    while True:
+        busy = False
+        for lane in range(FEW_LANES):
+            while chain[lane] < shares[lane + 1] and place[lane] == bounds[chain[lane] + 1]:
+                target = targets[chain[lane]]
+                if target >= 0:
+                    _store_lane(x, lane, n_halves, out, target)
+                else:
+                    _store_lane(x, lane, n_halves, rests, -1 - target)
+                chain[lane] += 1
+                if chain[lane] < shares[lane + 1]:
+                    _load_lane(source, order[place[lane]], n_halves, x, lane)
+                    place[lane] += 1
+            if chain[lane] < shares[lane + 1]:
+                _load_lane(source, order[place[lane]], n_halves, y, lane)
+                place[lane] += 1
+                busy = True
+        if not busy:
+            return
+        _multiply(x, y, modulus, inverse, sums, x)
+
+
+@njit(nogil=True, cache=True)
+def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
+    """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    odd = np.zeros((n_odd, len(x)), dtype=np.uint64)
+    for first in range(start, stop, FEW_LANES):
+        for lane in range(FEW_LANES):
+            _load_lane(bases, min(first + lane, stop - 1), n_halves, x, lane)
+        odd[0] = x
+        _multiply(x, x, modulus, inverse, sums, y)
+        for k in range(1, n_odd):
+            _multiply(y, odd[k - 1], modulus, inverse, sums, odd[k])
+        x[:] = odd[digits[0]]
+        for step in range(1, len(digits)):
+            for _ in range(squarings[step]):
+                _multiply(x, x, modulus, inverse, sums, x)
+            if digits[step] >= 0:
+                _multiply(x, odd[digits[step]], modulus, inverse, sums, x)
+        for lane in range(min(FEW_LANES, stop - first)):
+            _store_lane(x, lane, n_halves, out, first + lane)

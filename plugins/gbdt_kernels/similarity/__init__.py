@@ -1,0 +1,1 @@
+"""Locality-sensitive hashing, and counts of colliding hashes."""

@@ -1,0 +1,35 @@
+"""Kernels of tree boosting, from binning to prediction, and the draws of private mechanisms."""
+
+from gbdt_kernels.trees.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
+from gbdt_kernels.trees.histogram import level_histograms, segment_sums
+from gbdt_kernels.trees.layout import BinLayout
+from gbdt_kernels.trees.leaves import DenseColumns, SparseColumns, by_columns
+from gbdt_kernels.trees.newton import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
+from gbdt_kernels.trees.routing import add_trees, partition_level
+from gbdt_kernels.trees.sampling import discrete_laplace_from_words
+from gbdt_kernels.trees.selection import select
+from gbdt_kernels.trees.splitting import candidate_gains, candidate_risks, goes_left_table
+
+__all__ = [
+    "BinLayout",
+    "DenseCodes",
+    "DenseColumns",
+    "SoftmaxPairs",
+    "SparseCodes",
+    "SparseColumns",
+    "TablePairs",
+    "add_leaf_values",
+    "add_trees",
+    "bin_csr",
+    "bin_dense",
+    "by_columns",
+    "candidate_gains",
+    "candidate_risks",
+    "discrete_laplace_from_words",
+    "goes_left_table",
+    "leaf_sums",
+    "level_histograms",
+    "partition_level",
+    "segment_sums",
+    "select",
+]

@@ -1,0 +1,211 @@
+"""Map feature values to bins with public edges.
+
+A numeric value goes to the first bin whose upper edge is not below it, so bin
+``b`` holds ``edges[b-1] < x <= edges[b]`` and the split "x <= edges[b]" sends
+bins ``0..b`` left.  A categorical value goes to the position of its category.
+NaN and unknown categories go to the missing bin, whose code is the feature's
+number of bins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gbdt_kernels.threads import blocks, run
+from gbdt_kernels.trees.layout import offsets
+
+ROWS_PER_BLOCK = 4096
+ZERO_THRESHOLD = float(np.float32(1e-35))
+"""LightGBM predicts values this close to zero as zero, and reads a category as the integer toward zero."""
+
+
+@dataclass(frozen=True)
+class DenseCodes:
+    """Binned matrix, one byte a value.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_rows, n_features), C order
+    """
+
+    codes: NDArray[np.uint8]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.codes.shape[0]
+
+    @property
+    def entries_per_row(self) -> int:
+        """Stored codes of a row, on average (the cost of reading it)."""
+        return self.codes.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return self.codes.nbytes
+
+    def take(self, rows: NDArray[Any]) -> DenseCodes:
+        """The given rows, copied."""
+        return DenseCodes(self.codes[rows])
+
+
+@dataclass(frozen=True)
+class SparseCodes:
+    """Binned CSR matrix: codes of the stored entries; all others have the code of zero.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (n_rows + 1,)
+    indices : ndarray of int32, shape (n_entries,)
+        Feature of each entry, ascending within a row.
+    codes : ndarray of uint8, shape (n_entries,)
+    zero_codes : ndarray of uint8, shape (n_features,)
+        Code of the value zero, which unstored entries have.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    codes: NDArray[np.uint8]
+    zero_codes: NDArray[np.uint8]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def entries_per_row(self) -> int:
+        """Stored codes of a row, on average (the cost of reading it)."""
+        return max(1, len(self.codes) // max(1, self.n_rows))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return self.indptr.nbytes + self.indices.nbytes + self.codes.nbytes + self.zero_codes.nbytes
+
+    def take(self, rows: NDArray[Any]) -> SparseCodes:
+        """The given rows, copied."""
+        lengths = self.indptr[rows + 1] - self.indptr[rows]
+        indptr = offsets(lengths)
+        entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return SparseCodes(indptr, self.indices[entries], self.codes[entries], self.zero_codes)
+
+
+@njit(nogil=True, cache=True)
+def _code(value, values, start, stop, is_categorical):
+    """Bin of one value among ``values[start:stop]`` (upper edges, or sorted categories)."""
+    missing = stop - start if is_categorical else stop - start + 1
+    if np.isnan(value):
+        return missing
+    if is_categorical:
+        value = np.trunc(value)
+    elif abs(value) <= ZERO_THRESHOLD:
+        value = 0.0
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    if is_categorical and (low == stop or values[low] != value):
+        return missing
+    return low - start
+
+
+@njit(nogil=True, cache=True)
+def _bin_dense(block, values, value_offsets, is_categorical, codes):
+    for i in range(block.shape[0]):
+        for f in range(block.shape[1]):
+            codes[i, f] = _code(
+                block[i, f], values, value_offsets[f], value_offsets[f + 1], is_categorical[f]
+            )
+
+
+@njit(nogil=True, cache=True)
+def _bin_entries(data, indices, values, value_offsets, is_categorical, codes):
+    for e in range(len(data)):
+        f = indices[e]
+        codes[e] = _code(data[e], values, value_offsets[f], value_offsets[f + 1], is_categorical[f])
+
+
+def bin_dense(
+    rows_of: Any,
+    n_rows: int,
+    values: NDArray[np.float64],
+    value_offsets: NDArray[np.int64],
+    is_categorical: NDArray[np.bool_],
+    n_threads: int = 0,
+) -> DenseCodes:
+    """Bin a dense matrix in blocks of rows, so that no second copy of it is made.
+
+    Parameters
+    ----------
+    rows_of : callable
+        ``rows_of(start, stop)`` gives those rows as an array convertible to float64.
+    n_rows : int
+        Number of rows.
+    values : ndarray of float64
+        Upper edges (all but the last, which is infinite) or sorted categories, all features in turn.
+    value_offsets : ndarray of int64, shape (n_features + 1,)
+        Where each feature's `values` lie.
+    is_categorical : ndarray of bool, shape (n_features,)
+        Which features are categorical.
+    n_threads : int
+        Threads at most; 0 means all available processors.
+
+    Returns
+    -------
+    DenseCodes
+    """
+    codes = np.empty((n_rows, len(is_categorical)), dtype=np.uint8)
+
+    def work(_: int, start: int, stop: int) -> None:
+        for first in range(start, stop, ROWS_PER_BLOCK):
+            last = min(first + ROWS_PER_BLOCK, stop)
+            block = np.ascontiguousarray(rows_of(first, last), dtype=np.float64)
+            _bin_dense(block, values, value_offsets, is_categorical, codes[first:last])
+
+    run(work, blocks(n_rows, n_threads, len(is_categorical)))
+    return DenseCodes(codes)
+
+
+def bin_csr(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    data: NDArray[Any],
+    values: NDArray[np.float64],
+    value_offsets: NDArray[np.int64],
+    is_categorical: NDArray[np.bool_],
+    n_threads: int = 0,
+) -> SparseCodes:
+    """Bin the stored entries of a CSR matrix with sorted indices; the matrix is never made dense.
+
+    Parameters are those of `bin_dense`, with the three arrays of the CSR matrix.
+
+    Returns
+    -------
+    SparseCodes
+    """
+    indices = np.ascontiguousarray(indices, dtype=np.int32)
+    codes = np.empty(len(data), dtype=np.uint8)
+
+    def work(_: int, start: int, stop: int) -> None:
+        step = 1 << 16
+        for first in range(start, stop, step):
+            part = slice(first, min(first + step, stop))
+            entries = np.ascontiguousarray(data[part], dtype=np.float64)
+            _bin_entries(entries, indices[part], values, value_offsets, is_categorical, codes[part])
+
+    run(work, blocks(len(data), n_threads))
+    n_features = len(is_categorical)
+    zero_codes = np.empty(n_features, dtype=np.uint8)
+    every_feature = np.arange(n_features, dtype=np.int32)
+    _bin_entries(np.zeros(n_features), every_feature, values, value_offsets, is_categorical, zero_codes)
+    return SparseCodes(indptr.astype(np.int64), indices, codes, zero_codes)

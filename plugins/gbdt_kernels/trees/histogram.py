@@ -1,0 +1,189 @@
+"""A histogram holds, for every bin of every feature, two exact integer sums over a node's rows.
+
+Column 0 sums the quantised gradients, column 1 the quantised weights (ones for
+unweighted data); or each sums the weights of one of two classes.  Integers make
+the sums independent of row order and of the number of threads, and let a
+sibling's histogram be had by exact subtraction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gbdt_kernels.threads import blocks, run
+from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.layout import BinLayout
+
+
+@njit(nogil=True, cache=True)
+def _part(starts, node, part, n_parts):
+    """The rows of a node that one of `n_parts` threads takes."""
+    length = starts[node + 1] - starts[node]
+    return starts[node] + length * part // n_parts, starts[node] + length * (part + 1) // n_parts
+
+
+@njit(nogil=True, cache=True)
+def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out):
+    for node in built:
+        first, last = _part(starts, node, part, n_parts)
+        histogram = out[node]
+        for k in range(first, last):
+            row = rows[k]
+            g = np.int64(gradient[row])
+            w = np.int64(weight[row])
+            for f in range(codes.shape[1]):
+                place = bin_offsets[f] + codes[row, f]
+                histogram[place, 0] += g
+                histogram[place, 1] += w
+
+
+@njit(nogil=True, cache=True)
+def _accumulate_entries(
+    indptr, indices, codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out
+):
+    for node in built:
+        first, last = _part(starts, node, part, n_parts)
+        histogram = out[node]
+        for k in range(first, last):
+            row = rows[k]
+            g = np.int64(gradient[row])
+            w = np.int64(weight[row])
+            for e in range(indptr[row], indptr[row + 1]):
+                place = bin_offsets[indices[e]] + codes[e]
+                histogram[place, 0] += g
+                histogram[place, 1] += w
+
+
+@njit(nogil=True, cache=True)
+def _give_rest_to_zero(histogram, total, bin_offsets, zero_codes):
+    """Rows without an entry for a feature have value zero: they are the node less the entries."""
+    for f in range(len(zero_codes)):
+        gradient_rest = total[0]
+        weight_rest = total[1]
+        for place in range(bin_offsets[f], bin_offsets[f + 1]):
+            gradient_rest -= histogram[place, 0]
+            weight_rest -= histogram[place, 1]
+        histogram[bin_offsets[f] + zero_codes[f], 0] += gradient_rest
+        histogram[bin_offsets[f] + zero_codes[f], 1] += weight_rest
+
+
+@njit(nogil=True, cache=True)
+def _sum_segments(rows, starts, gradient, weight, out):
+    for node in range(len(starts) - 1):
+        gradient_sum = np.int64(0)
+        weight_sum = np.int64(0)
+        for k in range(starts[node], starts[node + 1]):
+            gradient_sum += gradient[rows[k]]
+            weight_sum += weight[rows[k]]
+        out[node, 0] = gradient_sum
+        out[node, 1] = weight_sum
+
+
+def segment_sums(
+    rows: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    gradient: NDArray[np.int32],
+    weight: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Exact sums of gradient and weight over each node's rows.
+
+    Parameters
+    ----------
+    rows : ndarray of int32
+        Row numbers, node by node.
+    starts : ndarray of int64, shape (n_nodes + 1,)
+        Where each node's rows start.
+    gradient, weight : ndarray of int32, shape (n_rows,)
+        Indexed by row number.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_nodes, 2)
+    """
+    out = np.empty((len(starts) - 1, 2), dtype=np.int64)
+    _sum_segments(rows, starts, gradient, weight, out)
+    return out
+
+
+def _build(
+    matrix: DenseCodes | SparseCodes,
+    rows: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    built: NDArray[np.int64],
+    gradient: NDArray[np.int32],
+    weight: NDArray[np.int32],
+    layout: BinLayout,
+    out: NDArray[np.int64],
+    n_threads: int,
+) -> None:
+    """Fill the histograms of the nodes `built`, each thread with a share of every node's rows."""
+    n_rows = int((starts[built + 1] - starts[built]).sum())
+    parts = blocks(n_rows, n_threads, matrix.entries_per_row)
+    own = [out] + [np.zeros_like(out) for _ in parts[1:]]
+
+    def work(part: int, _start: int, _stop: int) -> None:
+        place = (rows, starts, built, part, len(parts), gradient, weight, layout.bin_offsets, own[part])
+        if isinstance(matrix, DenseCodes):
+            _accumulate_dense(matrix.codes, *place)
+        else:
+            _accumulate_entries(matrix.indptr, matrix.indices, matrix.codes, *place)
+
+    run(work, parts)
+    for other in own[1:]:
+        out += other
+    if isinstance(matrix, SparseCodes):
+        totals = segment_sums(rows, starts, gradient, weight)
+        for node in built:
+            _give_rest_to_zero(out[node], totals[node], layout.bin_offsets, matrix.zero_codes)
+
+
+def level_histograms(
+    matrix: DenseCodes | SparseCodes,
+    rows: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    gradient: NDArray[np.int32],
+    weight: NDArray[np.int32],
+    layout: BinLayout,
+    parents: NDArray[np.int64] | None = None,
+    n_threads: int = 0,
+) -> NDArray[np.int64]:
+    """Histograms of all nodes of one level.
+
+    With `parents`, only the smaller of two siblings is summed up; the other follows by exact subtraction.
+
+    Parameters
+    ----------
+    matrix : DenseCodes or SparseCodes
+        Binned rows.
+    rows : ndarray of int32
+        Row numbers of the level, node by node; nodes ``2k`` and ``2k + 1`` are siblings.
+    starts : ndarray of int64, shape (n_nodes + 1,)
+        Where each node's rows start.
+    gradient, weight : ndarray of int32, shape (n_rows,)
+        Quantised statistics, indexed by row number.
+    layout : BinLayout
+        Where each feature's bins lie.
+    parents : ndarray of int64, shape (n_nodes / 2, n_total_bins, 2), optional
+        Histograms of the level above; overwritten.
+    n_threads : int
+        Threads at most; 0 means all available processors.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_nodes, n_total_bins, 2)
+    """
+    n_nodes = len(starts) - 1
+    out = np.zeros((n_nodes, layout.n_total_bins, 2), dtype=np.int64)
+    if parents is None:
+        _build(matrix, rows, starts, np.arange(n_nodes), gradient, weight, layout, out, n_threads)
+        return out
+    sizes = np.diff(starts).reshape(-1, 2)
+    first_child = 2 * np.arange(n_nodes // 2)
+    smaller = first_child + (sizes[:, 1] < sizes[:, 0])
+    _build(matrix, rows, starts, smaller, gradient, weight, layout, out, n_threads)
+    sibling = smaller ^ 1
+    np.subtract(parents, out[smaller], out=parents)
+    out[sibling] = parents
+    return out

@@ -1,0 +1,167 @@
+"""Send rows down trees: to the children of one level, or to the leaves.
+
+Trees are complete.  Node ``i`` of a tree has children ``2i + 1`` (left) and
+``2i + 2``; a table of one byte per bin code says which codes go left, so that
+numeric, categorical and missing values take the same path.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gbdt_kernels.threads import blocks, run
+from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+
+
+@njit(nogil=True, cache=True)
+def _entry_code(indptr, indices, codes, zero_codes, row, feature):
+    low, high = indptr[row], indptr[row + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if indices[middle] < feature:
+            low = middle + 1
+        else:
+            high = middle
+    if low < indptr[row + 1] and indices[low] == feature:
+        return codes[low]
+    return zero_codes[feature]
+
+
+@njit(nogil=True, cache=True)
+def _codes_dense(codes, rows, starts, feature, out):
+    for node in range(len(starts) - 1):
+        for k in range(starts[node], starts[node + 1]):
+            out[k] = codes[rows[k], feature[node]]
+
+
+@njit(nogil=True, cache=True)
+def _codes_sparse(indptr, indices, codes, zero_codes, rows, starts, feature, out):
+    for node in range(len(starts) - 1):
+        for k in range(starts[node], starts[node + 1]):
+            out[k] = _entry_code(indptr, indices, codes, zero_codes, rows[k], feature[node])
+
+
+@njit(nogil=True, cache=True)
+def _partition(rows, starts, code, goes_left, rows_out, starts_out):
+    for node in range(len(starts) - 1):
+        n_left = 0
+        for k in range(starts[node], starts[node + 1]):
+            n_left += goes_left[node, code[k]]
+        left = starts[node]
+        right = starts[node] + n_left
+        starts_out[2 * node] = left
+        starts_out[2 * node + 1] = right
+        for k in range(starts[node], starts[node + 1]):
+            if goes_left[node, code[k]]:
+                rows_out[left] = rows[k]
+                left += 1
+            else:
+                rows_out[right] = rows[k]
+                right += 1
+    starts_out[-1] = starts[-1]
+
+
+def partition_level(
+    matrix: DenseCodes | SparseCodes,
+    rows: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    feature: NDArray[np.int32],
+    goes_left: NDArray[np.uint8],
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Divide every node's rows between its two children, keeping their order.
+
+    Parameters
+    ----------
+    matrix : DenseCodes or SparseCodes
+    rows : ndarray of int32
+        Row numbers, node by node.
+    starts : ndarray of int64, shape (n_nodes + 1,)
+        Where each node's rows start.
+    feature : ndarray of int32, shape (n_nodes,)
+        Split feature of each node.
+    goes_left : ndarray of uint8, shape (n_nodes, 256)
+
+    Returns
+    -------
+    rows : ndarray of int32
+        The same row numbers, child by child.
+    starts : ndarray of int64, shape (2 * n_nodes + 1,)
+    """
+    code = np.empty(len(rows), dtype=np.uint8)
+    if isinstance(matrix, DenseCodes):
+        _codes_dense(matrix.codes, rows, starts, feature, code)
+    else:
+        _codes_sparse(
+            matrix.indptr, matrix.indices, matrix.codes, matrix.zero_codes, rows, starts, feature, code
+        )
+    rows_out = np.empty_like(rows)
+    starts_out = np.empty(2 * len(starts) - 1, dtype=np.int64)
+    _partition(rows, starts, code, goes_left, rows_out, starts_out)
+    return rows_out, starts_out
+
+
+@njit(nogil=True, cache=True)
+def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
+    first_leaf = feature.shape[1]
+    for row in range(first, last):
+        total = score[row]
+        for tree in range(feature.shape[0]):
+            node = 0
+            while node < first_leaf:
+                node = 2 * node + 2 - goes_left[tree, node, codes[row, feature[tree, node]]]
+            total += leaf_value[tree, node - first_leaf]
+        score[row] = total
+
+
+@njit(nogil=True, cache=True)
+def _add_trees_sparse(indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score):
+    first_leaf = feature.shape[1]
+    row_codes = zero_codes.copy()
+    for row in range(first, last):
+        for e in range(indptr[row], indptr[row + 1]):
+            row_codes[indices[e]] = codes[e]
+        total = score[row]
+        for tree in range(feature.shape[0]):
+            node = 0
+            while node < first_leaf:
+                node = 2 * node + 2 - goes_left[tree, node, row_codes[feature[tree, node]]]
+            total += leaf_value[tree, node - first_leaf]
+        score[row] = total
+        for e in range(indptr[row], indptr[row + 1]):
+            row_codes[indices[e]] = zero_codes[indices[e]]
+
+
+def add_trees(
+    matrix: DenseCodes | SparseCodes,
+    feature: NDArray[np.int32],
+    goes_left: NDArray[np.uint8],
+    leaf_value: NDArray[np.float64],
+    score: NDArray[np.float64],
+    n_threads: int = 0,
+) -> None:
+    """Add the leaf values of complete trees, one after the other, to the rows' scores, in place.
+
+    Parameters
+    ----------
+    matrix : DenseCodes or SparseCodes
+    feature : ndarray of int32, shape (n_trees, 2**depth - 1)
+        Split feature of each node, level by level.
+    goes_left : ndarray of uint8, shape (n_trees, 2**depth - 1, 256)
+    leaf_value : ndarray of float64, shape (n_trees, 2**depth)
+    score : ndarray of float64, shape (n_rows,)
+    n_threads : int
+        Threads at most; 0 means all available processors.
+    """
+
+    def work(_: int, first: int, last: int) -> None:
+        trees = (feature, goes_left, leaf_value, first, last, score)
+        if isinstance(matrix, DenseCodes):
+            _add_trees_dense(matrix.codes, *trees)
+        else:
+            _add_trees_sparse(matrix.indptr, matrix.indices, matrix.codes, matrix.zero_codes, *trees)
+
+    n_nodes = leaf_value.shape[1].bit_length() * len(feature)
+    entries = matrix.entries_per_row if isinstance(matrix, SparseCodes) else 0
+    run(work, blocks(matrix.n_rows, n_threads, n_nodes + entries))

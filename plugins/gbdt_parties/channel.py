@@ -1,0 +1,107 @@
+"""One side's view of a party: a name, and bytes answered with bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+
+from gbdt_parties import messages
+from gbdt_parties.errors import ConsentError, PartyRefusedError, ProtocolError, SessionLostError
+from gbdt_parties.messages import Message
+from gbdt_parties.quoting import quoted
+from gbdt_parties.traffic import Traffic
+
+ACTIVE = "active"
+"""The active party's name in tables."""
+M = TypeVar("M", bound=Message)
+
+
+class Party(Protocol):
+    """Somebody who answers requests, wherever they are."""
+
+    @property
+    def name(self) -> str:
+        """What messages and models call this party."""
+
+    def handle(self, request: bytes) -> bytes:
+        """Send a request, wait for the answer."""
+
+
+def check_parties(parties: Any) -> list[Party]:
+    """A list of parties with different names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the party.
+    """
+    if not isinstance(parties, Iterable):
+        raise TypeError(f"parties must be a sequence of parties, not {type(parties).__name__}")
+    parties = list(parties)
+    for party in parties:
+        if not (hasattr(party, "handle") and hasattr(party, "name")):
+            raise TypeError(f"parties must be LocalParty objects or the like, not {type(party).__name__}")
+        if party.name == ACTIVE:
+            raise ValueError(f"a party has the name {ACTIVE!r}, which is the active one's")
+    names = [party.name for party in parties]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"parties have names in common: {doubled}; names must be unique")
+    return parties
+
+
+class Channel:
+    """One session with one party: numbers requests, checks answers, counts bytes.
+
+    Parameters
+    ----------
+    party : Party
+    session : bytes
+        16 bytes.
+    traffic : Traffic
+    sender : str
+        Who asks, in tables.
+    """
+
+    def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
+        self.party, self.sender = party, sender
+        self.name = party.name
+        self._session = session
+        self._traffic = traffic
+        self._next = 0
+
+    def ask(self, message: Message, answer: type[M]) -> M:
+        """Send a request and give the answer, which must be of the right kind, session and number.
+
+        Raises
+        ------
+        ConsentError
+            If the party does not consent.
+        SessionLostError
+            If it was restarted since the session began.
+        PartyRefusedError
+            If it refuses for another reason; says its name and its reason.
+        ProtocolError
+            If the answer breaks the protocol.
+        """
+        request = messages.write(self._session, self._next, message)
+        self._traffic.count(self.sender, self.name, message, len(request))
+        reply = self.party.handle(request)
+        try:
+            envelope = messages.read(reply)
+        except ProtocolError as error:
+            raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
+        self._traffic.count(self.name, self.sender, envelope.message, len(reply))
+        if (envelope.session, envelope.sequence) != (self._session, self._next):
+            raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
+        self._next += 1
+        if isinstance(envelope.message, messages.Refusal):
+            kinds = {messages.NO_CONSENT: ConsentError, messages.NO_SESSION: SessionLostError}
+            kind = kinds.get(envelope.message.code, PartyRefusedError)
+            raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")
+        if not isinstance(envelope.message, answer):
+            raise ProtocolError(
+                f"party {self.name!r} answered {type(message).__name__} with "
+                f"{type(envelope.message).__name__}, not {answer.__name__}"
+            )
+        return envelope.message

@@ -1,0 +1,1 @@
+"""Who talks, about which rows, and the record of it: certificates, alignment, record."""

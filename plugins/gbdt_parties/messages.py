@@ -1,0 +1,189 @@
+"""Typed, versioned messages between organisations, parsed strictly."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Annotated, Any, ClassVar, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+
+VERSION = 1
+_MAGIC = b"VBMS"
+_HEADER = struct.Struct("<4sHH16sQ")
+_I64 = struct.Struct("<q")
+_U64 = struct.Struct("<Q")
+_DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
+Integer = Annotated[int, "i"]
+Text = Annotated[str, "s"]
+Octets = Annotated[bytes, "b"]
+Encrypted = Annotated[bytes, "c"]
+"""Ciphertexts, as `cipher.PublicKey` writes them."""
+Bits = Annotated[NDArray[np.uint8], "B"]
+Int32s = Annotated[NDArray[np.int32], "I"]
+Int64s = Annotated[NDArray[np.int64], "L"]
+Float32s = Annotated[NDArray[np.float32], "F"]
+Float64s = Annotated[NDArray[np.float64], "D"]
+KINDS: dict[int, type[Message]] = {}
+"""Classes of messages by their number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """Base of all kinds."""
+
+    kind: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        """Take the kind's number."""
+        if KINDS.setdefault(cls.kind, cls) is not cls:
+            raise TypeError(f"{cls.__name__} and {KINDS[cls.kind].__name__} are both of kind {cls.kind}")
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """Bytes of ciphertexts in this message."""
+        return sum(len(getattr(self, name)) for name, tag in tags(type(self)).items() if tag == "c")
+
+
+def tags(cls: type[Message]) -> dict[str, str]:
+    """Fields of a kind of message, in order, and the tag of each."""
+    return _tags_of(cls.kind)
+
+
+@cache
+def _tags_of(kind: int) -> dict[str, str]:
+    """Once for each kind: reading annotations takes longer than reading a message."""
+    cls = KINDS[kind]
+    hints = get_type_hints(cls, include_extras=True)
+    return {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A message with its session and number."""
+
+    session: bytes
+    sequence: int
+    message: Message
+
+
+@dataclass(frozen=True, eq=False)
+class Finish(Message):
+    """Active to passive: the session ends; a model trained in it is kept."""
+
+    kind: ClassVar[int] = 14
+
+
+@dataclass(frozen=True, eq=False)
+class Abort(Message):
+    """Active to passive: the session ends; there is no model, but the training may be taken up again."""
+
+    kind: ClassVar[int] = 18
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Message):
+    """Passive to active: done, nothing to say."""
+
+    kind: ClassVar[int] = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Refusal(Message):
+    """Passive to active: no, and why, in words that hold no data."""
+
+    kind: ClassVar[int] = 16
+    reason: Text
+    code: Integer
+    """`NO_CONSENT`, `NO_SESSION`, or 0 for another reason."""
+
+
+OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
+
+
+def write(session: bytes, sequence: int, message: Message) -> bytes:
+    """A message as bytes."""
+    parts = [_HEADER.pack(_MAGIC, VERSION, message.kind, session, sequence)]
+    for name, tag in tags(type(message)).items():
+        value = getattr(message, name)
+        if tag == "i":
+            parts += [b"i", _I64.pack(value)]
+        elif tag in _DTYPES:
+            items = np.ascontiguousarray(value, dtype=_DTYPES[tag])
+            parts += [tag.encode(), _U64.pack(items.size), items.tobytes()]
+        else:
+            data = value.encode() if tag == "s" else value
+            parts += [tag.encode(), _U64.pack(len(data)), data]
+    return b"".join(parts)
+
+
+def read(data: bytes) -> Envelope:
+    """Parse what `write` wrote.
+
+    Raises
+    ------
+    ProtocolError
+        If the bytes are anything else; the text says what, and quotes none of them.
+    """
+    view = memoryview(data)
+    if len(view) < _HEADER.size:
+        raise ProtocolError(f"a message of {len(view)} bytes is too short")
+    magic, version, kind, session, sequence = _HEADER.unpack_from(view)
+    if magic != _MAGIC:
+        raise ProtocolError("these bytes are no veilboost message")
+    if version != VERSION:
+        raise ProtocolError(f"message version {version}; this release speaks version {VERSION}")
+    if kind not in KINDS:
+        raise ProtocolError(f"unknown kind of message {kind}")
+    cls, at, values = KINDS[kind], _HEADER.size, {}
+    try:
+        for name, tag in tags(cls).items():
+            values[name], at = _read_field(view, at, tag)
+    except (struct.error, ValueError):
+        raise ProtocolError(f"a {cls.__name__} message is malformed") from None
+    if at != len(view):
+        raise ProtocolError(f"a {cls.__name__} message has {len(view) - at} bytes too many")
+    return Envelope(session, sequence, cls(**values))
+
+
+def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
+    if view[at : at + 1] != tag.encode():
+        raise ValueError("another field")
+    at += 1
+    if tag == "i":
+        return _I64.unpack_from(view, at)[0], at + 8
+    dtype = np.dtype(_DTYPES.get(tag, "<u1"))
+    (count,) = _U64.unpack_from(view, at)
+    at += 8
+    if count > (len(view) - at) // dtype.itemsize:
+        raise ValueError("longer than the message")
+    content = view[at : at + count * dtype.itemsize]
+    at += len(content)
+    if tag in _DTYPES:
+        return np.frombuffer(content, dtype=dtype).astype(dtype.newbyteorder("=")), at
+    return (str(content, "utf-8") if tag == "s" else bytes(content)), at
+
+
+def to_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """One bit a flag."""
+    return np.packbits(flags)
+
+
+def from_bits(bits: NDArray[np.uint8], count: int) -> NDArray[np.bool_]:
+    """The first `count` flags.
+
+    Raises
+    ------
+    ProtocolError
+        If there are not exactly as many bytes as that takes, or bits set beyond.
+    """
+    if len(bits) != -(-count // 8):
+        raise ProtocolError(f"{len(bits)} bytes of flags for {count} rows")
+    flags = np.unpackbits(bits).astype(bool)
+    if flags[count:].any():
+        raise ProtocolError("flags beyond the last row")
+    return flags[:count]

@@ -1,0 +1,101 @@
+"""What left each party: a table of messages by kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from gbdt_parties.messages import Message
+
+
+@dataclass
+class Flow:
+    """Messages of one kind in one direction.
+
+    Attributes
+    ----------
+    messages : int
+    bytes : int
+        All of them.
+    ciphertext_bytes : int
+        Of which ciphertexts; the rest is in clear.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    ciphertext_bytes: int = 0
+
+
+@dataclass
+class Traffic:
+    """Every message between the active party and the passive ones, counted.
+
+    Attributes
+    ----------
+    flows : dict
+        (sender, receiver, kind of message) to `Flow`.
+    encrypted : bool
+        False when the "ciphertexts" are integers in clear.
+    """
+
+    encrypted: bool = True
+    flows: dict[tuple[str, str, str], Flow] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the lock."""
+        return {"encrypted": self.encrypted, "flows": self.flows}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """With a new lock."""
+        self.__dict__.update(state)
+        self._lock = Lock()
+
+    def count(self, sender: str, receiver: str, message: Message, n_bytes: int) -> None:
+        """Add one message."""
+        with self._lock:
+            flow = self.flows.setdefault((sender, receiver, type(message).__name__), Flow())
+            flow.messages += 1
+            flow.bytes += n_bytes
+            flow.ciphertext_bytes += message.ciphertext_bytes
+
+    def bytes_from(self, sender: str) -> int:
+        """Bytes that left a party."""
+        return sum(flow.bytes for (name, _, _), flow in self.flows.items() if name == sender)
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        """One row a flow, for a data frame."""
+        content = "ciphertext" if self.encrypted else "clear text (no encryption)"
+        return [
+            {
+                "from": sender,
+                "to": receiver,
+                "message": kind,
+                "count": flow.messages,
+                "bytes": flow.bytes,
+                "ciphertext_bytes": flow.ciphertext_bytes if self.encrypted else 0,
+                "content": content if flow.ciphertext_bytes else "clear",
+            }
+            for (sender, receiver, kind), flow in self.flows.items()
+        ]
+
+    def __str__(self) -> str:
+        """A table."""
+        rows = self.to_dicts()
+        head = ("from", "to", "message", "count", "bytes", "ciphertext_bytes", "content")
+        cells = [head, *(tuple(_cell(row[name]) for name in head) for row in rows)]
+        widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
+        right = {3, 4, 5}
+        return "\n".join(
+            "  ".join(
+                text.rjust(w) if k in right else text.ljust(w)
+                for k, (text, w) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in cells
+        )
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,1 @@
+"""gRPC with mutual TLS: a server in front of one party, and the client that calls it."""

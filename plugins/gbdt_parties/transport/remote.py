@@ -1,0 +1,225 @@
+"""A passive party on another machine, over gRPC with mutual TLS."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.quoting import quoted
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
+
+if TYPE_CHECKING:
+    import grpc
+MOST_ANSWER_BYTES = 2 << 30
+"""A party's longest answer: encrypted statistics of a level with half a million candidates, and more."""
+DEADLINE = 3600.0
+"""Seconds that one answer may take, however lively the party says it is."""
+_RECONNECT = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # A request sent twice would be a replay.
+    ("grpc.enable_retries", 0),
+]
+_NOT_TRUSTED = ("tsi_protocol_failure", "ssl_error_ssl", "verification check failed")
+"""In words of gRPC and BoringSSL; a handshake that a dying server cuts off is none of these."""
+
+
+class RemoteParty:
+    """A passive party behind a server (``xgb-fed serve``); speaks the same bytes as `LocalParty`.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port``.
+    tls : TLS or path
+        This party's certificates, or their folder.
+    name : str, optional
+        What models call the party, and the name that its certificate must be for, wherever a tunnel or a
+        balancer at the address leads (`TLS.server_name` is for certificates with another name).  Without, the
+        address, and the certificate must be for its host.  Unique among the parties.
+    timeout : float
+        Seconds of silence after which the party is unavailable.  A server at work says so several times a
+        second, however long the work takes.
+    row_sets : sequence of bytes
+        Alignments (`Alignment.digest`) of the rows to train on or to predict, then of each evaluation set;
+        none for all rows of the party's file in its order.
+    insecure : bool
+        Without TLS, for tests; only to this machine.
+
+    Raises
+    ------
+    ValueError
+        For a malformed address, missing certificates, or an insecure connection to another machine.
+    ImportError
+        Without ``grpcio``, the extra ``veilboost[remote]``.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        tls: TLS | str | Path | None = None,
+        name: str | None = None,
+        timeout: float = 30.0,
+        *,
+        row_sets: Sequence[bytes] = (),
+        insecure: bool = False,
+    ) -> None:
+        host_of(address)
+        expected = name
+        name = address if name is None else name
+        if not isinstance(name, str) or not name or name == "active" or not name.isprintable():
+            raise ValueError(f"name={name!r} must be a printable text other than 'active'")
+        if not timeout > 0:
+            raise ValueError(f"timeout={timeout} must be above 0 seconds")
+        if isinstance(tls, (str, Path)):
+            tls = TLS.from_directory(tls)
+        if (tls is None) != insecure:
+            raise ValueError("tls=... is needed; insecure=True is for tests without it, never for both")
+        if insecure and not is_loopback(host_of(address)):
+            raise ValueError(f"insecure=True is for this machine only, not for {address!r}")
+        if any(len(digest) != streams.ROW_SET_BYTES for digest in row_sets):
+            raise ValueError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
+        self.address, self.name, self.timeout = address, name, timeout
+        self._tls = tls
+        self._row_sets: RowSets = tuple(row_sets)
+        self._connect(expected)
+
+    def _connect(self, expected: str | None) -> None:
+        import grpc
+
+        self._lock = Lock()
+        self._call: Any = None
+        options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
+        if self._tls is None:
+            # A proxy would be another machine.
+            options.append(("grpc.enable_http_proxy", 0))
+            channel = grpc.insecure_channel(self.address, options)
+        else:
+            expected = self._tls.server_name or expected
+            if expected is not None:
+                options.append(("grpc.ssl_target_name_override", expected))
+            credentials = grpc.ssl_channel_credentials(
+                self._tls.authority, self._tls.key, self._tls.certificate
+            )
+            channel = grpc.secure_channel(self.address, credentials, options)
+        self._channel = channel
+        self._exchange = channel.stream_stream("/" + "/".join(streams.METHOD))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Where it is; neither the connection nor the key."""
+        kept = ("address", "name", "timeout", "_row_sets")
+        return {name: self.__dict__[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy without key has no connection."""
+        self.__dict__.update(state)
+        self._tls = None
+        self._lock = Lock()
+        self._exchange = None
+
+    def __repr__(self) -> str:
+        """Name and address."""
+        return f"RemoteParty({self.address!r}, name={self.name!r})"
+
+    def with_rows(self, *row_sets: bytes) -> RemoteParty:
+        """The same party, asked about other rows."""
+        other = RemoteParty.__new__(RemoteParty)
+        other.__dict__.update(self.__dict__)
+        other._row_sets = tuple(row_sets)
+        return other
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def interrupt(self) -> None:
+        """Give up the exchange that is under way, if any, from another thread."""
+        call = self._call
+        if call is not None:
+            call.cancel()
+
+    def handle(self, request: bytes) -> bytes:
+        """Send a request, wait for the answer.
+
+        Raises
+        ------
+        PartyUnavailableError
+            Within `timeout` seconds of the last sign of life.
+        AuthenticationError
+            If certificates do not match.
+        PartyRefusedError, ProtocolError
+            If the server refuses the request, or answers what is no message.
+        """
+        import grpc
+
+        if self._exchange is None:
+            raise PartyUnavailableError(
+                f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
+            )
+        with self._lock, Watchdog(self.timeout, self.interrupt) as dog:
+            call = self._exchange(frames(request, self._row_sets, dog.feed), timeout=DEADLINE)
+            self._call = call
+            try:
+                answer, _ = assemble(call, MOST_ANSWER_BYTES, dog.feed, heartbeats=True)
+            except grpc.RpcError as error:
+                raise self._explained(error, dog.barked) from None
+            except ProtocolError as error:
+                call.cancel()
+                raise ProtocolError(f"party {self.name!r}: {error}") from None
+            finally:
+                self._call = None
+        return answer  # type: ignore[return-value]  # a view of bytes that nobody else has
+
+    def _explained(self, error: grpc.RpcError, silent: bool) -> Exception:
+        import grpc
+
+        code, details = error.code(), error.details() or ""
+        who = f"party {self.name!r} at {self.address}"
+        if silent:
+            return PartyUnavailableError(f"{who} has been silent for {self.timeout:g} s")
+        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+            return AuthenticationError(f"{who} refuses: {quoted(details)}")
+        if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ABORTED):
+            return PartyRefusedError(f"{who} refuses: {quoted(details)}")
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return ProtocolError(f"{who} is no server of this protocol")
+        if any(word in details.lower() for word in _NOT_TRUSTED):
+            return AuthenticationError(f"{who}: certificates do not match: {_reason(details)}")
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return PartyUnavailableError(f"{who} has not answered in {DEADLINE:g} s")
+        return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
+
+
+def _reason(details: str) -> str:
+    """The last words, which are the cause; of TLS errors, BoringSSL's own."""
+    _, found, tls = details.partition("OPENSSL_internal:")
+    return quoted((tls.split(":")[0] if found else details.split(": ")[-1]).strip())
+
+
+def host_of(address: str) -> str:
+    """The host of ``host:port``.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a text.
+    """
+    host, colon, port = str(address).rpartition(":")
+    if not (colon and host and port.isdigit() and int(port) < 1 << 16):
+        raise ValueError(f"address={address!r} must be host:port")
+    return host.strip("[]")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its address or the name localhost."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,281 @@
+"""A passive party's server: gRPC with mutual TLS in front of handlers that take and give bytes."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from threading import Lock
+from typing import Any, NoReturn, Protocol
+
+from gbdt_parties._files import is_out_of_room
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import ProtocolError, places_of
+from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.remote import host_of, is_loopback
+from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
+
+logger = logging.getLogger(__name__)
+MOST_REQUEST_BYTES = 256 << 20
+"""A request's longest: gradients come in pieces far shorter, ids of an alignment of a million rows fit."""
+SILENCE = 60.0
+"""Seconds that a caller may take for a frame, to send or to receive it; else it is cut off.  Frames are of
+one MiB, so this is a least rate."""
+TRANSFER = 3600.0
+"""Seconds that a whole request, or a whole answer, may be under way."""
+HANDSHAKE = 10.0
+"""Seconds in which a connection must have shown a certificate; else it is closed."""
+HEARTBEAT = 0.25
+"""Seconds between signs of life while an answer is made."""
+CALLS_EACH = 2
+"""Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
+the answer, or the end of the work on it; more are turned away.  One would do, but for the caller who lost its
+connection and is back."""
+MOST_CONNECTIONS = 10_000
+"""At the same time, from anybody; fewer if the process may open fewer files."""
+SPARE_CALLS = 8
+"""Calls on their way to be turned away."""
+NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
+"""Who calls without TLS, which only this machine can."""
+
+
+class Callers:
+    """Counts what is under way for each caller, so that none takes another one's place.
+
+    Parameters
+    ----------
+    most_each : int
+    """
+
+    def __init__(self, most_each: int) -> None:
+        self._most = most_each
+        self._lock = Lock()
+        self._under_way: Counter[str] = Counter()
+
+    def enter(self, name: str) -> bool:
+        """Count one more, unless there are as many as there may be."""
+        with self._lock:
+            if self._under_way[name] >= self._most:
+                return False
+            self._under_way[name] += 1
+            return True
+
+    def leave(self, name: str) -> None:
+        """Count one less."""
+        with self._lock:
+            self._under_way -= Counter({name: 1})  # which forgets the name at 0
+
+
+class Service(Protocol):
+    """What a server serves."""
+
+    def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
+        """Answer a request."""
+
+
+class OneParty:
+    """Serves one party to whoever is allowed to call: a `HorizontalParty`, whose coordinator is one caller.
+
+    Parameters
+    ----------
+    party : Party
+    """
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+
+    def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
+        """Answer a request; row sets mean nothing to such a party."""
+        return self._party.handle(request)
+
+
+class Server:
+    """Listens until stopped.
+
+    Parameters
+    ----------
+    service : Service
+    address : str
+        ``host:port``; port 0 for any that is free.
+    tls : TLS or None
+        None is plaintext, which is for tests: only with `insecure`, only on a loopback address.
+    allowed : sequence of str
+        Callers by common name or ``sha256:`` and the fingerprint of their certificate.
+    insecure : bool
+
+    Attributes
+    ----------
+    port : int
+        Where it listens.
+
+    Raises
+    ------
+    ValueError
+        For a malformed address, TLS without allowed callers, or plaintext where others could listen.
+    OSError
+        If the address is taken.
+
+    Notes
+    -----
+    Every entry of the allow-list has threads of its own for `CALLS_EACH` requests: there is no queue in which
+    one could be in another one's way.  A request that was given up holds its place until the work on it ends.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        address: str,
+        tls: TLS | None,
+        allowed: Sequence[str] = (),
+        *,
+        insecure: bool = False,
+    ) -> None:
+        import grpc
+
+        if (tls is None) != insecure:
+            raise ValueError("tls=... is needed; insecure=True is for tests without it, never for both")
+        if insecure and not is_loopback(host_of(address)):
+            raise ValueError(f"insecure=True is for loopback addresses only, not for {address!r}")
+        if tls is not None and not allowed:
+            raise ValueError("allowed=() would let nobody in; name the active parties' certificates")
+        self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
+        self._callers = Callers(CALLS_EACH)
+        most_calls = CALLS_EACH * max(1, len(self._allowed))
+        self._workers = ThreadPoolExecutor(most_calls, thread_name_prefix="xgb_fed_work")
+        self._server = grpc.server(
+            ThreadPoolExecutor(most_calls + SPARE_CALLS, thread_name_prefix="xgb_fed_serve"),
+            handlers=[self._methods()],
+            options=[
+                *streams.OPTIONS,
+                ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+                ("grpc.http2.max_ping_strikes", 0),
+                ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
+                ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
+                ("grpc.max_allowed_incoming_connections", _most_connections()),
+            ],
+            maximum_concurrent_rpcs=most_calls + SPARE_CALLS,
+        )
+        try:
+            if tls is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                credentials = grpc.ssl_server_credentials(
+                    [(tls.key, tls.certificate)], tls.authority, require_client_auth=True
+                )
+                self.port = self._server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen at {address}: {error}") from None
+        self._server.start()
+
+    def _methods(self) -> Any:
+        import grpc
+
+        service, method = streams.METHOD
+        handler = grpc.stream_stream_rpc_method_handler(self._exchange)
+        return grpc.method_handlers_generic_handler(service, {method: handler})
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Return when stopped, or after some time."""
+        self._server.wait_for_termination(seconds)
+
+    def stop(self, grace: float = 0.0) -> None:
+        """Take no more calls, and let those under way finish for some seconds."""
+        self._server.stop(grace).wait()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        caller = self._authenticated(context)
+        if not self._callers.enter(caller.name):
+            _refuse(context, "RESOURCE_EXHAUSTED", f"{CALLS_EACH} requests of {caller.name!r} are under way")
+        work: Future[bytes] | None = None
+        try:
+            # In one expression: the request lives as long as the work on it, not as the call.
+            work = self._workers.submit(
+                self._service.handle, caller, *self._received(received, caller, context)
+            )
+            yield from self._answered(work, caller, context)
+        finally:
+            # Also when the call was given up: grpc drops this generator then.
+            if work is None:
+                self._callers.leave(caller.name)
+            else:
+                work.cancel()
+                work.add_done_callback(lambda _: self._callers.leave(caller.name))
+
+    def _received(self, received: Iterator[bytes], caller: Identity, context: Any) -> tuple[RowSets, bytes]:
+        try:
+            with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
+                request, row_sets = assemble(received, MOST_REQUEST_BYTES, dog.feed, heartbeats=False)
+        except ProtocolError as error:
+            logger.warning("a request of %s was refused: %s", caller.name, error)
+            _refuse(context, "INVALID_ARGUMENT", str(error))
+        return row_sets, request  # type: ignore[return-value]  # a view of bytes that nobody else has
+
+    def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
+        """Signs of life, then the answer; whoever does not take them is cut off."""
+        with Watchdog(SILENCE, context.cancel) as dog:
+            while not wait([work], HEARTBEAT).done:
+                yield b""
+                dog.feed()
+        try:
+            answer = work.result()
+        except OSError as error:
+            if not is_out_of_room(error):
+                self._failed(error, caller, context)
+            logger.error("a request of %s has to wait: %s", caller.name, error.strerror)
+            _refuse(context, "UNAVAILABLE", "the party is out of room for now; its log says of what")
+        except Exception as error:
+            self._failed(error, caller, context)
+        with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
+            for frame in frames(answer):
+                yield frame
+                dog.feed()
+
+    def _failed(self, error: Exception, caller: Identity, context: Any) -> NoReturn:
+        logger.error("a request of %s failed: %s", caller.name, places_of(error))
+        _refuse(context, "ABORTED", "the party failed to answer; its log says why")
+
+    def _authenticated(self, context: Any) -> Identity:
+        if self._insecure:
+            return NOBODY
+        certificate = context.auth_context().get("x509_pem_cert", [b""])[0]
+        try:
+            caller = Identity.of(certificate)
+        except ValueError as error:
+            _refuse(context, "UNAUTHENTICATED", str(error))
+        # The handshake checked this too, but a connection may outlive a certificate.
+        if caller.expires < datetime.now(timezone.utc):
+            _refuse(context, "UNAUTHENTICATED", "the certificate has expired")
+        name = caller.known_as(self._allowed)
+        if name is None:
+            logger.warning("%s (sha256:%s) is not allowed", caller.name, caller.fingerprint)
+            _refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
+        return replace(caller, name=name)
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process open as many files and connections as the system allows it to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems allow less than they say.
+    with suppress(ValueError, OSError):
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _most_connections() -> int:
+    """Half of the descriptors that this process may open: connections leave some for files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
+
+
+def _refuse(context: Any, code: str, reason: str) -> NoReturn:
+    import grpc
+
+    context.abort(grpc.StatusCode[code], reason)
+    raise AssertionError("abort raises")

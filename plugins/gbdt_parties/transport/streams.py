@@ -1,0 +1,155 @@
+"""A message as a stream of frames: a header that says how long it is, then pieces of at most one MiB.
+
+::
+
+    magic "VBST" | version u16 | row sets u16 | bytes u64 | 32 bytes for each row set
+    pieces of the message, all but the last of one MiB, none empty
+
+Row sets name the rows that a request is about (see `alignment`); an answer has none.  Before the header of
+an answer there may be empty frames: the party is alive and at work.  A request has none: whoever has
+something to say says it, in pieces that are as long as they can be, so that a time for each is a least rate.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from threading import Event, Thread
+from time import monotonic
+from types import TracebackType
+
+import numpy as np
+
+from gbdt_parties.errors import ProtocolError
+
+VERSION = 1
+PIECE_BYTES = 1 << 20
+MOST_ROW_SETS = 64
+ROW_SET_BYTES = 32
+METHOD = ("veilboost.Party", "Exchange")
+"""Service and method; one call is one request and its answer."""
+_MAGIC = b"VBST"
+_HEADER = struct.Struct("<4sHHQ")
+OPTIONS = [
+    ("grpc.max_receive_message_length", PIECE_BYTES + 4096),
+    ("grpc.max_send_message_length", PIECE_BYTES + 4096),
+    # Identity only: ciphertexts do not compress, and what is not decompressed cannot explode.
+    ("grpc.default_compression_algorithm", 0),
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.so_reuseport", 0),
+]
+"""Of both sides' connections."""
+RowSets = tuple[bytes, ...]
+
+
+def frames(message: bytes, row_sets: RowSets = (), fed: Callable[[], None] = lambda: None) -> Iterator[bytes]:
+    """Header and pieces; `fed` is called whenever the transport takes one."""
+    yield _HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
+    view = memoryview(message)
+    for start in range(0, len(view), PIECE_BYTES):
+        fed()
+        yield bytes(view[start : start + PIECE_BYTES])
+
+
+def assemble(
+    received: Iterable[bytes],
+    most_bytes: int,
+    fed: Callable[[], None] = lambda: None,
+    *,
+    heartbeats: bool,
+) -> tuple[memoryview, RowSets]:
+    """The message of a stream, and its row sets.
+
+    The buffer is as long as the header says, at most `most_bytes`; pages that no piece reaches cost nothing.
+    `fed` is called at each frame; empty ones before the header are for answers only (`heartbeats`).
+
+    Raises
+    ------
+    ProtocolError
+        If the stream is anything but what `frames` makes, or announces too long a message.
+    """
+    buffer: memoryview | None = None
+    row_sets: RowSets = ()
+    at = 0
+    for piece in received:
+        fed()
+        if buffer is None:
+            if piece or not heartbeats:
+                total, row_sets = _read_header(piece, most_bytes)
+                buffer = np.empty(total, dtype=np.uint8).data
+            continue
+        due = min(PIECE_BYTES, len(buffer) - at)
+        if len(piece) > due or not due:
+            raise ProtocolError("a stream is longer than it announced")
+        if len(piece) < due:
+            raise ProtocolError("a stream comes in shorter pieces than it should")
+        buffer[at : at + len(piece)] = piece
+        at += len(piece)
+    if buffer is None or at != len(buffer):
+        raise ProtocolError("a stream ended before its message")
+    return buffer, row_sets
+
+
+def _read_header(piece: bytes, most_bytes: int) -> tuple[int, RowSets]:
+    if len(piece) < _HEADER.size:
+        raise ProtocolError("a stream starts with no header")
+    magic, version, count, total = _HEADER.unpack_from(piece)
+    if magic != _MAGIC:
+        raise ProtocolError("this stream is not veilboost's")
+    if version != VERSION:
+        raise ProtocolError(f"stream version {version}; this release speaks version {VERSION}")
+    if count > MOST_ROW_SETS or len(piece) != _HEADER.size + count * ROW_SET_BYTES:
+        raise ProtocolError("a stream's header is malformed")
+    if total > most_bytes:
+        raise ProtocolError(f"a message of {total} bytes was announced; {most_bytes} are accepted")
+    sets = piece[_HEADER.size :]
+    return total, tuple(sets[k * ROW_SET_BYTES : (k + 1) * ROW_SET_BYTES] for k in range(count))
+
+
+class Watchdog:
+    """Calls a function once when it has not been fed for some time; used as a context.
+
+    Parameters
+    ----------
+    seconds : float
+    bark : callable
+    longest : float
+        Seconds after which it is called however often it is fed.
+    """
+
+    def __init__(self, seconds: float, bark: Callable[[], object], longest: float = math.inf) -> None:
+        self._seconds = seconds
+        self._bark = bark
+        self._over = Event()
+        self._fed_at = monotonic()
+        self._last = self._fed_at + longest
+        self.barked = False
+
+    def feed(self) -> None:
+        """Put it off."""
+        self._fed_at = monotonic()
+
+    def __enter__(self) -> Watchdog:
+        """Start."""
+        Thread(target=self._watch, name="xgb_fed_watchdog", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        while True:
+            left = min(self._fed_at + self._seconds, self._last) - monotonic()
+            if left <= 0:
+                self.barked = True
+                self._bark()
+                return
+            if self._over.wait(left):
+                return

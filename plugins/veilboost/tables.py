@@ -1,0 +1,178 @@
+"""A party's file: CSV, Parquet or LIBSVM, with ids of rows, and columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gbdt_parties.errors import InvalidDataError
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import Columns, read_columns
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with ids.
+
+    Attributes
+    ----------
+    columns : Columns
+    ids : list of str
+        Unique; row numbers from 1 if the file has no column of ids.
+    has_ids : bool
+        Whether the file had one: rows are then others' rows only as far as they are aligned.
+    label : ndarray of float64, or None
+    used : list of str
+        Columns of the file that are used, before encoding; none for LIBSVM.
+    categories : dict
+        Of each one-hot encoded column, its values.
+    """
+
+    columns: Columns
+    ids: list[str]
+    has_ids: bool
+    label: NDArray[np.float64] | None
+    used: list[str]
+    categories: dict[str, list[str]]
+
+
+def read_table(
+    path: str | Path,
+    *,
+    id_column: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    one_hot: Sequence[str] | Mapping[str, Sequence[str]] = (),
+) -> Table:
+    """Read a file.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv`` (also ``.csv.gz``), ``.parquet``, or LIBSVM as ``.svm`` or ``.libsvm`` (also ``.gz``).
+    id_column : str, optional
+        Its values are read as text, exactly as they stand.
+    label : str, optional
+        The active party's; in LIBSVM files the label is each line's first number, whatever it is called here.
+    keep : sequence of str, optional
+        The only columns to use, in this order.
+    drop : sequence of str
+        Columns not to use.
+    one_hot : sequence of str, or mapping of str to sequences
+        Text columns to encode as one column of 0 and 1 for each value, with the values if they are known from
+        an earlier file; a row whose value is missing or not among them has missing values.
+
+    Raises
+    ------
+    InvalidDataError
+        Naming the file and the column that cannot be used.
+    """
+    path = Path(path)
+    suffixes = [s for s in path.suffixes if s != ".gz"]
+    kind = suffixes[-1].lower() if suffixes else ""
+    if not path.is_file():
+        raise InvalidDataError(f"{path} is no file")
+    if kind in (".svm", ".libsvm"):
+        if id_column is not None or one_hot or keep is not None or drop:
+            raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
+        return _read_libsvm(path, label is not None)
+    if kind not in (".csv", ".parquet"):
+        raise InvalidDataError(f"{path}: the name must end in .csv, .csv.gz, .parquet, .svm or .libsvm")
+    table = _read_arrow(path, kind, [c for c in (id_column, *one_hot) if c is not None])
+    names = list(table.column_names)
+    special = [c for c in (id_column, label) if c is not None]
+    absent = [c for c in [*special, *(keep or ()), *drop, *one_hot] if c not in names]
+    if absent:
+        raise InvalidDataError(f"{path} has no column {absent[0]!r}; its columns are {names}")
+    ids = [str(k) for k in range(1, table.num_rows + 1)]
+    if id_column is not None:
+        ids = _checked_ids(table.column(id_column).to_pylist(), path)
+    used = [c for c in (names if keep is None else keep) if c not in special and c not in drop]
+    data: dict[str, NDArray[np.float32]] = {}
+    categories = {}
+    for name in used:
+        column = table.column(name)
+        if name in one_hot:
+            known = one_hot[name] if isinstance(one_hot, Mapping) else None
+            values, encoded = _one_hot(column.to_pylist(), known)
+            categories[name] = values
+            data |= {f"{name}={value}": flags for value, flags in zip(values, encoded, strict=True)}
+        else:
+            data[name] = _numbers(column, name, path).astype(np.float32)
+    if not data:
+        raise InvalidDataError(f"{path} has no columns left to use")
+    matrix = np.stack(list(data.values()), axis=1)
+    checked = read_columns(matrix, str(path))
+    target = None if label is None else _numbers(table.column(label), label, path)
+    return Table(Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories)
+
+
+def _read_libsvm(path: Path, labelled: bool) -> Table:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path))
+    except ValueError:
+        # The error's own text quotes the line.
+        raise InvalidDataError(f"{path} is not in LIBSVM format") from None
+    ids = [str(k) for k in range(1, X.shape[0] + 1)]
+    return Table(read_columns(X, str(path)), ids, False, y if labelled else None, [], {})
+
+
+def _read_arrow(path: Path, kind: str, texts: Sequence[str]) -> Any:
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if kind == ".parquet":
+            table = pyarrow.parquet.read_table(path)
+            for name in texts:
+                if name in table.column_names:
+                    position = table.column_names.index(name)
+                    text = table.column(name).cast(pyarrow.string())
+                    table = table.set_column(position, name, text)
+            return table
+        types = dict.fromkeys(texts, pyarrow.string())
+        options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        return pyarrow.csv.read_csv(path, convert_options=options)
+    except pyarrow.ArrowException as error:
+        # Arrow quotes the line it stumbles over.
+        raise InvalidDataError(f"{path} cannot be read: {type(error).__name__}") from None
+
+
+def _checked_ids(values: list[Any], path: Path) -> list[str]:
+    if any(value is None or not value or "\n" in value for value in values):
+        raise InvalidDataError(f"{path}: an id is missing, empty or has more than one line")
+    if len(set(values)) != len(values):
+        raise InvalidDataError(f"{path}: {len(values) - len(set(values))} ids occur more than once")
+    return values
+
+
+def _numbers(column: Any, name: str, path: Path) -> NDArray[np.float64]:
+    import pyarrow
+
+    kind = column.type
+    numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+    if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_null(kind)):
+        raise InvalidDataError(
+            f"{path}: column {name!r} is {kind}, not numbers; encode it (--one-hot) or leave it out (--drop)"
+        )
+    return np.asarray(column.cast(pyarrow.float64()).to_numpy(), dtype=np.float64)
+
+
+def _one_hot(
+    values: list[str | None], known: Sequence[str] | None
+) -> tuple[list[str], list[NDArray[np.float32]]]:
+    categories = sorted({v for v in values if v is not None}) if known is None else list(known)
+    numbers = {value: k for k, value in enumerate(categories)}
+    codes = np.array([-1 if v is None else numbers.get(v, -1) for v in values])
+    encoded = []
+    for k in range(len(categories)):
+        encoded.append(np.where(codes < 0, np.nan, codes == k).astype(np.float32))
+    return categories, encoded

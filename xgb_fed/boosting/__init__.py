@@ -1,0 +1,1 @@
+"""What XGBoost does: parameters, objectives, features, gains, the training loop."""

@@ -1,0 +1,204 @@
+"""One party's columns, cut into bins exactly as XGBoost cuts them.
+
+Bin ``b`` of a feature holds ``cuts[b-1] <= x < cuts[b]``; a split at bin ``b``
+sends ``x < cuts[b]`` left.  Missing values (NaN, and entries that a sparse
+matrix does not store) have the code after the feature's last bin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import xgboost
+from gbdt_parties.errors import InvalidDataError
+from numpy.typing import NDArray
+
+MOST_BINS = 65_534
+"""Bins of a feature, missing values not counted: a code is two bytes at most."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A matrix as its owner gave it, checked.
+
+    Attributes
+    ----------
+    data : ndarray of float32, shape (n_rows, n_features), or CSC matrix of float32
+        Unstored entries of a sparse matrix are missing values, as XGBoost reads them.
+    names : list of str
+    """
+
+    data: Any
+    names: list[str]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.data.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.data.shape[1])
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Columns:
+        """Some of the rows."""
+        if scipy.sparse.issparse(self.data):
+            return Columns(self.data.tocsr()[rows].tocsc(), self.names)
+        return Columns(self.data[rows], self.names)
+
+    def column(self, feature: int) -> NDArray[np.float32]:
+        """Values of one column, NaN where missing."""
+        if not scipy.sparse.issparse(self.data):
+            return np.asarray(self.data[:, feature])
+        values = np.full(self.n_rows, np.nan, dtype=np.float32)
+        stored = slice(self.data.indptr[feature], self.data.indptr[feature + 1])
+        values[self.data.indices[stored]] = self.data.data[stored]
+        return values
+
+
+def read_columns(X: Any, argument: str = "X") -> Columns:
+    """Check a numpy array, pandas frame or sparse matrix; columns that were checked stay as they are.
+
+    Raises
+    ------
+    InvalidDataError
+        If it is not two-dimensional and numeric, or has no rows, categories or infinite values.
+    """
+    if isinstance(X, Columns):
+        return X
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        wrong = [str(n) for n, t in zip(X.columns, X.dtypes, strict=True) if t.kind not in "biuf"]
+        if wrong:
+            raise InvalidDataError(
+                f"{argument} has columns that are not numbers: {wrong}; categorical features are not "
+                "supported, encode them first"
+            )
+        X = X.to_numpy(dtype=np.float32, na_value=np.nan)
+    if scipy.sparse.issparse(X):
+        data = scipy.sparse.csc_matrix(X, dtype=np.float32)
+        data.sum_duplicates()
+        values = data.data
+    else:
+        try:
+            data = values = np.ascontiguousarray(X, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidDataError(f"{argument} must be numbers: {error}") from None
+    if data.ndim != 2:
+        raise InvalidDataError(f"{argument} has {data.ndim} dimensions; a matrix has 2")
+    if data.shape[0] == 0:
+        raise InvalidDataError(f"{argument} has no rows")
+    if np.isinf(values).any():
+        raise InvalidDataError(
+            f"{argument} has infinite values (as float32); finite ones or NaN are accepted"
+        )
+    names = names or [f"f{k}" for k in range(data.shape[1])]
+    if len(set(names)) != len(names):
+        raise InvalidDataError(f"{argument} has columns of one name: {names}")
+    return Columns(data, names)
+
+
+@dataclass(frozen=True)
+class BinnedFeatures:
+    """Cuts and codes of a party's columns.
+
+    Attributes
+    ----------
+    cuts : list of ndarray of float32
+        Upper bounds of each feature's bins.
+    lower : ndarray of float32, shape (n_features,)
+        XGBoost's lower bound of each feature: the threshold that no value is below.
+    codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
+    bin_offsets : ndarray of int64, shape (n_features + 1,)
+        Places of each feature in a histogram: its bins, then one for missing values.
+    """
+
+    cuts: list[NDArray[np.float32]]
+    lower: NDArray[np.float32]
+    codes: NDArray[np.unsignedinteger[Any]]
+    bin_offsets: NDArray[np.int64]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.cuts)
+
+    def threshold(self, feature: int, last_left: int) -> float:
+        """What XGBoost writes for a split whose last bin to the left is `last_left` (−1 for none)."""
+        return float(self.cuts[feature][last_left] if last_left >= 0 else self.lower[feature])
+
+    def goes_left(
+        self, rows: NDArray[np.integer[Any]], feature: int, last_left: int, default_left: bool
+    ) -> NDArray[np.bool_]:
+        """Which rows a split sends left."""
+        codes = self.codes[rows, feature]
+        missing = codes == len(self.cuts[feature])
+        return np.where(missing, default_left, codes.astype(np.int64) <= last_left)
+
+
+def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
+    """A vector of float32.
+
+    Raises
+    ------
+    InvalidDataError
+        If it is none.
+    """
+    try:
+        vector = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError):
+        # Without the value: this text may go to another party.
+        raise InvalidDataError(f"{argument} must be numbers") from None
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise InvalidDataError(f"{argument} has shape {vector.shape}; a vector is accepted")
+    return vector
+
+
+def check_weight(weight: Any, n_rows: int, argument: str) -> NDArray[np.float32] | None:
+    """Sample weights, or None.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are not one finite number a row, 0 or more and not all 0.
+    """
+    if weight is None:
+        return None
+    vector = numeric_vector(weight, argument)
+    if len(vector) != n_rows:
+        raise InvalidDataError(f"{argument} has {len(vector)} weights for {n_rows} rows")
+    if not (np.isfinite(vector).all() and (vector >= 0).all() and vector.any()):
+        raise InvalidDataError(f"{argument} must be finite, not negative, and not all zero")
+    return vector
+
+
+def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
+    """Cut every column by XGBoost's own quantile sketch.
+
+    The sketch works column by column, unweighted: cuts are those of pooled training on the same rows.
+    """
+    n_features = columns.n_features
+    if n_features == 0:
+        empty = np.empty((columns.n_rows, 0), dtype=np.uint8)
+        return BinnedFeatures([], np.empty(0, dtype=np.float32), empty, np.zeros(1, dtype=np.int64))
+    data = columns.data.tocsr() if scipy.sparse.issparse(columns.data) else columns.data
+    starts, values = xgboost.QuantileDMatrix(data, max_bin=max_bin).get_quantile_cut()
+    parts = [np.asarray(values[starts[f] : starts[f + 1]], dtype=np.float32) for f in range(n_features)]
+    lower = np.array([part[0] for part in parts], dtype=np.float32)
+    cuts = [part[1:] for part in parts]
+    most = max(len(c) for c in cuts)
+    if most > MOST_BINS:
+        raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MOST_BINS} bins")
+    codes = np.empty((columns.n_rows, n_features), dtype=np.uint8 if most < 256 else np.uint16)
+    for f, own in enumerate(cuts):
+        column = columns.column(f)
+        code = np.minimum(np.searchsorted(own, column, side="right"), len(own) - 1)
+        codes[:, f] = np.where(np.isnan(column), len(own), code)
+    bin_offsets = np.concatenate([[0], np.cumsum([len(c) + 1 for c in cuts])]).astype(np.int64)
+    return BinnedFeatures(cuts, lower, codes, bin_offsets)

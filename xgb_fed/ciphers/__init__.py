@@ -1,0 +1,1 @@
+"""Additively homomorphic public-key ciphers on arrays."""

@@ -1,0 +1,98 @@
+"""What training asks of an additively homomorphic cipher: arrays in, arrays out.
+
+A *scheme* is a recipe with a key length; ``generate`` makes a `PrivateKey`,
+whose ``public`` is the `PublicKey` that the other parties get.  What an array
+of ciphertexts is, only the scheme knows: training passes it on, indexes its
+first axis, and sends its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ciphertexts = NDArray[Any]
+"""One ciphertext a row; words of a residue, or objects, as the scheme likes."""
+Plaintexts = Sequence[int] | NDArray[Any]
+"""Integers, or rows of little-endian 64-bit words."""
+
+
+class PublicKey(Protocol):
+    """What a party without the secret key can do."""
+
+    @property
+    def scheme(self) -> str:
+        """Name of the scheme."""
+
+    @property
+    def plaintext_limit(self) -> int:
+        """Plaintexts, and every sum of them that is to be decrypted, are below this."""
+
+    @property
+    def key_id(self) -> bytes:
+        """Sixteen bytes that name the key."""
+
+    def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
+        """Ciphertexts of sums, row by row."""
+
+    def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
+        """Ciphertexts of differences, row by row."""
+
+    def sum_by_index(
+        self, source: Ciphertexts, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]
+    ) -> Ciphertexts:
+        """Ciphertexts of the sums of rows ``order[starts[i]:starts[i + 1]]``."""
+
+    def scale(self, a: Ciphertexts, bits: int) -> Ciphertexts:
+        """Ciphertexts of the plaintexts times ``2^bits``."""
+
+    def compress(self, a: Ciphertexts, bits: int, per_ciphertext: int) -> Ciphertexts:
+        """Groups of consecutive plaintexts in one ciphertext each, a group's first in its highest bits."""
+
+    def rerandomise(self, a: Ciphertexts) -> Ciphertexts:
+        """The same plaintexts under fresh randomness."""
+
+    def to_bytes(self, a: Ciphertexts) -> bytes:
+        """Ciphertexts for the wire, with version and key id."""
+
+    def from_bytes(self, data: bytes) -> Ciphertexts:
+        """Ciphertexts from the wire, checked; raises a `CipherError` otherwise."""
+
+    def public_bytes(self) -> bytes:
+        """The public part for the wire."""
+
+
+class PrivateKey(Protocol):
+    """What the holder of the secret key can do."""
+
+    @property
+    def public(self) -> PublicKey:
+        """The part that other parties may have."""
+
+    def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
+        """Fresh ciphertexts, one a plaintext."""
+
+    def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
+        """The plaintexts of ciphertexts."""
+
+
+class Scheme(Protocol):
+    """A recipe for keys."""
+
+    def generate(self) -> PrivateKey:
+        """A fresh key."""
+
+
+class KeepsSecrets:
+    """A key whose secrets show in no `repr` and enter no pickle."""
+
+    def __repr__(self) -> str:
+        """Name only."""
+        return f"{type(self).__name__}(secret)"
+
+    def __reduce__(self) -> Any:
+        """Refuse: a pickle is written without anybody thinking of keys."""
+        raise TypeError(f"{type(self).__name__} holds a secret key and is not pickled; see `private_bytes`")

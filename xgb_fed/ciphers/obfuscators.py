@@ -1,0 +1,80 @@
+"""Encryptions of zero, each used once, some of them made ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.ciphers.base import KeepsSecrets
+from xgb_fed.ciphers.randomness import this_process
+
+
+class ObfuscatorPool(KeepsSecrets):
+    """A bounded store of prepared obfuscators in front of what makes them; safe to share by threads.
+
+    A forked child drops what its parent prepared: one used twice tells the difference of two plaintexts.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(count)`` gives so many fresh obfuscators, one a row.
+    capacity : int
+        Rows kept at most.
+    """
+
+    def __init__(self, make: Callable[[int], NDArray[np.uint64]], capacity: int) -> None:
+        self._make = make
+        self._capacity = capacity
+        self._keep(None)
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        """Counts only."""
+        return f"ObfuscatorPool({len(self)} of {self._capacity} ready)"
+
+    def __len__(self) -> int:
+        """How many are ready."""
+        ready = self._prepared
+        return 0 if ready is None else len(ready)
+
+    def _keep(self, rows: NDArray[np.uint64] | None) -> None:
+        self._ready = (this_process(), rows)
+
+    @property
+    def _prepared(self) -> NDArray[np.uint64] | None:
+        """What this process, not its parent, has ready."""
+        process, rows = self._ready
+        return rows if process is this_process() else None
+
+    def prepare(self, count: int) -> int:
+        """Make up to `count` ahead, in idle time; the pool never holds more than its capacity.
+
+        Returns
+        -------
+        int
+            How many are ready now.
+        """
+        wanted = min(count, self._capacity - len(self))
+        if wanted > 0:
+            made = self._make(wanted)
+            with self._lock:
+                ready = self._prepared
+                kept = made if ready is None else np.concatenate([ready, made])
+                self._keep(kept[: self._capacity])
+        return len(self)
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """So many obfuscators that nobody had before: ready ones first, fresh ones for the rest."""
+        with self._lock:
+            used = min(count, len(self))
+            ready = self._prepared
+            if ready is not None:
+                self._keep(ready[used:].copy())
+        if ready is None or used == 0:
+            return self._make(count)
+        if used == count:
+            return ready[:count]
+        return np.concatenate([ready[:used], self._make(count - used)])

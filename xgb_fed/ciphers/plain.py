@@ -1,0 +1,122 @@
+"""No encryption: the same integers and the same packing in clear, for tests and debugging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
+from gbdt_kernels.residues.limbs import from_rows, n_words, rows_below, widened
+from numpy.typing import NDArray
+
+from xgb_fed.ciphers import serialization as wire
+from xgb_fed.ciphers.base import Plaintexts
+from xgb_fed.ciphers.residue_key import number_rows, plaintext_rows, read_numbers
+from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, WrongKeyError
+
+Rows = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Scheme, private and public part in one: there is no secret.
+
+    Integers are rows of words, added modulo the next multiple of 64 bits.
+
+    Parameters
+    ----------
+    plaintext_bits : int
+        Size of the pretended plaintext space.
+    """
+
+    plaintext_bits: int = 2047
+    scheme: str = "plain"
+
+    @property
+    def public(self) -> Plain:
+        """Itself."""
+        return self
+
+    @property
+    def plaintext_limit(self) -> int:
+        """Plaintexts are below this."""
+        return 1 << self.plaintext_bits
+
+    @property
+    def key_id(self) -> bytes:
+        """Made from the size of the plaintext space."""
+        return wire.key_id(self.scheme, self.plaintext_bits)
+
+    @property
+    def _width(self) -> int:
+        return n_words(self.plaintext_bits + 1)
+
+    def generate(self) -> Plain:
+        """Itself."""
+        return self
+
+    def encrypt(self, plaintexts: Plaintexts) -> Rows:
+        """The integers as they are."""
+        return widened(plaintext_rows(plaintexts, self.plaintext_limit), self._width)
+
+    def decrypt(self, ciphertexts: Rows) -> list[int]:
+        """The integers as they are, modulo the plaintext space."""
+        return [value % self.plaintext_limit for value in from_rows(ciphertexts)]
+
+    def add(self, a: Rows, b: Rows) -> Rows:
+        """Sums, row by row; a single row is added to every row."""
+        return differences(a, differences(np.zeros_like(b), b))
+
+    def subtract(self, a: Rows, b: Rows) -> Rows:
+        """Differences, row by row."""
+        return differences(a, b)
+
+    def sum_by_index(self, source: Rows, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]) -> Rows:
+        """Sums of rows ``order[starts[i]:starts[i + 1]]``."""
+        return chain_sums(source, order, starts)
+
+    def scale(self, a: Rows, bits: int) -> Rows:
+        """Every integer times ``2^bits``."""
+        return shifted(a, bits)
+
+    def compress(self, a: Rows, bits: int, per_ciphertext: int) -> Rows:
+        """Groups of consecutive integers in one each, a group's first in its highest bits."""
+        groups = np.concatenate([a, np.zeros((-len(a) % per_ciphertext, a.shape[1]), dtype=np.uint64)])
+        groups = groups.reshape(-1, per_ciphertext, a.shape[1])
+        packed = np.ascontiguousarray(groups[:, 0])
+        for j in range(1, per_ciphertext):
+            packed = self.add(self.scale(packed, bits), groups[:, j])
+        return packed
+
+    def rerandomise(self, a: Rows) -> Rows:
+        """A copy: there is no randomness."""
+        return a.copy()
+
+    def to_bytes(self, a: Rows) -> bytes:
+        """Integers for the wire."""
+        return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
+
+    def from_bytes(self, data: bytes) -> Rows:
+        """Integers from the wire."""
+        message = wire.unpack(data)
+        if message.kind is not wire.Kind.CIPHERTEXTS:
+            raise CorruptDataError(f"expected ciphertexts, not a {message.kind.name.lower()}")
+        if (message.scheme, message.key_id) != (self.scheme, self.key_id):
+            raise WrongKeyError(f"data of {message.scheme} key {message.key_id.hex()[:8]}")
+        if message.rows.shape[1] != self._width or not rows_below(message.rows, self.plaintext_limit).all():
+            raise InvalidCiphertextError("an integer is beyond the plaintext space")
+        return message.rows
+
+    def public_bytes(self) -> bytes:
+        """The size of the plaintext space."""
+        rows = number_rows([self.plaintext_bits])
+        return wire.pack(wire.Kind.PUBLIC_KEY, self.scheme, self.key_id, rows)
+
+    @staticmethod
+    def from_public_bytes(data: bytes) -> Plain:
+        """What `public_bytes` wrote."""
+        message, numbers = read_numbers(data, wire.Kind.PUBLIC_KEY)
+        if message.scheme != "plain" or len(numbers) != 1 or not 1 <= numbers[0] <= 1 << 16:
+            raise CorruptDataError("not the size of a plaintext space")
+        return Plain(numbers[0])

@@ -1,0 +1,274 @@
+"""Ciphertexts that are residues: what anybody can do with them who knows the modulus.
+
+Paillier ciphertexts are units modulo n², Okamoto–Uchiyama ones units modulo
+n = p²q.  In both, products add plaintexts, inverses negate them, and r^n of a
+uniform unit r is a uniform encryption of zero.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
+from gbdt_kernels.residues.modular import (
+    Modulus,
+    are_units,
+    chain_products,
+    decode,
+    encode,
+    invert,
+    multiply,
+    power,
+    shift,
+)
+from numpy.typing import NDArray
+
+from xgb_fed.ciphers import serialization as wire
+from xgb_fed.ciphers.obfuscators import ObfuscatorPool
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
+
+Residues = NDArray[np.uint64]
+POOL_CAPACITY = 65_536
+"""Obfuscators kept ahead at most: 32 MB of Paillier-2048 ones."""
+SHORTEST_KEY = 2048
+"""Bits of n below which a key is weak: 112-bit security (NIST SP 800-57 part 1, table 2)."""
+LONGEST_KEY = 16_384
+"""Bits of n at most."""
+
+
+class ResidueKey:
+    """The public part of a scheme whose ciphertexts are residues; holds no secret.
+
+    Parameters
+    ----------
+    scheme : str
+        ``"paillier"`` or ``"okamoto-uchiyama"``.
+    n : int
+        The public number.
+    n_threads : int
+        Threads at most; 0 means all available processors.
+
+    Attributes
+    ----------
+    modulus : Modulus
+        n² for Paillier, n for Okamoto–Uchiyama.
+    plaintext_limit : int
+        n for Paillier; ``2^(⌈bits of n / 3⌉ − 1)``, which is below p, for Okamoto–Uchiyama.
+    obfuscators : ObfuscatorPool
+        Encryptions of zero for `rerandomise`.
+    """
+
+    def __init__(self, scheme: str, n: int, n_threads: int = 0) -> None:
+        self.scheme = scheme
+        self.n = n
+        self.n_threads = n_threads
+        self.key_id = wire.key_id(scheme, n)
+        self.modulus = Modulus(n * n if scheme == "paillier" else n)
+        self.plaintext_limit = n if scheme == "paillier" else 1 << (-(-n.bit_length() // 3) - 1)
+        self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
+        self._random = SecretStream()
+
+    def __repr__(self) -> str:
+        """Scheme, size and name."""
+        return f"ResidueKey({self.scheme}, {self.n.bit_length()} bits, id {self.key_id.hex()[:8]})"
+
+    def __eq__(self, other: object) -> bool:
+        """Same scheme, same number."""
+        return isinstance(other, ResidueKey) and (self.scheme, self.n) == (other.scheme, other.n)
+
+    def __hash__(self) -> int:
+        """By scheme and number."""
+        return hash((self.scheme, self.n))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Only what is public: no obfuscators, no random state."""
+        return ResidueKey, (self.scheme, self.n, self.n_threads)
+
+    def _encryptions_of_zero(self, count: int) -> Residues:
+        """r^n of uniform units r.
+
+        For Paillier this is the scheme's own randomness.  For Okamoto–Uchiyama, modulo p² the power n kills
+        the part of order p and permutes the one of order p − 1 (as gcd(q, p − 1) = 1), and modulo q it
+        permutes the units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform
+        number below n is a unit but for a chance of about 2/p, and whoever met one of the others had
+        factored n.
+        """
+        r = self._random.below(self.n, count, nonzero=True)
+        bases = np.zeros((count, self.modulus.width), dtype=np.uint64)
+        bases[:, : r.shape[1]] = r
+        # Montgomery form by one product: r·R² / R.
+        bases = multiply(bases, self.modulus.radix_squared, self.modulus, self.n_threads)
+        return power(bases, self.n, self.modulus, self.n_threads)
+
+    def add(self, a: Residues, b: Residues) -> Residues:
+        """Ciphertexts of sums; a single row is added to every row."""
+        return multiply(a, b, self.modulus, self.n_threads)
+
+    def subtract(self, a: Residues, b: Residues) -> Residues:
+        """Ciphertexts of differences: one batch inversion for all rows."""
+        try:
+            return multiply(a, invert(b, self.modulus, self.n_threads), self.modulus, self.n_threads)
+        except ZeroDivisionError as error:
+            raise InvalidCiphertextError(f"cannot subtract: {error}") from None
+
+    def sum_by_index(
+        self, source: Residues, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]
+    ) -> Residues:
+        """Ciphertexts of the sums of rows ``order[starts[i]:starts[i + 1]]``."""
+        return chain_products(source, order, starts, self.modulus, n_threads=self.n_threads)
+
+    def scale(self, a: Residues, bits: int) -> Residues:
+        """Ciphertexts of the plaintexts times ``2^bits``."""
+        return shift(a, bits, self.modulus, self.n_threads)
+
+    def compress(self, a: Residues, bits: int, per_ciphertext: int) -> Residues:
+        """Horner's rule on ciphertexts: ``Σ x_j·2^(bits·(k − 1 − j))`` for each group of k rows.
+
+        The last group is filled with zeros, so that all are read alike.
+        """
+        n_groups = -(-len(a) // per_ciphertext)
+        zeros = np.repeat(self.modulus.one, n_groups * per_ciphertext - len(a), axis=0)
+        groups = np.concatenate([a, zeros]).reshape(n_groups, per_ciphertext, self.modulus.width)
+        packed = np.ascontiguousarray(groups[:, 0])
+        for j in range(1, per_ciphertext):
+            packed = self.add(self.scale(packed, bits), groups[:, j])
+        return packed
+
+    def rerandomise(self, a: Residues) -> Residues:
+        """The same plaintexts under fresh randomness: products with uniform encryptions of zero."""
+        return self.add(a, self.obfuscators.take(len(a)))
+
+    def from_integers(self, values: list[int]) -> Residues:
+        """Ciphertexts given as integers, as other libraries have them; checked."""
+        if any(not 0 <= value < self.modulus.value for value in values):
+            raise InvalidCiphertextError("a ciphertext is negative or not below the modulus")
+        rows = encode(values, self.modulus, self.n_threads)
+        self._check_units(rows)
+        return rows
+
+    def to_integers(self, a: Residues) -> list[int]:
+        """Ciphertexts as integers, as other libraries have them."""
+        return decode(a, self.modulus, self.n_threads)
+
+    def to_bytes(self, a: Residues) -> bytes:
+        """Ciphertexts for the wire, with version and key id."""
+        return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
+
+    def from_bytes(self, data: bytes) -> Residues:
+        """Ciphertexts from the wire, checked one by one.
+
+        Raises
+        ------
+        CorruptDataError, VersionError
+            If the bytes are damaged, or of another format.
+        WrongKeyError
+            If they belong to another key.
+        InvalidCiphertextError
+            If a ciphertext is not below the modulus, or not invertible.
+        """
+        message = wire.unpack(data)
+        if message.kind is not wire.Kind.CIPHERTEXTS:
+            raise CorruptDataError(f"expected ciphertexts, not a {message.kind.name.lower()}")
+        if (message.scheme, message.key_id) != (self.scheme, self.key_id):
+            raise WrongKeyError(
+                f"ciphertexts of {message.scheme} key {message.key_id.hex()[:8]}; this is {self!r}"
+            )
+        if message.rows.shape[1] != self.modulus.width:
+            raise CorruptDataError(
+                f"ciphertexts of {message.rows.shape[1]} words; {self!r} has {self.modulus.width}"
+            )
+        self.check(message.rows)
+        return message.rows
+
+    def check(self, a: Residues) -> None:
+        """Raise `InvalidCiphertextError` unless every row is a reduced unit."""
+        if not rows_below(a, self.modulus.value).all():
+            raise InvalidCiphertextError("a ciphertext is not below the modulus")
+        self._check_units(a)
+
+    def _check_units(self, a: Residues) -> None:
+        if not are_units(a, self.modulus, self.n_threads):
+            raise InvalidCiphertextError("a ciphertext is not invertible")
+
+    def public_bytes(self) -> bytes:
+        """The public part for the wire."""
+        return wire.pack(wire.Kind.PUBLIC_KEY, self.scheme, self.key_id, number_rows([self.n]))
+
+    @staticmethod
+    def from_public_bytes(data: bytes, n_threads: int = 0) -> ResidueKey:
+        """The key that `public_bytes` wrote."""
+        message, numbers = read_numbers(data, wire.Kind.PUBLIC_KEY)
+        n = numbers[0] if len(numbers) == 1 else 0
+        if message.scheme not in ("paillier", "okamoto-uchiyama") or not _is_plausible(n):
+            raise CorruptDataError("not the public part of such a key")
+        key = ResidueKey(message.scheme, n, n_threads)
+        if key.key_id != message.key_id:
+            raise CorruptDataError("the key id does not belong to the public number")
+        return key
+
+
+def _is_plausible(n: int) -> bool:
+    """Whether n is odd, of a size that keys have, without small factors, and no power.
+
+    Modulo a power of 3, say, r^n is one of few numbers: such a key would switch re-randomisation off.  That
+    finds careless keys, not every made-up one: parties are taken to follow the protocol.
+    """
+    if n % 2 == 0 or not 3 <= n < 1 << LONGEST_KEY:
+        return False
+    return gmpy2.gcd(n, _small_primes_product()) == 1 and not gmpy2.is_power(n)
+
+
+@cache
+def _small_primes_product() -> gmpy2.mpz:
+    """Product of the primes below 2^16."""
+    return gmpy2.primorial(1 << 16)
+
+
+def number_rows(numbers: list[int]) -> Residues:
+    """A few integers as rows as wide as the longest."""
+    return to_rows(numbers, max(1, -(-max(numbers, default=0).bit_length() // 64)))
+
+
+def read_numbers(data: bytes, kind: wire.Kind) -> tuple[wire.Message, list[int]]:
+    """The integers of a key message."""
+    message = wire.unpack(data)
+    if message.kind is not kind:
+        raise CorruptDataError(f"expected a {kind.name.lower()}, not a {message.kind.name.lower()}")
+    return message, from_rows(message.rows)
+
+
+def check_words(rows: NDArray[Any]) -> None:
+    """Raise `PlaintextRangeError` unless rows are unsigned 64-bit words."""
+    if rows.dtype != np.uint64:
+        raise PlaintextRangeError(f"rows of plaintext words must be uint64, not {rows.dtype}")
+
+
+def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
+    """Plaintexts, integers or rows of words, as checked rows as wide as `limit`.
+
+    Raises
+    ------
+    PlaintextRangeError
+        If one is negative or not below `limit`.
+    """
+    width = -(-limit.bit_length() // 64)
+    if isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2:
+        check_words(plaintexts)
+        rows = np.ascontiguousarray(plaintexts, dtype=np.uint64)
+        if rows[:, width:].any():
+            raise PlaintextRangeError(f"a plaintext is not below the limit of {limit.bit_length()} bits")
+        rows = np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1]))))
+    else:
+        try:
+            rows = to_rows(plaintexts, width)
+        except OverflowError:
+            raise PlaintextRangeError(
+                f"a plaintext is negative or not below the limit of {limit.bit_length()} bits"
+            ) from None
+    if not rows_below(rows, limit).all():
+        raise PlaintextRangeError(f"a plaintext is not below the limit of {limit.bit_length()} bits")
+    return rows

@@ -1,0 +1,1 @@
+"""Horizontal training: the same columns, rows at several organisations (SimFL)."""

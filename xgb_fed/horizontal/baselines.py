@@ -1,0 +1,107 @@
+"""What SimFL is compared with (section 6 of the paper): each on its own, everything pooled, and TFL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import xgboost
+
+from xgb_fed.boosting.features import check_weight
+from xgb_fed.boosting.params import Settings
+from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, check_training
+from xgb_fed.horizontal.shared_model import TREE_PARAMETERS, HorizontalModel, read_rows
+
+
+def train_tfl(
+    params: Mapping[str, Any],
+    parties: Sequence[Any],
+    num_boost_round: int = 10,
+    *,
+    rounds_per_turn: int = 1,
+    evals: Sequence[tuple[tuple[Any, ...], str]] = (),
+    early_stopping_rounds: int | None = None,
+    verbose_eval: bool | int = True,
+    callbacks: Sequence[Any] = (),
+) -> HorizontalModel:
+    """TFL: parties take turns, each on its own rows and gradients (Zhao et al., 2018, without noise).
+
+    Parameters and result as `train_simfl`'s, and `rounds_per_turn`: rounds that a party grows before the next
+    one's turn.
+    """
+    settings = check_training(params, num_boost_round, early_stopping_rounds, evals, callbacks)
+    training = TurnTaking(settings, as_parties(parties), evals, rounds_per_turn)
+    return training.run(num_boost_round, early_stopping_rounds, verbose_eval, callbacks)
+
+
+def train_stock(
+    params: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    num_boost_round: int = 10,
+    *,
+    sample_weight: Any = None,
+    n_jobs: int = 0,
+) -> xgboost.Booster:
+    """Stock XGBoost on one matrix, with the settings that `train_simfl` trains by.
+
+    Parameters
+    ----------
+    params : mapping
+    X : matrix of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+        As XGBoost's objective has it: 0 and 1, or classes from 0.
+    num_boost_round : int
+    sample_weight : array-like of shape (n_rows,), optional
+    n_jobs : int
+        Threads; 0 means all.
+
+    Returns
+    -------
+    xgboost.Booster
+    """
+    settings = Settings.from_params(params)
+    rows, names = read_rows(X, "X")
+    weight = check_weight(sample_weight, rows.shape[0], "sample_weight")
+    data = xgboost.QuantileDMatrix(rows, max_bin=settings.max_bin, nthread=n_jobs or None)
+    # After binning: cuts stay unweighted, as the federated parties' are.
+    data.set_info(label=np.asarray(y, dtype=np.float32), weight=weight, feature_names=names or None)
+    stock = {name: getattr(settings, name) for name in TREE_PARAMETERS} | settings.of_xgboost
+    stock |= {"tree_method": "hist", "seed": settings.random_state or 0, "nthread": n_jobs, "verbosity": 0}
+    if settings.base_score is not None:
+        stock["base_score"] = settings.base_score
+    return xgboost.train(stock, data, num_boost_round)
+
+
+def train_solo(
+    params: Mapping[str, Any], parties: Sequence[tuple[Any, ...]], num_boost_round: int = 10
+) -> list[xgboost.Booster]:
+    """SOLO: stock XGBoost on each party's rows alone; parties are (X, y) or (X, y, sample_weight)."""
+    return [
+        train_stock(
+            params, party[0], party[1], num_boost_round, sample_weight=party[2] if len(party) > 2 else None
+        )
+        for party in parties
+    ]
+
+
+def train_all_in(
+    params: Mapping[str, Any], parties: Sequence[tuple[Any, ...]], num_boost_round: int = 10
+) -> xgboost.Booster:
+    """ALL-IN: stock XGBoost on all rows together, which the parties would have to reveal."""
+    matrices = [party[0] for party in parties]
+    X = (
+        scipy.sparse.vstack(matrices, format="csr")
+        if scipy.sparse.issparse(matrices[0])
+        else np.vstack(matrices)
+    )
+    y = np.concatenate([np.asarray(party[1]) for party in parties])
+    weighted = any(len(party) > 2 for party in parties)
+    weights = (
+        [party[2] if len(party) > 2 else np.ones(len(party[1])) for party in parties] if weighted else None
+    )
+    return train_stock(
+        params, X, y, num_boost_round, sample_weight=None if weights is None else np.concatenate(weights)
+    )

@@ -1,0 +1,308 @@
+"""Parties with different rows of the same columns take turns in growing trees, in SimFL as in TFL.
+
+The coordinator runs it.  It passes messages from party to party and sees what they hold; it may be one of the
+parties' own machines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel, Party, check_parties
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.traffic import Traffic
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from xgb_fed.boosting.features import check_weight, numeric_vector
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.params import Settings
+from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.horizontal.messages import (
+    FinishBoosting,
+    GrowTrees,
+    HorizontalOpened,
+    Introduce,
+    Introduction,
+    OpenHorizontal,
+    StartBoosting,
+    Trees,
+)
+from xgb_fed.horizontal.party import COORDINATOR, HorizontalParty
+from xgb_fed.horizontal.shared_model import HorizontalModel, SharedTrees, add_round, read_rows
+
+Answer = TypeVar("Answer")
+M = TypeVar("M", bound=messages.Message)
+
+
+def as_parties(parties: Any, random_state: int | None = None) -> list[Party]:
+    """Parties from pairs (X, y), triples (X, y, sample_weight), `HorizontalParty` objects or the like.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the party, or for fewer than two.
+    """
+    found: list[Any] = []
+    for k, given in enumerate(parties):
+        if isinstance(given, (tuple, list)):
+            if len(given) not in (2, 3):
+                raise ValueError(
+                    f"parties[{k}] has {len(given)} members; (X, y) or (X, y, sample_weight) are accepted"
+                )
+            seed = None if random_state is None else random_state * 65_537 + k
+            weight = given[2] if len(given) == 3 else None
+            given = HorizontalParty(given[0], given[1], f"party{k}", sample_weight=weight, random_state=seed)
+        found.append(given)
+    if len(found) < 2:
+        raise ValueError(f"parties has {len(found)}; federated training takes at least two")
+    return check_parties(found)
+
+
+@dataclass
+class _EvaluationRows:
+    """Rows of the coordinator's that metrics are computed on."""
+
+    X: Any
+    y: NDArray[np.float32]
+    margin: NDArray[np.float32]
+
+
+class TurnTaking:
+    """Training in turns.  Round r's trees are grown by party ⌊r / s⌋ mod M, and given to the others.
+
+    On its own this is TFL (Zhao et al., 2018, without their noise): builders know their own gradients only.
+
+    Parameters
+    ----------
+    settings : Settings
+        Its `num_class` is set from the parties' labels.
+    parties : list of Party
+    evals : sequence of (X, y) or (X, y, weight)
+        Evaluation sets of the coordinator's, with their names.
+    rounds_per_turn : int
+        Rounds s that a party grows one after the other.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        parties: list[Party],
+        evals: Sequence[tuple[tuple[Any, ...], str]],
+        rounds_per_turn: int = 1,
+    ) -> None:
+        if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
+            raise ValueError(f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1")
+        self._rounds_per_turn = int(rounds_per_turn)
+        self.traffic = Traffic()
+        session = os.urandom(16)
+        self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in parties]
+        self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
+        classify = settings.objective != "reg:squarederror"
+        introductions = self.ask_all(Introduce(int(classify)), Introduction)
+        self.n_features, self.names = self._common_columns(introductions)
+        self.party_rows = [answer.n_rows for answer in introductions]
+        self.classes = self._common_classes(introductions) if classify else None
+        if self.classes is not None and len(self.classes) > 2:
+            settings = Settings(
+                **{**_given(settings), "objective": "multi:softprob", "num_class": len(self.classes)}
+            )
+        self.settings = settings
+        self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        self._evals, self._sets = self._read_evals(evals)
+        base_score = self._open()
+        self.shared = SharedTrees(self.objective, self.n_features, base_score)
+        for rows in self._evals:
+            rows.margin = self.shared.start(len(rows.y))
+
+    def ask_all(self, message: messages.Message, answer: type[M]) -> list[M]:
+        """Put a question to every party at the same time."""
+        return self.together([lambda c=c: c.ask(message, answer) for c in self.channels])  # type: ignore[misc]
+
+    def together(self, work: list[Callable[[], Answer]]) -> list[Answer]:
+        """Run functions at the same time."""
+        return list(self._pool.map(lambda one: one(), work))
+
+    def others(self, place: int) -> list[tuple[int, Channel]]:
+        """Every party but one, with its place."""
+        return [(k, channel) for k, channel in enumerate(self.channels) if k != place]
+
+    def _common_columns(self, introductions: list[Introduction]) -> tuple[int, list[str]]:
+        first, name = introductions[0], self.channels[0].name
+        for channel, other in zip(self.channels[1:], introductions[1:], strict=True):
+            if other.n_features != first.n_features:
+                raise InvalidDataError(
+                    f"party {channel.name!r} has {other.n_features} columns, "
+                    f"{name!r} has {first.n_features}; "
+                    "all parties need the same ones in the same order"
+                )
+            if other.names != first.names:
+                raise InvalidDataError(
+                    f"party {channel.name!r} has columns {other.names or 'without names'}, {name!r} has "
+                    f"{first.names or 'ones without names'}; all parties need the same ones in the same order"
+                )
+        return first.n_features, json.loads(first.names) if first.names else []
+
+    def _common_classes(self, introductions: list[Introduction]) -> NDArray[Any]:
+        labels: set[Any] = set()
+        for answer in introductions:
+            labels |= set(json.loads(answer.classes))
+        if len({isinstance(label, str) for label in labels}) > 1:
+            raise InvalidDataError("y is text at one party and numbers at another")
+        if len(labels) < 2:
+            raise InvalidDataError(
+                f"y has the classes {sorted(labels)} over all parties; at least two are needed"
+            )
+        return np.array(sorted(labels))
+
+    def encode(self, y: Any, argument: str) -> NDArray[np.float32]:
+        """Labels as the objective has them.
+
+        Raises
+        ------
+        InvalidDataError
+            If there are labels that no party has, or missing ones.
+        """
+        if self.classes is None:
+            labels = numeric_vector(y, argument)
+        else:
+            given = np.asarray(y)
+            unknown = set(given.tolist()) - set(self.classes.tolist())
+            if unknown:
+                raise InvalidDataError(
+                    f"{argument} has labels that no party has: {sorted(map(str, unknown))[:5]}"
+                )
+            labels = np.searchsorted(self.classes, given).astype(np.float32)
+        self.objective.check_labels(labels)
+        return labels
+
+    def _read_evals(
+        self, evals: Sequence[tuple[tuple[Any, ...], str]]
+    ) -> tuple[list[_EvaluationRows], list[EvaluationSet]]:
+        read, sets = [], []
+        names = [name for _, name in evals]
+        if len(set(names)) != len(names) or any("-" in name for name in names):
+            raise ValueError(f"evaluation sets must have different names without '-', not {names}")
+        for given, name in evals:
+            if len(given) not in (2, 3):
+                raise ValueError(f"evaluation set {name!r} must be (X, y) or (X, y, weight)")
+            X, columns = read_rows(given[0], f"X of {name!r}")
+            y = self.encode(given[1], f"y of {name!r}")
+            if X.shape[1] != self.n_features or columns != (self.names if columns else []):
+                raise InvalidDataError(f"evaluation set {name!r} has other columns than the parties")
+            if X.shape[0] != len(y):
+                raise InvalidDataError(f"evaluation set {name!r} has {X.shape[0]} rows and {len(y)} labels")
+            weight = check_weight(given[2] if len(given) == 3 else None, len(y), f"weight of {name!r}")
+            read.append(_EvaluationRows(X, y, np.empty((0, 1), dtype=np.float32)))
+            sets.append(EvaluationSet(name, y, weight))
+        return read, sets
+
+    def _open(self) -> list[float]:
+        """Open the session everywhere and agree on a base score: the mean label of all parties."""
+        params = json.dumps(_given(self.settings))
+        classes = "" if self.classes is None else json.dumps(self.classes.tolist())
+        rows = np.array(self.party_rows, dtype=np.int64)
+        opened = self.together(
+            [
+                lambda c=c, k=k: c.ask(OpenHorizontal(params, classes, k, rows), HorizontalOpened)  # type: ignore[misc]
+                for k, c in enumerate(self.channels)
+            ]
+        )
+        if self.settings.base_score is not None:
+            return [float(self.settings.base_score)]
+        if self.objective.n_classes > 1:
+            return [0.5]
+        weight, labels = np.sum([answer.label_sums for answer in opened], axis=0)
+        return [float(labels / weight)]
+
+    def prepare(self) -> None:
+        """What precedes the first round; nothing in TFL."""
+
+    def gather(self, builder: int) -> None:
+        """Send the builder what it needs of the others; nothing in TFL."""
+
+    def grow(self, number: int) -> None:
+        """One round: a tree, or one a class."""
+        builder = number // self._rounds_per_turn % len(self.channels)
+        self.gather(builder)
+        grown = self.channels[builder].ask(GrowTrees(number), Trees)
+        self.together([lambda c=c: c.ask(grown, messages.Done) for _, c in self.others(builder)])  # type: ignore[misc]
+        self.shared.rounds.append(grown)
+        trees = self.shared.read_round(grown) if self._evals else []
+        for rows in self._evals:
+            add_round(rows.margin, rows.X, trees)
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds so far."""
+        return len(self.shared.rounds)
+
+    def run(
+        self,
+        n_rounds: int,
+        early_stopping_rounds: int | None,
+        verbose: bool | int,
+        callbacks: Sequence[Any],
+    ) -> HorizontalModel:
+        """Prepare, train, and give every party the model."""
+        with self._pool:
+            self.prepare()
+            self.ask_all(StartBoosting(np.array(self.shared.base_score)), messages.Done)
+            margins = lambda: [rows.margin for rows in self._evals]  # noqa: E731
+            metrics = MetricBooster(self.settings.of_xgboost, self._sets, margins, lambda: self.n_rounds)
+            loop = Callbacks(metrics, self._sets, callbacks, early_stopping_rounds, verbose)
+            loop.before_training()
+            for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
+                if loop.before_round(number):
+                    break
+                self.grow(number)
+                if loop.after_round(number):
+                    break
+            loop.after_training()
+            best, score = loop.best or (None, None)
+            self.ask_all(FinishBoosting(-1 if best is None else best), messages.Done)
+        booster = self.shared.booster(self.names, best)
+        return HorizontalModel(booster, self.classes, self.traffic, best, score, loop.history)
+
+
+def _given(settings: Settings) -> dict[str, Any]:
+    """A settings object as parameters."""
+    return {name: value for name, value in asdict(settings).items() if value is not None}
+
+
+def check_training(
+    params: Mapping[str, Any],
+    num_boost_round: Any,
+    early_stopping_rounds: Any,
+    evals: Sequence[Any],
+    callbacks: Sequence[Any],
+) -> Settings:
+    """Settings, and arguments of the loop.
+
+    Raises
+    ------
+    UnsupportedParameterError, ValueError
+        Naming the parameter.
+    """
+    settings = Settings.from_params(params)
+    default = Settings()
+    for name in ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss"):
+        if getattr(settings, name) != getattr(default, name):
+            raise UnsupportedParameterError(
+                f"{name}={getattr(settings, name)!r} is for vertical training only"
+            )
+    if not (isinstance(num_boost_round, (int, np.integer)) and num_boost_round >= 1):
+        raise ValueError(f"num_boost_round={num_boost_round!r} must be an integer of at least 1")
+    if early_stopping_rounds is not None and not evals:
+        raise ValueError("early_stopping_rounds needs an evaluation set")
+    if any(getattr(callback, "save_best", False) for callback in callbacks):
+        raise UnsupportedParameterError("EarlyStopping(save_best=True) is not supported; use iteration_range")
+    return settings

@@ -1,0 +1,151 @@
+"""Messages of SimFL, all in clear: what a party learns of another is what these hold (docs/simfl.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gbdt_parties.messages import Float32s, Float64s, Int32s, Int64s, Integer, Message, Octets, Text
+
+
+@dataclass(frozen=True, eq=False)
+class Introduce(Message):
+    """Coordinator to party: start a session; who are you?"""
+
+    kind: ClassVar[int] = 101
+    wants_classes: Integer
+    """1 for classification."""
+
+
+@dataclass(frozen=True, eq=False)
+class Introduction(Message):
+    """Party to coordinator: the shape of its rows."""
+
+    kind: ClassVar[int] = 102
+    n_rows: Integer
+    n_features: Integer
+    names: Text
+    """Column names, a JSON list; empty if the columns have none."""
+    classes: Text
+    """Distinct labels, a JSON list, if asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenHorizontal(Message):
+    """Coordinator to party: what is trained, and your place among the parties."""
+
+    kind: ClassVar[int] = 103
+    params: Text
+    """XGBoost's parameters, a JSON object."""
+    classes: Text
+    """All parties' labels in order, a JSON list; empty for regression."""
+    place: Integer
+    party_rows: Int64s
+    """Rows of every party."""
+
+
+@dataclass(frozen=True, eq=False)
+class HorizontalOpened(Message):
+    """Party to coordinator: ready, and what the common base score needs."""
+
+    kind: ClassVar[int] = 104
+    label_sums: Float64s
+    """Σ weight and Σ weight · label; empty for softprob, which needs neither."""
+
+
+@dataclass(frozen=True, eq=False)
+class TellMoments(Message):
+    """Coordinator to party: your columns' moments, please."""
+
+    kind: ClassVar[int] = 105
+    known_features: Integer
+    """Features that other parties may know already."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMoments(Message):
+    """Party to coordinator: moments of its columns, and the most hashes that it gives of a row."""
+
+    kind: ClassVar[int] = 106
+    count: Float64s
+    mean: Float64s
+    squares: Float64s
+    """Sums of squared deviations from the mean."""
+    most_hashes: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class HashRows(Message):
+    """Coordinator to party: hash your rows, standardised by these moments of all parties."""
+
+    kind: ClassVar[int] = 107
+    seed: Octets
+    """32 bytes from which everybody draws the same functions."""
+    n_hashes: Integer
+    window: Float64s
+    mean: Float64s
+    deviation: Float64s
+
+
+@dataclass(frozen=True, eq=False)
+class HashTable(Message):
+    """Party to coordinator, and on to every other party: hashes of a party's rows, row by row."""
+
+    kind: ClassVar[int] = 108
+    place: Integer
+    """Whose rows."""
+    hashes: Int32s
+
+
+@dataclass(frozen=True, eq=False)
+class StartBoosting(Message):
+    """Coordinator to party: the common base score of the margins."""
+
+    kind: ClassVar[int] = 109
+    base_score: Float64s
+
+
+@dataclass(frozen=True, eq=False)
+class AggregateGradients(Message):
+    """Coordinator to party: sum your gradients over the rows of this party that yours are similar to."""
+
+    kind: ClassVar[int] = 110
+    place: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class AggregatedGradients(Message):
+    """Party to coordinator, and added up over parties on to the builder: sums for each of its rows."""
+
+    kind: ClassVar[int] = 111
+    g: Float32s
+    """Class by class."""
+    h: Float32s
+
+
+@dataclass(frozen=True, eq=False)
+class GrowTrees(Message):
+    """Coordinator to builder: grow this round's trees on what you have and were sent."""
+
+    kind: ClassVar[int] = 112
+    round: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(Message):
+    """Builder to coordinator, and on to every other party: a round's trees, one a class."""
+
+    kind: ClassVar[int] = 113
+    lengths: Int64s
+    """Bytes of each model."""
+    models: Octets
+    """One-tree models in XGBoost's binary format, one after the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinishBoosting(Message):
+    """Coordinator to party: the session ends; the model, up to this round of early stopping, is yours."""
+
+    kind: ClassVar[int] = 114
+    best_iteration: Integer
+    """−1 without early stopping."""

@@ -1,0 +1,170 @@
+"""The trees that every horizontal party has, and the model they become."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import xgboost
+from gbdt_hosts.xgboost.boosting import read_tree
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.traffic import Traffic
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.params import Settings
+from xgb_fed.horizontal.messages import Trees
+
+TREE_PARAMETERS = (
+    "max_depth",
+    "learning_rate",
+    "max_bin",
+    "reg_lambda",
+    "reg_alpha",
+    "gamma",
+    "min_child_weight",
+    "max_delta_step",
+    "subsample",
+    "colsample_bytree",
+)
+"""Settings that stock XGBoost grows trees by."""
+PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
+"""Those of them that are in units of gradients and hessians."""
+
+
+def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
+    """A dense float32 matrix, or a CSR one with sorted indices, and its names if it came with any.
+
+    Raises
+    ------
+    InvalidDataError
+        As `read_columns` does.
+    """
+    columns = read_columns(X, argument)
+    data = columns.data
+    if scipy.sparse.issparse(data):
+        data = data.tocsr()
+        data.sort_indices()
+    return data, columns.names if hasattr(X, "columns") else []
+
+
+def settings_of(params: str) -> Settings:
+    """Settings from a JSON object of parameters.
+
+    Raises
+    ------
+    ProtocolError
+        If it is none.
+    """
+    try:
+        return Settings.from_params(json.loads(params))
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ProtocolError(f"parameters: {error}") from None
+
+
+@dataclass
+class SharedTrees:
+    """The trees that every party has, and margins of rows under them.
+
+    Attributes
+    ----------
+    objective : Objective
+    n_features : int
+    base_score : list of float
+        XGBoost's parameter.
+    rounds : list of Trees
+        Each round's trees as they travelled.
+    """
+
+    objective: Objective
+    n_features: int
+    base_score: list[float]
+    rounds: list[Trees] = field(default_factory=list)
+
+    def start(self, n_rows: int) -> NDArray[np.float32]:
+        """Margins before the first tree, shape (n_rows, n_classes)."""
+        margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
+        return np.tile(np.broadcast_to(margin, (self.objective.n_classes,)), (n_rows, 1)).astype(np.float32)
+
+    def read_round(self, message: Trees) -> list[ScalarTree]:
+        """A round's trees, checked.
+
+        Raises
+        ------
+        ProtocolError
+            If they are not one a class.
+        """
+        lengths = message.lengths
+        if (
+            len(lengths) != self.objective.n_classes
+            or (lengths < 0).any()
+            or lengths.sum() != len(message.models)
+        ):
+            raise ProtocolError(f"{len(lengths)} trees in a round of {self.objective.n_classes}, or cut off")
+        ends = np.cumsum(lengths).tolist()
+        try:
+            return [
+                read_tree(message.models[end - length : end], self.n_features, group)
+                for group, (end, length) in enumerate(zip(ends, lengths.tolist(), strict=True))
+            ]
+        except ValueError as error:
+            raise ProtocolError(f"a round's trees: {error}") from None
+
+    def booster(self, names: list[str], best_iteration: int | None) -> xgboost.Booster:
+        """A native booster of all trees."""
+        per_round = self.objective.n_classes
+        trees = [tree for message in self.rounds for tree in self.read_round(message)]
+        booster = booster_from_trees(
+            trees,
+            objective=self.objective.name,
+            n_classes=per_round,
+            n_features=self.n_features,
+            base_score=self.base_score,
+            rounds=range(0, len(trees) + 1, per_round),
+            feature_names=names,
+        )
+        if best_iteration is not None:
+            booster.set_attr(best_iteration=str(best_iteration))
+        return booster
+
+
+def add_round(margin: NDArray[np.float32], X: Any, trees: list[ScalarTree], n_threads: int = 0) -> None:
+    """Add a round's leaf values to margins, in place."""
+    for tree in trees:
+        raw = RawTree(
+            np.asarray(tree.left, dtype=np.int32),
+            np.asarray(tree.right, dtype=np.int32),
+            np.asarray(tree.feature, dtype=np.int32),
+            np.asarray(tree.condition, dtype=np.float32),
+            np.asarray(tree.default_left, dtype=np.bool_),
+        )
+        margin[:, tree.group] += leaf_values(X, raw, n_threads)
+
+
+@dataclass
+class HorizontalModel:
+    """A finished training.
+
+    Attributes
+    ----------
+    booster : xgboost.Booster
+        Native, of all trees; its attribute ``best_iteration`` is early stopping's.
+    classes : ndarray or None
+        Labels in the order of the booster's classes; None for regression.
+    best_iteration, best_score : int, float or None
+    evals_result : dict
+    traffic : Traffic
+    """
+
+    booster: xgboost.Booster
+    classes: NDArray[Any] | None
+    traffic: Traffic
+    best_iteration: int | None = None
+    best_score: float | None = None
+    evals_result: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Vertical training: the same rows, columns at several organisations (SecureBoost+)."""

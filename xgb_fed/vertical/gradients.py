@@ -1,0 +1,132 @@
+"""Gradients as exact integers, and exact sums of them.
+
+The largest |g| and |h| of a tree are scaled to 1 by powers of two that only the
+active party knows: the packing is then the same for every objective, weight and
+label range, and bit lengths tell nothing.  A value is off by 2^-54 of the
+largest one at most.  Sums of the integers are exact, whoever adds them up, so
+that a model does not depend on who holds which column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
+from xgb_fed.vertical.partition import Partition
+
+HALF_BITS = 27
+_HALF = np.int64((1 << HALF_BITS) - 1)
+
+
+def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
+    """Where the scaled gradients of a row lie in its plaintexts: depends on public numbers only."""
+    return MultiClassPacking(GHPacking(n_rows, -1.0, 1.0, 1.0), n_classes, plaintext_limit)
+
+
+@dataclass
+class FixedPointGradients:
+    """Scaled integer gradients of all rows.
+
+    Attributes
+    ----------
+    g, h : ndarray of int64, shape (n_rows, n_classes)
+        Scaled by 2^(53 − exponent).
+    g_exponent, h_exponent : int
+        Private powers of two: the largest |g| is below 2^g_exponent.
+    packing : MultiClassPacking
+    """
+
+    packing: MultiClassPacking
+    g: NDArray[np.int64]
+    h: NDArray[np.int64]
+    g_exponent: int
+    h_exponent: int
+    halves: NDArray[np.int32] = field(init=False, repr=False)
+    """Shape (2, 2, n_classes, n_rows): g and h, each as high and low halves."""
+
+    def __post_init__(self) -> None:
+        self.halves = np.stack([_halves(self.g), _halves(self.h)])
+
+    @classmethod
+    def scaled(
+        cls, g: NDArray[np.float64], h: NDArray[np.float64], packing: MultiClassPacking
+    ) -> FixedPointGradients:
+        """Scale and round float gradients, shape (n_rows, n_classes)."""
+        g_exponent, h_exponent = _exponent(g), _exponent(h)
+        integers = [
+            packing.gh.fixed_point(np.ldexp(g[:, k], -g_exponent), np.ldexp(h[:, k], -h_exponent))
+            for k in range(g.shape[1])
+        ]
+        return cls(
+            packing,
+            np.stack([one[0] for one in integers], axis=1),
+            np.stack([one[1] for one in integers], axis=1),
+            g_exponent,
+            h_exponent,
+        )
+
+    def plaintexts(self, rows: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """Packed plaintexts of some rows, shape (n_groups, n_rows, words)."""
+        r = self.packing.gh.precision
+        return self.packing.encode(np.ldexp(self.g[rows], -r), np.ldexp(self.h[rows], -r))
+
+    def node_sums(self, partition: Partition) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Exact sums over each node's rows, as high and low halves, and the rows.
+
+        Returns
+        -------
+        sums : ndarray of int64, shape (2, 2, n_classes, n_nodes)
+        counts : ndarray of int64, shape (n_nodes,)
+        """
+        running = np.zeros((*self.halves.shape[:3], len(partition.rows) + 1), dtype=np.int64)
+        np.cumsum(self.halves[..., partition.rows], axis=-1, dtype=np.int64, out=running[..., 1:])
+        return np.diff(running[..., partition.starts], axis=-1), partition.sizes()
+
+    def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """G and h of exact sums, shape (2, 2, ...): each the float64 nearest to its sum."""
+        g, h = (_joined(part) for part in sums)
+        r = self.packing.gh.precision
+        return np.ldexp(g, self.g_exponent - r), np.ldexp(h, self.h_exponent - r)
+
+    def to_integers(self, sums: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+        """G and h of exact sums of shape (2, 2, n), as integers without limit."""
+        g, h = ([(int(a) << HALF_BITS) + int(b) for a, b in zip(*part, strict=True)] for part in sums)
+        return g, h
+
+    def packed_sums(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> list[list[int]]:
+        """Plaintexts of exact sums of shape (2, 2, n_classes, n), one list a group of classes.
+
+        Parameters
+        ----------
+        counts : ndarray of int64, shape (n,)
+            Rows in each sum.
+        """
+        gh = self.packing.gh
+        packed = [[0] * len(counts) for _ in self.packing.groups]
+        for group, classes in enumerate(self.packing.groups):
+            for k in classes:
+                for i, (g, h) in enumerate(zip(*self.to_integers(sums[:, :, k]), strict=True)):
+                    field = ((g + int(counts[i]) * gh.offset) << gh.h_bits) + h
+                    packed[group][i] = (packed[group][i] << gh.bits) + field
+        return packed
+
+
+def _exponent(values: NDArray[np.float64]) -> int:
+    largest = float(np.abs(values).max(initial=0.0))
+    mantissa, exponent = np.frexp(largest)
+    # A power of two itself need not be below the next one: 1 is allowed.
+    return int(exponent) - int(mantissa == 0.5) if largest else 0
+
+
+def _halves(values: NDArray[np.int64]) -> NDArray[np.int32]:
+    """High and low halves: sums of either are exact in float64 up to 2^26 rows."""
+    return np.stack([(values >> HALF_BITS).T, (values & _HALF).T]).astype(np.int32)
+
+
+def _joined(halves: NDArray[np.int64]) -> NDArray[np.float64]:
+    """high·2^27 + low: both terms are exact below 2^53, so their float64 sum is the nearest one."""
+    high, low = halves.astype(np.float64)
+    return np.asarray(np.ldexp(high, HALF_BITS) + low)

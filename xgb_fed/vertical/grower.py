@@ -1,0 +1,162 @@
+"""Grow one tree, level by level, as XGBoost's ``hist`` with ``grow_policy="depthwise"`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.split_gain import Regularization
+from xgb_fed.vertical.finder import Found, Level, Split, SplitFinder
+from xgb_fed.vertical.gradients import FixedPointGradients
+from xgb_fed.vertical.partition import Partition
+from xgb_fed.vertical.tree import ROOT, FederatedTree
+
+Together = Callable[[Callable[[Any], Any], list[Any]], list[Any]]
+"""Applies a function to several things at the same time and gives the results in their order."""
+
+
+def grow_tree(
+    finders: dict[int, SplitFinder],
+    levels: dict[int, range],
+    gradients: FixedPointGradients,
+    rows: NDArray[np.bool_],
+    max_depth: int,
+    regularization: Regularization,
+    together: Together,
+) -> tuple[FederatedTree, NDArray[np.int32]]:
+    """Grow a tree on gradients that all finders have.
+
+    Parameters
+    ----------
+    finders : dict
+        By party number; ties between parties go to the lower one, whose columns come first.
+    levels : dict
+        Where each of them searches.
+    gradients : FixedPointGradients
+    rows : ndarray of bool, shape (n_rows,)
+        The sample; all rows are sent down the tree.
+    max_depth : int
+    regularization : Regularization
+    together : callable
+
+    Returns
+    -------
+    tree : FederatedTree
+    leaf : ndarray of int32, shape (n_rows,)
+        Each row's leaf.
+    """
+    tree = FederatedTree()
+    leaf = np.zeros(len(rows), dtype=np.int32)
+    partition = Partition.root(len(rows))
+    level = _level(partition, rows, gradients, regularization)
+    numbers = _add_nodes(tree, [ROOT], level, gradients, regularization)
+    for depth in range(max_depth):
+        searching = {k: finder for k, finder in finders.items() if depth in levels[k]}
+        if not searching or not level.wanted.any():
+            break
+        found = dict(zip(searching, together(_Find(level), list(searching.values())), strict=True))
+        chosen = _choose(found, np.flatnonzero(level.wanted).tolist(), regularization)
+        splits: dict[int, tuple[int, Split]] = {}
+        owners = sorted({owner for owner, _ in chosen.values()})
+        jobs = [
+            (searching[owner], {node: best for node, (who, best) in chosen.items() if who == owner})
+            for owner in owners
+        ]
+        answers = together(_SplitAt(level), jobs)
+        for owner, answer in zip(owners, answers, strict=True):
+            splits |= {node: (owner, split) for node, split in answer.items()}
+        for node, number in enumerate(numbers):
+            if node not in splits:
+                leaf[level.partition.of(node)] = number
+        if not splits:
+            return tree, leaf
+        fate = {node: (owner, split.goes_left) for node, (owner, split) in splits.items()}
+        below = level.partition.children({node: left for node, (_, left) in fate.items()})
+        parents = [numbers[node] for node in sorted(fate)]
+        below_level = _level(below, rows, gradients, regularization, level.partition, fate)
+        children = _add_nodes(
+            tree, [p for p in parents for _ in range(2)], below_level, gradients, regularization
+        )
+        for k, node in enumerate(sorted(fate)):
+            owner, split = splits[node]
+            change = float(chosen[node][1].loss_change)
+            tree.split(numbers[node], owner, split.split_id, children[2 * k], children[2 * k + 1], change)
+        level, numbers = below_level, children
+    for node, number in enumerate(numbers):
+        leaf[level.partition.of(node)] = number
+    return tree, leaf
+
+
+@dataclass(frozen=True)
+class _Find:
+    """The question for candidates."""
+
+    level: Level
+
+    def __call__(self, finder: SplitFinder) -> dict[int, Found]:
+        return finder.find(self.level)
+
+
+@dataclass(frozen=True)
+class _SplitAt:
+    """The order to split."""
+
+    level: Level
+
+    def __call__(self, job: tuple[SplitFinder, dict[int, Found]]) -> dict[int, Split]:
+        finder, chosen = job
+        return finder.split(self.level, chosen)
+
+
+def _level(
+    partition: Partition,
+    rows: NDArray[np.bool_],
+    gradients: FixedPointGradients,
+    regularization: Regularization,
+    above: Partition | None = None,
+    fate: dict[int, tuple[int, NDArray[np.bool_]]] | None = None,
+) -> Level:
+    """The nodes of a level, and which of them could be split at all.
+
+    A node of one row has no two sides; less than twice `min_child_weight` is too little for both.
+    """
+    sampled = partition.kept(rows)
+    sums, counts = gradients.node_sums(sampled)
+    _, h = gradients.to_float(sums)
+    wanted = counts > 1
+    if len(h) == 1:
+        wanted &= h[0] >= 2 * np.float64(regularization.min_child_weight) * (1 - 1e-9)
+    return Level(rows, partition, sampled, wanted, sums, above, fate or {})
+
+
+def _add_nodes(
+    tree: FederatedTree,
+    parents: list[int],
+    level: Level,
+    gradients: FixedPointGradients,
+    regularization: Regularization,
+) -> list[int]:
+    """A leaf for every node of a level."""
+    g, h = gradients.to_float(level.sums)
+    weights = np.stack([regularization.weights(a, b) for a, b in zip(g, h, strict=True)], axis=1)
+    return [
+        tree.add(parent, weights[k], regularization.learning_rate, float(h[:, k].sum()))
+        for k, parent in enumerate(parents)
+    ]
+
+
+def _choose(
+    found: dict[int, dict[int, Found]], nodes: list[int], regularization: Regularization
+) -> dict[int, tuple[int, Found]]:
+    """The best candidate of every node that is worth a split, and whose it is."""
+    chosen = {}
+    for node in nodes:
+        owner = max(sorted(found), key=lambda k: found[k][node].loss_change)
+        best = found[owner][node]
+        if regularization.is_worth(best.loss_change):
+            chosen[node] = (owner, best)
+    return chosen

@@ -1,0 +1,163 @@
+"""A passive party's splits of trainings, kept as they are found so that a training can be taken up again.
+
+A journal is a file of lines, each with its checksum: a header with the terms of the training, then the splits
+of one request each, on the disk before the request is answered.  A line cut off by a crash was never answered
+for, and is ignored.  The file stays open while the training runs, so that one who runs out of descriptors
+loses no training.  Journals hold this party's own splits and digests, nothing of anybody else's.
+They outlast the training: its active party may not have heard that it ended, and the terms bind it still.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gbdt_parties._files import append_lines, make_folder, open_to_append, write_atomically
+from gbdt_parties.errors import ProtocolError
+
+from xgb_fed.vertical.splits import Share, check_split
+
+FORMAT = 1
+MOST_JOURNALS = 32
+"""Trainings, ended or not, whose splits are kept for one active party; the one left alone longest goes."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What must be the same when a training is taken up again.
+
+    Attributes
+    ----------
+    scheme : str
+    key_bits : int
+        At least as many.
+    max_bin : int
+    data : str
+        Digest of the cut columns and their rows.
+    """
+
+    scheme: str
+    key_bits: int
+    max_bin: int
+    data: str
+
+    def check(self, now: Terms) -> None:
+        """Raise `ProtocolError` if a training on these terms cannot go on under those of now."""
+        if now.data != self.data or now.max_bin != self.max_bin:
+            raise ProtocolError("this party's data, or max_bin, is not what the training began with")
+        if now.scheme != self.scheme or now.key_bits < self.key_bits:
+            raise ProtocolError("a training is not taken up with another scheme or a shorter key")
+
+
+class Journal:
+    """The splits of one training, in memory or in a file.
+
+    Parameters
+    ----------
+    model : bytes
+        Id of the model that is trained.
+    terms : Terms
+    share : Share
+        As far as it has come.
+    path : Path or None
+    """
+
+    def __init__(self, model: bytes, terms: Terms, share: Share, path: Path | None) -> None:
+        self.terms, self.share = terms, share
+        self._descriptor: int | None = None
+        self._written = len(share)
+        if path is not None:
+            header = {"format": FORMAT, "model": model.hex(), "names": share.names, "terms": terms.__dict__}
+            write_atomically(path, _line(header) + self._lines(0))
+            self._descriptor = open_to_append(path)
+            weakref.finalize(self, os.close, self._descriptor)
+
+    def _lines(self, start: int) -> str:
+        share = self.share
+        splits = list(zip(share.features, share.thresholds, share.default_left, strict=True))
+        return _line(splits[start:]) if start < len(splits) else ""
+
+    def keep(self) -> None:
+        """Put the splits that are new on the disk."""
+        if self._descriptor is None:
+            return
+        append_lines(self._descriptor, self._lines(self._written))
+        os.fsync(self._descriptor)
+        self._written = len(self.share)
+
+
+class Journals:
+    """The journals of a party.
+
+    Parameters
+    ----------
+    directory : Path or None
+        None keeps them in memory: a training survives a lost connection, but not this process.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._in_memory: dict[bytes, Journal] = {}
+
+    def _path(self, model: bytes) -> Path | None:
+        return None if self._directory is None else self._directory / f"{model.hex()}.journal"
+
+    def start(self, model: bytes, terms: Terms, share: Share) -> Journal:
+        """A journal of a training that starts, or goes on, with these splits."""
+        path = self._path(model)
+        if path is not None:
+            make_folder(path.parent)
+        journal = Journal(model, terms, share, path)
+        if path is None:
+            self._in_memory.pop(model, None)
+            self._in_memory[model] = journal
+            while len(self._in_memory) > MOST_JOURNALS:
+                del self._in_memory[next(iter(self._in_memory))]
+        else:
+            self._remove_oldest(path)
+        return journal
+
+    def _remove_oldest(self, newest: Path) -> None:
+        """All but the newest, and those that were written to last."""
+        ages = {path: path.stat().st_mtime_ns for path in newest.parent.glob("*.journal") if path != newest}
+        for path in sorted(ages, key=ages.__getitem__)[: max(0, len(ages) + 1 - MOST_JOURNALS)]:
+            path.unlink(missing_ok=True)
+
+    def find(self, model: bytes) -> tuple[Terms, Share] | None:
+        """Terms and splits of a training, or None if there is no journal of it."""
+        path = self._path(model)
+        if path is None:
+            journal = self._in_memory.get(model)
+            return None if journal is None else (journal.terms, journal.share)
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return None
+        try:
+            header, *requests = [_content(line) for line in lines[:-1]]
+            if header["format"] != FORMAT or header["model"] != model.hex():
+                raise ValueError("another training's")
+            share, terms = Share(header["names"]), Terms(**header["terms"])
+            for splits in requests:
+                for split in splits:
+                    share.add(*check_split(split, len(share.names)))
+        except (ValueError, KeyError, TypeError):
+            raise ProtocolError("this party's journal of the training is damaged") from None
+        return terms, share
+
+
+def _line(content: Any) -> str:
+    text = json.dumps(content)
+    return f"{zlib.crc32(text.encode()):08x} {text}\n"
+
+
+def _content(line: bytes) -> Any:
+    checksum, _, text = line.partition(b" ")
+    if checksum != f"{zlib.crc32(text):08x}".encode():
+        raise ValueError("checksum")
+    return json.loads(text)

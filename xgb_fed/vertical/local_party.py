@@ -1,0 +1,114 @@
+"""A passive party as the active one sees it: a name, and bytes answered with bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties.channel import ACTIVE
+from gbdt_parties.errors import InvalidDataError
+
+from xgb_fed.boosting.features import Columns, read_columns
+from xgb_fed.vertical.passive import PassiveParty
+from xgb_fed.vertical.splits import Share
+
+
+class LocalParty:
+    """A passive party in this process, for experiments: it talks in bytes as one far away does.
+
+    Parameters
+    ----------
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        Its columns of the rows, in the active party's order.
+    name : str
+        Unique among the parties.
+    eval_sets : sequence of matrices
+        Its columns of each evaluation set.
+    allow_export : bool
+        Whether it consents to give its splits to `export_booster`.
+    require_encryption : bool
+        Whether it refuses keys below 2048 bits and training in clear.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        name: str = "passive",
+        *,
+        eval_sets: Any = (),
+        allow_export: bool = False,
+        require_encryption: bool = False,
+    ) -> None:
+        if not isinstance(name, str) or not name or name == ACTIVE or not name.isprintable():
+            raise ValueError(f"name={name!r} must be a printable text other than {ACTIVE!r}")
+        columns = read_columns(X, f"X of party {name!r}")
+        if columns.n_features == 0:
+            raise InvalidDataError(f"X of party {name!r} has no columns")
+        evals = [read_columns(e, f"eval_sets[{k}] of party {name!r}") for k, e in enumerate(eval_sets)]
+        for other in evals:
+            _same_columns(columns, other, name)
+        self.name = name
+        self._columns, self._evals = columns, evals
+        self._allow_export, self._require_encryption = allow_export, require_encryption
+        self._shares: dict[bytes, Share] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self._handler = PassiveParty(
+            self._columns,
+            self._evals,
+            self._shares,
+            allow_export=self._allow_export,
+            allow_plain=not self._require_encryption,
+            allow_weak_key=not self._require_encryption,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Data and shares, but no session."""
+        return {name: value for name, value in self.__dict__.items() if name != "_handler"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Without a session."""
+        self.__dict__.update(state)
+        self._start()
+
+    def __repr__(self) -> str:
+        """Name and shape."""
+        return f"LocalParty({self.name!r}, {self._columns.n_rows} rows, {self._columns.n_features} columns)"
+
+    def handle(self, request: bytes) -> bytes:
+        """Answer a request."""
+        return self._handler.handle(request)
+
+    def with_rows(self, X: Any) -> LocalParty:
+        """The same party, with its shares of models, and its columns of other rows: to predict those."""
+        other = LocalParty(
+            X,
+            self.name,
+            allow_export=self._allow_export,
+            require_encryption=self._require_encryption,
+        )
+        _same_columns(self._columns, other._columns, self.name)
+        other._shares = self._shares
+        other._start()
+        return other
+
+    def save_model(self, directory: str | Path) -> None:
+        """Write this party's shares of the models it helped to train, one file each."""
+        directory = make_folder(directory)
+        for model, share in self._shares.items():
+            share.save(directory / f"{model.hex()}.share.json")
+        write_atomically(directory / "party.txt", self.name + "\n")
+
+    def load_model(self, directory: str | Path) -> None:
+        """Read the shares that `save_model` wrote."""
+        for path in sorted(Path(directory).glob("*.share.json")):
+            self._shares[bytes.fromhex(path.name.split(".")[0])] = Share.load(path)
+
+
+def _same_columns(one: Columns, other: Columns, name: str) -> None:
+    if one.n_features != other.n_features:
+        raise InvalidDataError(
+            f"party {name!r} has {one.n_features} columns to train on and {other.n_features} in other rows"
+        )

@@ -1,0 +1,190 @@
+"""Messages between the active party and a passive one: typed, versioned, parsed strictly.
+
+::
+
+    magic "VBMS" | version u16 | kind u16 | session 16 bytes | sequence u64 | fields in order
+
+A field is a tag and a value: ``i`` a signed 64-bit integer, ``b`` bytes and ``s`` UTF-8 text (u64 length
+before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I``, ``L``, ``F``, ``D`` are
+vectors of uint8, int32, int64, float32 and float64 (u64 number of items before them), little-endian.
+Everything but ``c`` is in clear.  A kind joins `KINDS` when its class is made, in whatever module.
+
+Whoever holds both ends of a connection numbers its requests; the answer carries the request's session and
+number.  A message that is cut off, extended, of another session or out of turn is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gbdt_parties.messages import Bits, Encrypted, Float32s, Int32s, Int64s, Integer, Message, Octets, Text
+
+
+@dataclass(frozen=True, eq=False)
+class OpenTraining(Message):
+    """Active to passive: start a training session."""
+
+    kind: ClassVar[int] = 1
+    public_key: Octets
+    n_rows: Integer
+    max_bin: Integer
+    field_bits: Integer
+    """Bits of one packed sum (of all classes in a ciphertext)."""
+    n_groups: Integer
+    """Ciphertexts of a row."""
+    rows: Int32s
+    """Positions of the rows in the party's data; empty means all."""
+    eval_rows: Int64s
+    """Rows of each evaluation set."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingOpened(Message):
+    """Passive to active: ready."""
+
+    kind: ClassVar[int] = 2
+    n_features: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class StartTree(Message):
+    """Active to passive: a tree on some rows and columns; numbers ascend."""
+
+    kind: ClassVar[int] = 3
+    tree: Integer
+    sampled_rows: Bits
+    """One bit a row; empty means all."""
+    columns: Int32s
+    """Columns that may split."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients(Message):
+    """Active to passive: encrypted gradients of consecutive sampled rows."""
+
+    kind: ClassVar[int] = 4
+    group: Integer
+    start: Integer
+    values: Encrypted
+
+
+@dataclass(frozen=True, eq=False)
+class FindSplits(Message):
+    """Active to passive: how the level above was split, and which nodes of this one want statistics."""
+
+    kind: ClassVar[int] = 5
+    fate: Bits
+    """Of each node of the level above: `LEAF`, `SPLIT_BY_OTHERS` or `SPLIT_BY_YOU`; empty at the root."""
+    left_rows: Bits
+    """For nodes split by others, one after the other, one bit a row of the node: 1 goes left."""
+    wanted: Bits
+    """One flag for each node of this level."""
+
+
+LEAF, SPLIT_BY_OTHERS, SPLIT_BY_YOU = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitStatistics(Message):
+    """Passive to active: left-hand sums of shuffled candidate splits, encrypted; row counts in clear."""
+
+    kind: ClassVar[int] = 6
+    n_candidates: Int32s
+    """Of each wanted node."""
+    counts: Int32s
+    """Sampled rows to the left of each candidate, node by node."""
+    sums: Encrypted
+    """For each group: of every wanted node its total and its candidates' sums, compressed, re-randomised."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitNodes(Message):
+    """Active to passive: these nodes are split by you, at the first of these candidates in your order."""
+
+    kind: ClassVar[int] = 7
+    nodes: Int32s
+    n_tied: Int32s
+    tied: Int32s
+    """Numbers of candidates with the same gain, node by node."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assignments(Message):
+    """Passive to active: where the rows of the nodes go, and the number under which the split is kept."""
+
+    kind: ClassVar[int] = 8
+    split_ids: Int32s
+    left_rows: Bits
+    """Node by node, one bit a row of the node."""
+
+
+@dataclass(frozen=True, eq=False)
+class RouteRows(Message):
+    """Active to passive: send rows through your splits."""
+
+    kind: ClassVar[int] = 9
+    dataset: Integer
+    """0: the rows trained on (or the only ones); k: the k-th evaluation set."""
+    split_ids: Int32s
+    n_rows: Int32s
+    """Rows that reach each split."""
+    rows: Bits
+    """For each split, one bit a row of the data set."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routed(Message):
+    """Passive to active: for each split, one bit for each row that reached it: 1 goes left."""
+
+    kind: ClassVar[int] = 10
+    left_rows: Bits
+
+
+@dataclass(frozen=True, eq=False)
+class OpenModel(Message):
+    """Active to passive: a prediction session with a trained model."""
+
+    kind: ClassVar[int] = 11
+    model: Octets
+    n_rows: Integer
+    """Rows of the active party; 0 if it has no columns of its own."""
+    rows: Int32s
+    """Positions of the rows in the party's data; empty means all."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOpened(Message):
+    """Passive to active: ready."""
+
+    kind: ClassVar[int] = 17
+    n_rows: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class RevealSplits(Message):
+    """Active to passive: give your part of the model away, if you consent."""
+
+    kind: ClassVar[int] = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RevealedSplits(Message):
+    """Passive to active: column, threshold and default direction of every split, by its number."""
+
+    kind: ClassVar[int] = 13
+    features: Int32s
+    thresholds: Float32s
+    default_left: Bits
+    names: Text
+    """Column names, a JSON list."""
+
+
+@dataclass(frozen=True, eq=False)
+class ResumeTraining(Message):
+    """Active to passive, in a session just opened: it goes on with a training that was interrupted."""
+
+    kind: ClassVar[int] = 23
+    model: Octets
+    n_splits: Integer
+    """Of the trees that are finished; later ones are forgotten."""

@@ -1,0 +1,411 @@
+"""A vertically trained model as the active party has it: everything but the passive parties' splits."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_parties import messages
+from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties.channel import Channel, Party, check_parties
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.traffic import Traffic
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import Columns, read_columns
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.errors import CorruptDataError
+from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
+from xgb_fed.vertical.routing import MOST_ROWS, Router, route, row_positions
+from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.tree import LEAF, FederatedTree
+
+FORMAT = 1
+MODEL_FILE = "active.model.json"
+
+
+@dataclass
+class VerticalModel:
+    """What `xgb_fed.train` gives.
+
+    Attributes
+    ----------
+    model_id : bytes
+        16 bytes under which passive parties keep their shares.
+    objective : Objective
+    base_score : list of float
+        XGBoost's parameter, one for all classes or one a class.
+    trees : list of FederatedTree
+    rounds : list of int
+        Where each boosting round's trees start, and where the last one's end.
+    share : Share
+        The active party's splits.
+    parties : list of str
+        Passive parties' names, in the order of the pooled columns.
+    party_features : list of int
+        How many columns each has.
+    best_iteration, best_score : int, float or None
+        Of early stopping.
+    evals_result : dict
+    traffic : Traffic
+        Of the training.
+    """
+
+    model_id: bytes
+    objective: Objective
+    base_score: list[float]
+    share: Share
+    parties: list[str]
+    party_features: list[int]
+    trees: list[FederatedTree] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=lambda: [0])
+    best_iteration: int | None = None
+    best_score: float | None = None
+    evals_result: dict[str, Any] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def n_classes(self) -> int:
+        """Margins of a row."""
+        return self.objective.n_classes
+
+    @property
+    def base_margin(self) -> NDArray[np.float32]:
+        """Margin of a row before the first tree, one a class."""
+        margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
+        return np.broadcast_to(margin, (self.n_classes,)).astype(np.float32)
+
+    def num_boosted_rounds(self) -> int:
+        """Rounds trained."""
+        return len(self.rounds) - 1
+
+    def group_of(self, tree: int) -> int | None:
+        """Class of a tree; None if its leaves have a value for every class."""
+        if len(self.trees[tree].value[0]) == self.n_classes > 1 or self.n_classes == 1:
+            return None if self.n_classes > 1 else 0
+        start = max(first for first in self.rounds if first <= tree)
+        return tree - start
+
+    def _chosen(self, iteration_range: tuple[int, int] | None) -> range:
+        """Trees of some rounds; of all up to the best one by default."""
+        rounds = self.num_boosted_rounds()
+        if iteration_range is None:
+            iteration_range = (0, rounds if self.best_iteration is None else self.best_iteration + 1)
+        first, last = iteration_range
+        last = last or rounds
+        if not 0 <= first <= last <= rounds:
+            raise ValueError(f"iteration_range={iteration_range} must lie in 0 to {rounds}")
+        return range(self.rounds[first], self.rounds[last])
+
+    def margins(self, leaves: NDArray[np.int32], trees: range) -> NDArray[np.float32]:
+        """Sum of leaf values in XGBoost's order and precision, shape (n_rows, n_classes)."""
+        margin = np.tile(self.base_margin, (len(leaves), 1))
+        for k, tree in enumerate(trees):
+            add_leaves(margin, self.trees[tree].values()[leaves[:, k]], self.group_of(tree))
+        return margin
+
+    def predict(
+        self,
+        X: Any,
+        parties: Any = (),
+        *,
+        output_margin: bool = False,
+        pred_leaf: bool = False,
+        iteration_range: tuple[int, int] | None = None,
+        rows: Any = None,
+        traffic: Traffic | None = None,
+    ) -> NDArray[Any]:
+        """Predict rows whose columns the parties hold, in the same order.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features), or None if the active party has no columns
+        parties : sequence of Party
+            Those of the training, by name, with their columns of these rows.
+        output_margin : bool
+            Margins in place of probabilities.
+        pred_leaf : bool
+            Each tree's leaf number in place of predictions.
+        iteration_range : (int, int), optional
+            Rounds to use; up to the best one by default.
+        rows : array-like of int, optional
+            Positions of the rows in the parties' data, if those have more.
+        traffic : Traffic, optional
+            Counts the messages.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows,) or (n_rows, n_classes); or of int32, shape (n_rows, n_trees)
+        """
+        by_name = {party.name: party for party in check_parties(parties)}
+        missing = [name for name in self.parties if name not in by_name]
+        if missing:
+            raise ValueError(f"parties lacks {missing}; the model was trained with {self.parties}")
+        columns = self._own_columns(X)
+        trees = self._chosen(iteration_range)
+        leaves = self._route(columns, [by_name[name] for name in self.parties], trees, rows, traffic)
+        if pred_leaf:
+            return leaves
+        margin = self.margins(leaves, trees)
+        if output_margin:
+            return margin if self.n_classes > 1 else margin[:, 0]
+        return self.objective.to_prediction(margin)
+
+    def _own_columns(self, X: Any) -> Columns | None:
+        if X is None and not self.share.names:
+            return None
+        columns = read_columns(X)
+        self.share.check_columns(columns)
+        return columns
+
+    def _route(
+        self,
+        columns: Columns | None,
+        parties: list[Party],
+        trees: range,
+        rows: Any,
+        traffic: Traffic | None,
+    ) -> NDArray[np.int32]:
+        session = os.urandom(16)
+        traffic = traffic if traffic is not None else Traffic()
+        used = {owner for t in trees for owner in self.trees[t].owner}
+        positions = row_positions(rows)
+        n_rows = columns.n_rows if columns is not None else len(positions)
+        channels = {}
+        for k, party in enumerate(parties, start=1):
+            if k in used or columns is None:
+                channels[k] = Channel(party, session, traffic)
+                opened = channels[k].ask(OpenModel(self.model_id, n_rows, positions), ModelOpened)
+                if not 0 < opened.n_rows < MOST_ROWS:
+                    raise ProtocolError(f"party {party.name!r} says it has {opened.n_rows} rows")
+                if n_rows not in (0, opened.n_rows):
+                    raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
+                n_rows = opened.n_rows
+        leaves = route(
+            [self.trees[t] for t in trees], n_rows, Router(self.share, columns, channels, dataset=0)
+        )
+        for channel in channels.values():
+            channel.ask(messages.Finish(), messages.Done)
+        return leaves
+
+    def export_booster(self, parties: Any) -> xgboost.Booster:
+        """A native booster, if every party consents.
+
+        Its columns are the active party's, then each passive party's in the order of `parties` at training.
+
+        Raises
+        ------
+        ConsentError
+            Naming the party that does not consent.
+        """
+        by_name = {party.name: party for party in check_parties(parties)}
+        session, traffic = os.urandom(16), Traffic()
+        shares, names = [self.share], list(self.share.names)
+        for name in self.parties:
+            if name not in by_name:
+                raise ValueError(f"parties lacks {name!r}; the model was trained with {self.parties}")
+            channel = Channel(by_name[name], session, traffic)
+            channel.ask(OpenModel(self.model_id, 0, row_positions(None)), ModelOpened)
+            answer = channel.ask(RevealSplits(), RevealedSplits)
+            channel.ask(messages.Finish(), messages.Done)
+            share = _revealed(answer, channel.name, self.party_features[len(shares) - 1])
+            shares.append(share)
+            names += [f"{name}:{column}" if column in names else column for column in share.names]
+        for tree in self.trees:
+            for owner, split in zip(tree.owner, tree.split_id, strict=True):
+                if owner != LEAF and not 0 <= split < len(shares[owner]):
+                    raise ProtocolError(f"party {self.parties[owner - 1]!r} did not reveal all its splits")
+        return self._to_booster(shares, names)
+
+    def _to_booster(self, shares: list[Share], names: list[str]) -> xgboost.Booster:
+        first = np.cumsum([0, *(len(share.names) for share in shares)])
+        scalar, rounds = [], [0]
+        for begin, end in zip(self.rounds[:-1], self.rounds[1:], strict=True):
+            for t in range(begin, end):
+                group = self.group_of(t)
+                classes = range(self.n_classes) if group is None else [group]
+                scalar += [
+                    _scalar_tree(self.trees[t], shares, first, k if group is None else 0, k) for k in classes
+                ]
+            rounds.append(len(scalar))
+        booster = booster_from_trees(
+            scalar,
+            objective=self.objective.name,
+            n_classes=self.n_classes,
+            n_features=int(first[-1]),
+            base_score=self.base_score,
+            rounds=rounds,
+            feature_names=None if all(share.is_unnamed for share in shares) else names,
+        )
+        if self.best_iteration is not None:
+            booster.set_attr(best_iteration=self.best_iteration, best_score=self.best_score)
+        return booster
+
+    def importances(self, kind: str = "gain") -> dict[str, float]:
+        """Importance of every split column, by XGBoost's definitions.
+
+        Columns of passive parties are anonymous: each of their splits counts by its number, as
+        ``"bank: split 3"``; after `export_booster`, ask the booster.
+
+        Parameters
+        ----------
+        kind : {"gain", "weight", "cover", "total_gain", "total_cover"}
+        """
+        if kind not in ("gain", "weight", "cover", "total_gain", "total_cover"):
+            raise ValueError(
+                f"importance_type={kind!r} must be gain, weight, cover, total_gain or total_cover"
+            )
+        times: dict[str, float] = {}
+        total: dict[str, float] = {}
+        for tree in self.trees:
+            for node, owner in enumerate(tree.owner):
+                if owner == LEAF:
+                    continue
+                split = tree.split_id[node]
+                name = (
+                    self.share.names[self.share.features[split]]
+                    if owner == 0
+                    else f"{self.parties[owner - 1]}: split {split}"
+                )
+                amount = tree.sum_hessian[node] if "cover" in kind else tree.loss_change[node]
+                times[name] = times.get(name, 0.0) + 1
+                total[name] = total.get(name, 0.0) + amount
+        if kind == "weight":
+            return times
+        return total if kind.startswith("total") else {name: total[name] / times[name] for name in total}
+
+    def to_json(self) -> str:
+        """The active party's share as text: equal trainings give equal texts, but for the model id."""
+        content = {
+            "format": FORMAT,
+            "model_id": self.model_id.hex(),
+            "objective": self.objective.__dict__,
+            "base_score": self.base_score,
+            "share": self.share.__dict__,
+            "parties": self.parties,
+            "party_features": self.party_features,
+            "trees": [tree.to_dict() for tree in self.trees],
+            "rounds": self.rounds,
+            "best_iteration": self.best_iteration,
+            "best_score": self.best_score,
+        }
+        return json.dumps(content)
+
+    def save(self, directory: str | Path) -> None:
+        """Write this party's share; a file that is there is replaced only when the new one is complete."""
+        directory = Path(directory)
+        make_folder(directory)
+        write_atomically(directory / MODEL_FILE, self.to_json())
+
+    def _check(self) -> None:
+        """Raise ValueError unless trees are trees, and name parties and splits that exist."""
+        share, n_trees = self.share, len(self.trees)
+        if self.rounds != sorted(self.rounds) or self.rounds[0] != 0 or self.rounds[-1] != n_trees:
+            raise ValueError("rounds")
+        if not all(0 <= f < len(share.names) for f in share.features):
+            raise ValueError("features")
+        if len(self.parties) != len(self.party_features):
+            raise ValueError("parties")
+        for tree in self.trees:
+            lengths = {len(values) for values in tree.to_dict().values()}
+            if lengths != {len(tree)} or not len(tree):
+                raise ValueError("nodes")
+            for node, owner in enumerate(tree.owner):
+                if owner == LEAF:
+                    continue
+                children = (tree.left[node], tree.right[node])
+                # Children come after their parent: no walk down a tree goes in circles.
+                if not all(node < child < len(tree) for child in children):
+                    raise ValueError("children")
+                if not 0 <= owner <= len(self.parties) or (owner == 0 and tree.split_id[node] >= len(share)):
+                    raise ValueError("splits")
+
+    @classmethod
+    def load(cls, directory: str | Path) -> VerticalModel:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        CorruptDataError
+            If the file is not such a model.
+        """
+        path = Path(directory) / MODEL_FILE
+        try:
+            content = json.loads(path.read_text())
+            if content.pop("format") != FORMAT:
+                raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
+            content["model_id"] = bytes.fromhex(content["model_id"])
+            content["objective"] = Objective(**content["objective"])
+            content["share"] = Share(**content["share"])
+            content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
+            model = cls(**content)
+            model._check()
+            return model
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, CorruptDataError):
+                raise
+            raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None
+
+
+def _revealed(answer: RevealedSplits, name: str, n_features: int) -> Share:
+    """A passive party's splits, checked."""
+    try:
+        names = json.loads(answer.names)
+        fine = isinstance(names, list) and len(names) == n_features
+        fine = fine and all(isinstance(column, str) for column in names) and len(set(names)) == n_features
+    except (ValueError, RecursionError):
+        fine = False
+    splits = (answer.features, answer.thresholds, answer.default_left)
+    fine = fine and len({len(part) for part in splits}) == 1
+    fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
+    if not (fine and np.isfinite(answer.thresholds).all()):
+        raise ProtocolError(f"party {name!r} reveals splits that are none")
+    return Share(
+        names,
+        answer.features.tolist(),
+        answer.thresholds.tolist(),
+        answer.default_left.astype(bool).tolist(),
+    )
+
+
+def add_leaves(margin: NDArray[np.float32], values: NDArray[np.float32], group: int | None) -> None:
+    """Add a tree's leaf values to the margins of one class, or of all (None)."""
+    if group is None:
+        margin += values
+    else:
+        margin[:, group] += values[:, 0]
+
+
+def _scalar_tree(
+    tree: FederatedTree, shares: list[Share], first: NDArray[np.int64], output: int, group: int
+) -> ScalarTree:
+    """One class of a tree, in XGBoost's terms."""
+    feature, condition, default_left = [], [], []
+    for node, owner in enumerate(tree.owner):
+        if owner == LEAF:
+            feature.append(0)
+            condition.append(tree.value[node][output])
+            default_left.append(False)
+        else:
+            share, split = shares[owner], tree.split_id[node]
+            feature.append(int(first[owner]) + share.features[split])
+            condition.append(share.thresholds[split])
+            default_left.append(share.default_left[split])
+    return ScalarTree(
+        tree.left,
+        tree.right,
+        tree.parent,
+        feature,
+        condition,
+        default_left,
+        [weight[output] for weight in tree.weight],
+        tree.loss_change,
+        tree.sum_hessian,
+        group,
+    )

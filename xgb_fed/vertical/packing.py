@@ -1,0 +1,296 @@
+"""Several small numbers in one plaintext (SecureBoost+, §3.1.2, §3.1.3 and §3.3.2).
+
+A gradient g and a hessian h become the integers ``g' = round(g·2^r) + offset`` and
+``h' = round(h·2^r)``, none negative, and one plaintext ``gh = g'·2^b_h + h'``.  The fields
+are wide enough for the sum over all rows, by public bounds alone, so sums of
+plaintexts never carry from one field into the next.
+
+The offset adds up too: a sum over k rows carries k offsets.  Whoever sends a sum
+sends k with it, in clear (a packed count would tell the receiver the same); it is
+listed in the traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, ldexp
+from typing import Any
+
+import numpy as np
+from gbdt_kernels.residues.limbs import n_words
+from numpy.typing import NDArray
+
+from xgb_fed.errors import PackingError, PlaintextRangeError
+
+MOST_FIELD_BITS = 63
+"""Bits of one row's g' or h' at most: they are made in 64-bit words."""
+
+
+@dataclass(frozen=True)
+class GHPacking:
+    """Where gradient and hessian lie in a plaintext, derived from public numbers only.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows that may be summed, at most.
+    g_min, g_max : float
+        Public bounds of the gradient; for logistic loss −1 and 1.
+    h_max : float
+        Public bound of the hessian, which is not negative; for logistic loss 1/4.
+    amplification : float
+        Largest factor on g and h (GOSS gives (1 − a)/b to sampled rows).
+    precision : int
+        r, bits after the binary point.
+    """
+
+    n_rows: int
+    g_min: float = -1.0
+    g_max: float = 1.0
+    h_max: float = 1.0
+    amplification: float = 1.0
+    precision: int = 53
+
+    def __post_init__(self) -> None:
+        """Check the bounds, and that one row's fields fit a word."""
+        if self.n_rows < 1:
+            raise ValueError(f"n_rows={self.n_rows} must be at least 1")
+        if not (isfinite(self.g_min) and isfinite(self.g_max) and self.g_min <= self.g_max):
+            raise ValueError(f"bounds of g must be finite and ordered, not ({self.g_min}, {self.g_max})")
+        if not (isfinite(self.h_max) and self.h_max > 0):
+            raise ValueError(f"h_max={self.h_max} must be positive and finite")
+        if not (isfinite(self.amplification) and self.amplification >= 1):
+            raise ValueError(f"amplification={self.amplification} must be at least 1")
+        if self.precision < 0:
+            raise ValueError(f"precision={self.precision} must not be negative")
+        field = max(self._g_top, self._h_top).bit_length()
+        if field > MOST_FIELD_BITS:
+            raise PackingError(
+                f"precision={self.precision} with these bounds needs {field} bits for one row, "
+                f"{MOST_FIELD_BITS} at most; a precision of {self.precision - field + MOST_FIELD_BITS} fits"
+            )
+
+    def _fixed_point(self, bound: float) -> int:
+        return round(ldexp(bound * self.amplification, self.precision))
+
+    @cached_property
+    def offset(self) -> int:
+        """What makes every g' non-negative: −g_min, as an integer."""
+        return max(0, -self._fixed_point(self.g_min))
+
+    @cached_property
+    def _g_top(self) -> int:
+        return max(0, self._fixed_point(self.g_max)) + self.offset
+
+    @cached_property
+    def _h_top(self) -> int:
+        return self._fixed_point(self.h_max)
+
+    @cached_property
+    def g_bits(self) -> int:
+        """b_g: bits of the largest sum of g'."""
+        return (self.n_rows * self._g_top).bit_length()
+
+    @cached_property
+    def h_bits(self) -> int:
+        """b_h: bits of the largest sum of h'."""
+        return (self.n_rows * self._h_top).bit_length()
+
+    @cached_property
+    def bits(self) -> int:
+        """b_gh: bits of the largest sum of plaintexts."""
+        return self.g_bits + self.h_bits
+
+    def per_ciphertext(self, plaintext_limit: int) -> int:
+        """η: sums, or classes, that one plaintext holds.
+
+        Raises
+        ------
+        PackingError
+            If it holds none.
+        """
+        space = plaintext_limit.bit_length() - 1
+        if space < self.bits:
+            raise PackingError(
+                f"sums over {self.n_rows} rows need {self.bits} bits; the key's plaintexts have {space}"
+            )
+        return space // self.bits
+
+    def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
+        """One plaintext a row.
+
+        Parameters
+        ----------
+        g, h : ndarray of float, shape (n_rows,)
+
+        Returns
+        -------
+        ndarray of uint64, shape (n_rows, words)
+
+        Raises
+        ------
+        PlaintextRangeError
+            If a value is beyond its public bound, or not a number.
+        """
+        g, h = np.asarray(g), np.asarray(h)
+        if g.ndim != 1 or g.shape != h.shape:
+            raise ValueError(f"g and h are vectors of one length, not of shapes {g.shape} and {h.shape}")
+        rows = np.zeros((len(g), n_words(self.bits)), dtype=np.uint64)
+        self._put(g, h, rows, 0)
+        return rows
+
+    def _put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
+        """Write the fields of one pair a row, `shift` bits up."""
+        _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
+        _put_field(rows, self._integers(h, "h"), shift)
+
+    def fixed_point(self, g: NDArray[Any], h: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The integers, without offset, that `encode` packs."""
+        return self._integers(g, "g").view(np.int64), self._integers(h, "h").view(np.int64)
+
+    def _integers(self, values: NDArray[Any], name: str) -> NDArray[np.uint64]:
+        """Fixed-point integers, negative ones modulo 2⁶⁴."""
+        low, high = (-self.offset, self._g_top - self.offset) if name == "g" else (0, self._h_top)
+        scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.precision))
+        if not ((scaled >= low) & (scaled <= high)).all():
+            raise PlaintextRangeError(f"a value of {name} is not a number, or beyond the public bound")
+        return scaled.astype(np.int64).view(np.uint64)
+
+    def decode(
+        self, sums: Sequence[int], counts: Sequence[int] | NDArray[np.integer[Any]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of g and of h from decrypted sums and the number of rows in each.
+
+        The integers are exact; each result is the float64 nearest to its sum.
+
+        Raises
+        ------
+        PlaintextRangeError
+            If a decrypted integer cannot be a sum over so many rows.
+        """
+        pairs = [self._split(value, int(k)) for value, k in zip(sums, counts, strict=True)]
+        out = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        return out[:, 0], out[:, 1]
+
+    def _split(self, value: int, count: int) -> tuple[float, float]:
+        if not 0 <= count <= self.n_rows:
+            raise PlaintextRangeError(f"a sum over {count} rows, where {self.n_rows} are the most")
+        g, h = value >> self.h_bits, value & ((1 << self.h_bits) - 1)
+        if not (0 <= g <= count * self._g_top and h <= count * self._h_top):
+            raise PlaintextRangeError("a decrypted sum is outside its public range")
+        unit = 1 << self.precision
+        return (g - count * self.offset) / unit, h / unit
+
+
+@dataclass(frozen=True)
+class MultiClassPacking:
+    """Gradients and hessians of all classes of a row, in as few plaintexts as hold them.
+
+    Algorithm 1 of the paper, with h scaled from h (the print says from g): classes in order, every one
+    moves those before it up by b_gh bits.  Algorithm 2 reads them back, the last class from the lowest bits
+    (the print keeps the order of popping, and takes g from the low end; it is ``g = gh >> b_h``).
+
+    Parameters
+    ----------
+    gh : GHPacking
+    n_classes : int
+    plaintext_limit : int
+        Of the key.
+    """
+
+    gh: GHPacking
+    n_classes: int
+    plaintext_limit: int
+
+    def __post_init__(self) -> None:
+        """Check that a plaintext holds one class at least."""
+        if self.n_classes < 1:
+            raise ValueError(f"n_classes={self.n_classes} must be at least 1")
+        self.gh.per_ciphertext(self.plaintext_limit)
+
+    @property
+    def classes_per_ciphertext(self) -> int:
+        """η_c."""
+        return min(self.n_classes, self.gh.per_ciphertext(self.plaintext_limit))
+
+    @property
+    def groups(self) -> list[range]:
+        """The classes in each plaintext of a row."""
+        size = self.classes_per_ciphertext
+        return [range(k, min(k + size, self.n_classes)) for k in range(0, self.n_classes, size)]
+
+    def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
+        """Plaintexts of every row.
+
+        Parameters
+        ----------
+        g, h : ndarray of float, shape (n_rows, n_classes)
+
+        Returns
+        -------
+        ndarray of uint64, shape (n_groups, n_rows, words)
+        """
+        g, h = np.asarray(g), np.asarray(h)
+        if g.shape != (len(g), self.n_classes) or g.shape != h.shape:
+            raise ValueError(f"g and h have shapes {g.shape} and {h.shape} for {self.n_classes} classes")
+        width = n_words(self.gh.bits * self.classes_per_ciphertext)
+        rows = np.zeros((len(self.groups), len(g), width), dtype=np.uint64)
+        for plaintexts, classes in zip(rows, self.groups, strict=True):
+            for k in classes:
+                self.gh._put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
+        return rows
+
+    def decode(
+        self, sums: Sequence[Sequence[int]], counts: Sequence[int] | NDArray[np.integer[Any]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of g and of h by class.
+
+        Parameters
+        ----------
+        sums : sequence of sequences of int
+            Decrypted sums, one sequence a group of classes.
+        counts : sequence of int
+            Rows in each sum.
+
+        Returns
+        -------
+        g, h : ndarray of float64, shape (n_sums, n_classes)
+        """
+        by_class: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        for values, classes in zip(sums, self.groups, strict=True):
+            fields = [unpack(value, self.gh.bits, len(classes)) for value in values]
+            by_class += [self.gh.decode([row[k] for row in fields], counts) for k in range(len(classes))]
+        g, h = zip(*by_class, strict=True)
+        return np.stack(g, axis=1), np.stack(h, axis=1)
+
+
+def unpack(value: int, bits: int, count: int) -> list[int]:
+    """The fields of a compressed plaintext, the first one from its highest bits.
+
+    Raises
+    ------
+    PlaintextRangeError
+        If there is something above the fields.
+    """
+    if value >> (bits * count):
+        raise PlaintextRangeError("a decrypted plaintext is longer than its fields")
+    mask = (1 << bits) - 1
+    return [value >> (bits * (count - 1 - k)) & mask for k in range(count)]
+
+
+def unpack_all(values: Sequence[int], bits: int, per_ciphertext: int, count: int) -> list[int]:
+    """All `count` fields of compressed plaintexts, which `PublicKey.compress` filled up with zeros."""
+    fields = [field for value in values for field in unpack(value, bits, per_ciphertext)]
+    if any(fields[count:]):
+        raise PlaintextRangeError("a decrypted plaintext holds more fields than were packed")
+    return fields[:count]
+
+
+def _put_field(rows: NDArray[np.uint64], field: NDArray[np.uint64], shift: int) -> None:
+    """Write a field of at most 63 bits, `shift` bits up, where rows are still 0."""
+    word, bits = divmod(shift, 64)
+    rows[:, word] |= field << np.uint64(bits)
+    if bits and word + 1 < rows.shape[1]:
+        rows[:, word + 1] |= field >> np.uint64(64 - bits)

@@ -1,0 +1,339 @@
+"""Boosting rounds of vertical training: one tree after another, from the last finished one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from gbdt_hosts.xgboost.training import intercept
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, ProtocolError
+from gbdt_parties.traffic import Traffic
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import bin_features
+from xgb_fed.ciphers.base import PrivateKey
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.errors import CipherError, UnsupportedParameterError
+from xgb_fed.vertical.checkpoint import Checkpoint, Progress
+from xgb_fed.vertical.finder import SplitFinder
+from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.grower import grow_tree
+from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
+from xgb_fed.vertical.model import VerticalModel, add_leaves
+from xgb_fed.vertical.own_columns import OwnColumns
+from xgb_fed.vertical.passive import FEWEST_ROWS
+from xgb_fed.vertical.peer import PassivePeer, send_gradients
+from xgb_fed.vertical.routing import Router, route
+from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.task import TrainingTask
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+MOST_FEATURES = 1 << 20
+"""Columns of a party at most."""
+CHUNK_BYTES = 8 << 20
+"""Bytes of ciphertexts in one message."""
+SECONDS_BETWEEN_TRIES = 0.5
+"""Between two tries to reach a party that is unavailable."""
+
+
+class Together:
+    """Runs functions at the same time: one question to every party.
+
+    When a party is lost, questions to the others are given up, and nothing is under way any more.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, parties: Sequence[Any]) -> None:
+        self._pool = pool
+        self._interrupts = [party.interrupt for party in parties if hasattr(party, "interrupt")]
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Results in the order of the items; the first loss of a party is raised."""
+        lost: list[PartyUnavailableError] = []
+
+        def attempt(item: T) -> R:
+            try:
+                return work(item)
+            except PartyUnavailableError as error:
+                lost.append(error)
+                for interrupt in self._interrupts:
+                    interrupt()
+                raise
+
+        # The first runs here: the active party's own search, or the only question.
+        others = [self._pool.submit(attempt, item) for item in items[1:]]
+        try:
+            results = [attempt(item) for item in items[:1]]
+            return results + [future.result() for future in others]
+        except PartyUnavailableError:
+            # Later ones are the questions given up.
+            raise lost[0] from None
+        finally:
+            wait(others)
+
+
+class Rounds:
+    """What changes from round to round."""
+
+    def __init__(
+        self, training: TrainingTask, together: Together, checkpoint: Checkpoint | None, patience: float
+    ) -> None:
+        self.training, self.together = training, together
+        self.checkpoint, self.patience = checkpoint, patience
+        self.n_shown = 0
+        """Rounds that callbacks know of: after a crash they see them all again."""
+        settings, rows = training.settings, training.rows
+        self.key: PrivateKey = training.cipher.generate()
+        if isinstance(self.key, Plain) and not isinstance(training.cipher, Plain):
+            raise UnsupportedParameterError(f"cipher={training.cipher!r} gives a key that does not encrypt")
+        try:
+            read_public_key(self.key.public.public_bytes())
+        except CipherError as error:
+            raise UnsupportedParameterError(
+                f"cipher={training.cipher!r} gives keys that parties do not read; "
+                "Paillier(), OkamotoUchiyama() and Plain() give such that they do"
+            ) from error
+        self.traffic = Traffic(encrypted=not isinstance(self.key, Plain))
+        self.packing = packing_for(
+            rows.n_rows,
+            settings.n_classes if settings.multi_output else 1,
+            self.key.public.plaintext_limit,
+        )
+        names = [] if rows.columns is None else rows.columns.names
+        self.model = VerticalModel(
+            os.urandom(16),
+            training.objective,
+            self._base_score(),
+            Share(names),
+            [party.name for party in training.parties],
+            [],
+        )
+        kept = checkpoint.load(names) if checkpoint is not None else None
+        self.progress = kept or self._beginning()
+        if kept is not None:
+            self.model.model_id, self.model.share = kept.model_id, kept.share
+            self.model.trees, self.model.rounds = kept.trees, kept.rounds
+            self.traffic.flows = kept.traffic.flows
+        self.model.traffic = self.progress.traffic = self.traffic
+        self.finders: dict[int, OwnColumns | PassivePeer] = {}
+        self._must_resume = kept is not None
+
+    def open(self) -> None:
+        """Start, or take up, a session with every party."""
+        rows = self.training.rows
+        self._steadily(lambda: None if self.peers else self._open(resumed=False))
+        if rows.columns is not None:
+            features = bin_features(rows.columns, self.training.settings.max_bin)
+            regularization = self.training.settings.regularization
+            self.finders[0] = OwnColumns(features, self.model.share, regularization)
+
+    @property
+    def peers(self) -> dict[int, PassivePeer]:
+        """The passive parties, once there is a session with them."""
+        return {number: f for number, f in self.finders.items() if isinstance(f, PassivePeer)}
+
+    @property
+    def n_finished(self) -> int:
+        """Rounds whose trees are all there."""
+        return self.model.num_boosted_rounds()
+
+    def _beginning(self) -> Progress:
+        model, training = self.model, self.training
+        margins = [np.tile(model.base_margin, (r.n_rows, 1)) for r in [training.rows, *training.eval_rows]]
+        state = training.settings.random_state
+        seed = int.from_bytes(os.urandom(16), "little") if state is None else int(state)
+        return Progress(model.model_id, seed, model.trees, model.rounds, model.share, margins[0], margins[1:])
+
+    def _steadily(self, work: Callable[[], R]) -> R:
+        """Do something that can be done again; when a party was lost, again, in new sessions.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the party is not back within the training's patience.
+        """
+        give_up = None
+        while True:
+            try:
+                if self._must_resume:
+                    self._open(resumed=True)
+                    self._must_resume = False
+                    logger.info("all parties are there; on from tree %d", len(self.model.trees))
+                return work()
+            except PartyUnavailableError as error:
+                self._must_resume = True
+                now = time.monotonic()
+                if give_up is None:
+                    give_up = now + self.patience
+                    logger.warning("%s", error)
+                if now >= give_up:
+                    raise
+                time.sleep(min(SECONDS_BETWEEN_TRIES, give_up - now))
+
+    def _n_splits(self, owner: int) -> int:
+        """Splits of one party in finished trees."""
+        return sum(tree.owner.count(owner) for tree in self.model.trees)
+
+    def _base_score(self) -> list[float]:
+        settings, rows = self.training.settings, self.training.rows
+        if settings.base_score is not None:
+            return [float(settings.base_score)]
+        params = {k: v for k, v in settings.of_xgboost.items() if k != "eval_metric"}
+        return [float(value) for value in intercept(params, rows.y, rows.weight)]
+
+    def _open(self, resumed: bool) -> None:
+        """Start a session with every party; the first one's name is the model's."""
+        settings, rows = self.training.settings, self.training.rows
+        opening = OpenTraining(
+            public_key=self.key.public.public_bytes(),
+            n_rows=rows.n_rows,
+            max_bin=settings.max_bin,
+            field_bits=self.packing.gh.bits * self.packing.classes_per_ciphertext,
+            n_groups=len(self.packing.groups),
+            rows=rows.positions,
+            eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
+        )
+        session = os.urandom(16) if resumed else self.model.model_id
+        channels = [Channel(party, session, self.traffic) for party in self.training.parties]
+        opened = self.together(lambda c: c.ask(opening, TrainingOpened), channels)
+        if resumed:
+            self.together(
+                lambda job: job[1].ask(
+                    ResumeTraining(self.model.model_id, self._n_splits(job[0])), messages.Done
+                ),
+                list(enumerate(channels, start=1)),
+            )
+        self.model.party_features = []
+        for number, (channel, answer) in enumerate(zip(channels, opened, strict=True), start=1):
+            if not 1 <= answer.n_features <= MOST_FEATURES:
+                raise ProtocolError(f"party {channel.name!r} says it has {answer.n_features} columns")
+            self.model.party_features.append(answer.n_features)
+            self.finders[number] = PassivePeer(
+                channel, self.key, number, settings, answer.n_features, self._n_splits(number)
+            )
+
+    def abort(self) -> None:
+        """Let parties forget a training that failed; one that does not answer has nothing to be told."""
+        for peer in self.peers.values():
+            with suppress(Exception):
+                peer.channel.ask(messages.Abort(), messages.Done)
+
+    def grow(self, number: int) -> None:
+        """One boosting round: a tree, or one a class, on gradients of the same margins."""
+        training = self.training
+        rows, settings = training.rows, training.settings
+        weight = np.ones(rows.n_rows, dtype=np.float32) if rows.weight is None else rows.weight
+        progress = self.progress
+        g, h = training.objective.gradients(progress.margin, rows.y, weight)
+        if not (np.isfinite(g).all() and np.isfinite(h).all()):
+            raise InvalidDataError("labels or weights are so large that gradients are infinite in float32")
+        together = settings.multi_output or settings.n_classes == 1
+        groups = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
+        for group in groups[len(progress.leaves) :]:
+            leaf = self._steadily(partial(self._grow_tree, number, g[:, group], h[:, group]))
+            progress.leaves.append(leaf)
+            if self.checkpoint is not None:
+                self.checkpoint.save(progress)
+        first = len(self.model.trees) - len(groups)
+        routed = self._steadily(partial(self._route_evals, first))
+        self.model.rounds.append(len(self.model.trees))
+        for tree, leaf in enumerate(progress.leaves, start=first):
+            self._add(tree, progress.margin, leaf)
+        progress.leaves.clear()
+        for margin, leaves in zip(progress.eval_margins, routed, strict=True):
+            for tree in range(first, len(self.model.trees)):
+                self._add(tree, margin, leaves[:, tree - first])
+
+    def _route_evals(self, first: int) -> list[NDArray[np.int32]]:
+        """Leaves of every evaluation set's rows in the trees from some tree on."""
+        channels = {number: peer.channel for number, peer in self.peers.items()}
+        return [
+            route(
+                self.model.trees[first:],
+                rows.n_rows,
+                Router(self.model.share, rows.columns, channels, k),
+            )
+            for k, rows in enumerate(self.training.eval_rows, start=1)
+        ]
+
+    def _add(self, tree: int, margin: NDArray[np.float32], leaf: NDArray[np.int32]) -> None:
+        add_leaves(margin, self.model.trees[tree].values()[leaf], self.model.group_of(tree))
+
+    def _grow_tree(self, number: int, g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.int32]:
+        training, settings = self.training, self.training.settings
+        number_of_tree = len(self.model.trees)
+        # A tree that was begun before is begun again: without its splits, with the same draws.
+        self.model.share.truncate(self._n_splits(0))
+        random = np.random.default_rng([self.progress.seed, number_of_tree])
+        sample = settings.sampling.draw_rows(g, random)
+        factor = sample.factor.astype(np.float64)[:, None]
+        gradients = FixedPointGradients.scaled(
+            np.where(sample.rows[:, None], g * factor, 0.0),
+            np.where(sample.rows[:, None], h * factor, 0.0),
+            self.packing,
+        )
+        plan = training.mode.plan(number)
+        levels = {0: plan.active, **plan.passive}
+        # A sample too small to be split is no party's business.
+        able = self.finders.items() if sample.rows.sum() >= FEWEST_ROWS else ()
+        searching = {k: f for k, f in able if len(levels.get(k, ()))}
+        finders = self._with_columns(searching, random)
+        self.together(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
+        peers = [finder for finder in finders.values() if isinstance(finder, PassivePeer)]
+        if peers:
+            rows = np.flatnonzero(sample.rows).astype(np.int32)
+            send_gradients(peers, self.key, gradients, rows, self.together, self._rows_at_once())
+        tree, leaf = grow_tree(
+            dict(sorted(finders.items())),
+            levels,
+            gradients,
+            sample.rows,
+            settings.max_depth,
+            settings.regularization,
+            self.together,
+        )
+        self.model.trees.append(tree)
+        return leaf
+
+    def _rows_at_once(self) -> int:
+        """Rows whose ciphertexts make a message of `CHUNK_BYTES`."""
+        # A ciphertext is at most twice as long as the modulus whose residues hold the plaintexts.
+        return max(256, CHUNK_BYTES // max(1, self.key.public.plaintext_limit.bit_length() // 4))
+
+    def _with_columns(self, finders: dict[int, Any], random: np.random.Generator) -> dict[int, SplitFinder]:
+        """Draw the tree's columns among those of the finders; one without any sits out."""
+        own = self.training.rows.columns
+        counts = {0: 0 if own is None else own.n_features}
+        counts |= dict(enumerate(self.model.party_features, start=1))
+        if not finders:
+            return {}
+        numbers = sorted(finders)
+        bounds = np.cumsum([0, *(counts[k] for k in numbers)])
+        drawn = self.training.settings.sampling.draw_columns(int(bounds[-1]), random)
+        searching: dict[int, SplitFinder] = {}
+        for k, first, last in zip(numbers, bounds[:-1], bounds[1:], strict=True):
+            columns = drawn[(drawn >= first) & (drawn < last)] - first
+            if len(columns):
+                finders[k].use_columns(columns)
+                searching[k] = finders[k]
+        return searching
+
+    def finish(self) -> None:
+        """End the sessions; every party keeps its share."""
+        self._steadily(self._finish)
+
+    def _finish(self) -> None:
+        for peer in self.peers.values():
+            peer.channel.ask(messages.Finish(), messages.Done)

@@ -1,0 +1,170 @@
+"""What one vertical training run is about: rows, settings, parties, evaluation sets, cipher."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gbdt_kernels.compilation import arithmetic_compiled_on_this_machine
+from gbdt_parties._files import digest_of
+from gbdt_parties.channel import check_parties
+from gbdt_parties.errors import InvalidDataError
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.params import Settings
+from xgb_fed.ciphers.base import Scheme
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.errors import LabelLeakWarning, NotEncryptedWarning
+from xgb_fed.vertical.routing import row_positions
+from xgb_fed.vertical.tree_modes import TreeMode
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ActiveData:
+    """The active party's rows: its columns, the labels, and weights.
+
+    Parameters
+    ----------
+    data : matrix of shape (n_rows, n_features), or None
+        None if the active party has no columns.
+    label : array-like of shape (n_rows,)
+    weight : array-like of shape (n_rows,), optional
+    rows : array-like of int of shape (n_rows,), optional
+        Positions of these rows in the passive parties' data, if those have more.
+    """
+
+    data: Any
+    label: Any
+    weight: Any = None
+    rows: Any = None
+
+
+@dataclass
+class ActiveRows:
+    """Checked rows of the active party."""
+
+    columns: Columns | None
+    y: NDArray[np.float32]
+    weight: NDArray[np.float32] | None
+    positions: NDArray[np.int32]
+
+    @classmethod
+    def read(cls, given: ActiveData, objective: Objective, argument: str) -> ActiveRows:
+        """Check what was given; errors name the argument."""
+        y = numeric_vector(given.label, f"label of {argument}")
+        columns = None if given.data is None else read_columns(given.data, f"data of {argument}")
+        if columns is not None and columns.n_rows != len(y):
+            raise InvalidDataError(f"{argument} has {columns.n_rows} rows and {len(y)} labels")
+        if not len(y):
+            raise InvalidDataError(f"{argument} has no rows")
+        objective.check_labels(y)
+        weight = check_weight(given.weight, len(y), f"weight of {argument}")
+        if columns is not None and columns.n_features == 0:
+            columns = None
+        return cls(columns, y, weight, row_positions(given.rows))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of this set."""
+        return len(self.y)
+
+
+class TrainingTask:
+    """One training.
+
+    Parameters
+    ----------
+    settings : Settings
+    active_data : ActiveData
+    parties : sequence of Party
+    evals : sequence of (ActiveData, str)
+    cipher : Scheme
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        active_data: ActiveData,
+        parties: Sequence[Any],
+        evals: Sequence[tuple[ActiveData, str]],
+        cipher: Scheme,
+    ) -> None:
+        self.settings = settings
+        self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        self.rows = ActiveRows.read(active_data, self.objective, "active_data")
+        self.parties = check_parties(parties)
+        self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
+        self._check_evals()
+        n_own = 0 if self.rows.columns is None else self.rows.columns.n_features
+        if not self.parties and not n_own:
+            raise InvalidDataError("no columns: the active party has none, and there are no parties")
+        self.mode = TreeMode(
+            settings.tree_mode,
+            settings.max_depth,
+            settings.trees_per_party,
+            settings.active_depth,
+            len(self.parties),
+            n_own > 0,
+        )
+        if isinstance(cipher, type) or not hasattr(cipher, "generate"):
+            raise TypeError(f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()")
+        self.cipher = cipher
+        if settings.goss is not None and self.parties:
+            warnings.warn(
+                "goss: passive parties see which rows are sampled; those left out have small gradients. "
+                "On imbalanced data this discloses most labels to them",
+                LabelLeakWarning,
+                stacklevel=4,
+            )
+        if isinstance(cipher, Plain) and self.parties:
+            warnings.warn(
+                "cipher=Plain(): gradients, and with them labels, leave this party in CLEAR TEXT",
+                NotEncryptedWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def eval_rows(self) -> list[ActiveRows]:
+        """Rows of each evaluation set."""
+        return [rows for rows, _ in self.evals]
+
+    def digest(self) -> str:
+        """Names the training: equal for equal data, settings, and parties' names."""
+        sets = [self.rows, *self.eval_rows]
+        arrays = [
+            part
+            for rows in sets
+            for part in (
+                None if rows.columns is None else rows.columns.data,
+                rows.y,
+                rows.weight,
+                rows.positions,
+            )
+        ]
+        own = None if self.rows.columns is None else self.rows.columns.names
+        names = [party.name for party in self.parties], [name for _, name in self.evals], own
+        return digest_of(self.settings, names, *arrays)
+
+    def _check_evals(self) -> None:
+        names = [name for _, name in self.evals]
+        if len(set(names)) != len(names) or any("-" in name for name in names):
+            raise ValueError(f"evaluation sets must have different names without '-', not {names}")
+        own = None if self.rows.columns is None else self.rows.columns.n_features
+        for rows, name in self.evals:
+            if (None if rows.columns is None else rows.columns.n_features) != own:
+                raise InvalidDataError(f"evaluation set {name!r} has other columns than active_data")
+
+    def announced(self) -> str:
+        """What the progress bar says; who waits for the compiler on this machine is told so, once."""
+        if not self.parties or isinstance(self.cipher, Plain) or arithmetic_compiled_on_this_machine():
+            return "federated rounds"
+        logger.info("compiling kernels for this machine (once; they are cached)")
+        return "federated rounds, the first while kernels are compiled (once)"

@@ -1,0 +1,160 @@
+"""Federated training: the loop over rounds, as the active party runs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
+from gbdt_parties.errors import PartyUnavailableError
+from tqdm.auto import tqdm
+
+from xgb_fed.boosting.loop import check_loop
+from xgb_fed.boosting.params import Settings
+from xgb_fed.ciphers.base import Scheme
+from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.checkpoint import Checkpoint
+from xgb_fed.vertical.model import VerticalModel
+from xgb_fed.vertical.rounds import Rounds, Together
+from xgb_fed.vertical.task import ActiveData, TrainingTask
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    params: Mapping[str, Any],
+    active_data: ActiveData,
+    parties: Sequence[Any],
+    num_boost_round: int = 10,
+    *,
+    evals: Sequence[tuple[ActiveData, str]] = (),
+    cipher: Scheme | None = None,
+    early_stopping_rounds: int | None = None,
+    evals_result: dict[str, Any] | None = None,
+    verbose_eval: bool | int = True,
+    callbacks: Sequence[Any] = (),
+    checkpoint: str | Path | None = None,
+    patience: float = 0.0,
+) -> VerticalModel:
+    """Train on columns that several parties hold of the same rows, as ``xgboost.train`` would on all of them.
+
+    Parameters
+    ----------
+    params : mapping
+        XGBoost's parameters, and `tree_mode`, `trees_per_party`, `active_depth`, `multi_output`, `goss`.
+        See `Settings`.  `max_depth`, `max_bin` and so on have XGBoost's defaults.
+    active_data : ActiveData
+        This party's columns and the labels.
+    parties : sequence of Party
+        Passive parties; pooled columns are this party's, then theirs in this order.
+    num_boost_round : int
+    evals : sequence of (ActiveData, str)
+        Evaluation sets; every passive party holds its columns of them in the same order.
+    cipher : Scheme, optional
+        ``Paillier(2048)`` by default.
+    early_stopping_rounds : int, optional
+    evals_result : dict, optional
+        Filled with metrics by set.
+    verbose_eval : bool or int
+        Whether, or every how many rounds, to print metrics.
+    callbacks : sequence of xgboost.callback.TrainingCallback
+    checkpoint : path, optional
+        Directory for this party's progress.  The same call after a crash goes on at the last finished tree,
+        and ends in the same model; callbacks see all rounds again.  It holds no keys and nothing of the other
+        parties; remove it when the model is saved.
+    patience : float
+        Seconds to wait for a party that is unavailable before giving up; the training then goes on at the
+        last finished tree.
+
+    Returns
+    -------
+    VerticalModel
+
+    Raises
+    ------
+    UnsupportedParameterError, InvalidDataError, ValueError
+        For what cannot be trained, before anything leaves.
+    ProtocolError
+        If a party refuses, or breaks the protocol.
+    PartyUnavailableError
+        If a party is dead or silent, and not back within `patience` seconds.
+    CheckpointError
+        If `checkpoint` is another training's.
+    """
+    settings = Settings.from_params(params)
+    training = TrainingTask(
+        settings, active_data, parties, evals, cipher if cipher is not None else Paillier()
+    )
+    check_loop(num_boost_round, early_stopping_rounds, callbacks, evals)
+    if not (np.isfinite(patience) and patience >= 0):
+        raise ValueError(f"patience={patience!r} must be a finite number of seconds of at least 0")
+    kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
+    return run(
+        training,
+        num_boost_round,
+        early_stopping_rounds,
+        evals_result,
+        verbose_eval,
+        callbacks,
+        kept,
+        patience,
+    )
+
+
+def run(
+    task: TrainingTask,
+    n_rounds: int,
+    early_stopping_rounds: int | None,
+    evals_result: dict[str, Any] | None,
+    verbose: bool | int,
+    callbacks: Sequence[Any],
+    checkpoint: Checkpoint | None = None,
+    patience: float = 0.0,
+) -> VerticalModel:
+    """Train; parties' sessions end whether or not it succeeds."""
+    with ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
+        rounds = Rounds(task, Together(pool, task.parties), checkpoint, patience)
+        if rounds.n_finished > n_rounds:
+            raise CheckpointError(
+                f"the checkpoint has {rounds.n_finished} rounds; num_boost_round={n_rounds}"
+            )
+        sets = [EvaluationSet(name, rows.y, rows.weight) for rows, name in task.evals]
+        metrics = MetricBooster(
+            task.settings.of_xgboost,
+            sets,
+            lambda: rounds.progress.eval_margins,
+            lambda: rounds.n_shown,
+        )
+        metrics.lines = rounds.progress.evaluations
+        loop = Callbacks(metrics, sets, callbacks, early_stopping_rounds, verbose)
+        try:
+            rounds.open()
+            loop.before_training()
+            for number in tqdm(range(n_rounds), desc=task.announced(), disable=None, leave=False):
+                if loop.before_round(number):
+                    break
+                if number >= rounds.n_finished:
+                    rounds.grow(number)
+                rounds.n_shown = number + 1
+                if loop.after_round(number):
+                    break
+            loop.after_training()
+            rounds.finish()
+        except PartyUnavailableError:
+            # One party cannot be told, and waiting for it once more would hide the error.
+            raise
+        except BaseException:
+            rounds.abort()
+            raise
+    model = rounds.model
+    model.evals_result = loop.history
+    if evals_result is not None:
+        evals_result.update(loop.history)
+    if loop.best is not None:
+        model.best_iteration, model.best_score = loop.best
+    return model

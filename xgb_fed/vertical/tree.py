@@ -1,0 +1,75 @@
+"""A federated tree as the active party has it: who splits each node, and the leaves' values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAF = -1
+"""In place of an owner, a split or a child: the node is a leaf."""
+ROOT = 2147483647
+"""XGBoost's parent of the root."""
+
+
+@dataclass
+class FederatedTree:
+    """Nodes in XGBoost's numbering: level by level, left before right.
+
+    Attributes
+    ----------
+    left, right, parent : list of int
+        Node numbers.
+    owner : list of int
+        0 for the active party, k for the k-th passive one, `LEAF` for a leaf.
+    split_id : list of int
+        Number of the split at its owner.
+    weight : list of list of float
+        Each node's weight before the learning rate, one a class.
+    value : list of list of float
+        What a leaf adds to the margin, one a class; zeros at splits.
+    loss_change, sum_hessian : list of float
+    """
+
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    owner: list[int] = field(default_factory=list)
+    split_id: list[int] = field(default_factory=list)
+    weight: list[list[float]] = field(default_factory=list)
+    value: list[list[float]] = field(default_factory=list)
+    loss_change: list[float] = field(default_factory=list)
+    sum_hessian: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def add(self, parent: int, weight: NDArray[np.float32], eta: np.float32, sum_hessian: float) -> int:
+        """A new leaf; returns its number."""
+        self.left.append(LEAF)
+        self.right.append(LEAF)
+        self.parent.append(parent)
+        self.owner.append(LEAF)
+        self.split_id.append(LEAF)
+        self.weight.append(weight.tolist())
+        self.value.append((weight * eta).astype(np.float32).tolist())
+        self.loss_change.append(0.0)
+        self.sum_hessian.append(float(np.float32(sum_hessian)))
+        return len(self) - 1
+
+    def split(self, node: int, owner: int, split_id: int, left: int, right: int, loss_change: float) -> None:
+        """Make a leaf an inner node."""
+        self.left[node], self.right[node] = left, right
+        self.owner[node], self.split_id[node] = owner, split_id
+        self.value[node] = [0.0] * len(self.value[node])
+        self.loss_change[node] = loss_change
+
+    def values(self) -> NDArray[np.float32]:
+        """What each node adds to the margin, shape (n_nodes, n_classes)."""
+        return np.array(self.value, dtype=np.float32)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return dict(self.__dict__)
