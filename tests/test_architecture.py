@@ -1,7 +1,10 @@
-"""Dependencies point one way (examples → lgb_dp | xgb_fed → gbdt_hosts, gbdt_kernels)."""
+"""Who may import whom, what is public, and how long a module may be."""
 
 import ast
 import re
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,23 +13,94 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "lgb_dp": ROOT / "lgb_dp",
     "xgb_fed": ROOT / "xgb_fed",
+    "veilboost": ROOT / "plugins" / "veilboost",
+    "gbdt_parties": ROOT / "plugins" / "gbdt_parties",
     "gbdt_kernels": ROOT / "plugins" / "gbdt_kernels",
     "gbdt_hosts": ROOT / "patches" / "gbdt_hosts",
 }
-MAY_NOT_IMPORT = {
-    "lgb_dp": {"xgb_fed", "xgboost", "plugins", "patches", "phe"},
-    "xgb_fed": {"lgb_dp", "lightgbm", "plugins", "patches"},
-    "gbdt_hosts": {"lgb_dp", "xgb_fed", "gbdt_kernels", "plugins", "patches"},
-    "gbdt_kernels": {"lgb_dp", "xgb_fed", "gbdt_hosts", "lightgbm", "xgboost", "secrets", "random", "phe"},
+MAY_IMPORT = {
+    "veilboost": {"lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_hosts", "gbdt_kernels", "lightgbm", "xgboost"},
+    "lgb_dp": {"gbdt_parties", "gbdt_hosts", "gbdt_kernels", "lightgbm"},
+    "xgb_fed": {"gbdt_parties", "gbdt_hosts", "gbdt_kernels", "xgboost"},
+    "gbdt_parties": {"gbdt_kernels"},
+    "gbdt_hosts": {"gbdt_kernels", "lightgbm", "xgboost"},
+    "gbdt_kernels": set(),
 }
+"""Of the packages of this repository, and of the host libraries."""
+
+WATCHED = {*PACKAGES, "lightgbm", "xgboost", "plugins", "patches"}
+STRANGERS = [
+    ("lgb_dp.newton", "lgb_dp.dpboost"),
+    ("lgb_dp.newton", "lgb_dp.mboost"),
+    ("lgb_dp.dpboost", "lgb_dp.newton"),
+    ("lgb_dp.dpboost", "lgb_dp.mboost"),
+    ("lgb_dp.mboost", "lgb_dp.newton"),
+    ("lgb_dp.mboost", "lgb_dp.dpboost"),
+    ("xgb_fed.vertical", "xgb_fed.horizontal"),
+    ("xgb_fed.horizontal", "xgb_fed.vertical"),
+    ("xgb_fed.ciphers", "xgb_fed.vertical"),
+    ("xgb_fed.ciphers", "xgb_fed.horizontal"),
+    ("gbdt_hosts.lightgbm", "gbdt_hosts.xgboost"),
+    ("gbdt_hosts.xgboost", "gbdt_hosts.lightgbm"),
+    ("gbdt_kernels.trees", "gbdt_kernels.residues"),
+    ("gbdt_kernels.residues", "gbdt_kernels.trees"),
+]
+"""Rooms of one package of which the first may not import the second."""
+
+MAX_LINES = 450
 
 
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def module_name(package, path):
+    parts = path.relative_to(PACKAGES[package]).with_suffix("").parts
+    return ".".join((package, *parts)).removesuffix(".__init__")
+
+
+MODULES = {module_name(p, path): path for p, folder in PACKAGES.items() for path in folder.rglob("*.py")}
+
+
+def imported_from(tree):
+    """Modules, and names in modules, that are imported anywhere in a file."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            assert not node.level, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def imports(name):
+    """Our own modules that a module imports; names in a module count as the module."""
+    found = set()
+    for target in imported_from(ast.parse(MODULES[name].read_text())):
+        while target and target not in MODULES:
+            target = target.rpartition(".")[0]
+        found |= {target} if target else set()
+    return found - {name}
+
+
+def room(name):
+    """The folder that a module is in; a package's own modules are rooms of their own."""
+    return ".".join(name.split(".")[:2])
+
+
+def cycle(edges):
+    """Some circle of arrows, or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return None
+        path.append(node)
+        for other in sorted(edges.get(node, ())):
+            if circle := visit(other):
+                return circle
+        done.add(path.pop())
+        return None
+
+    return next(filter(None, map(visit, sorted(edges))), None)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -34,14 +108,81 @@ def test_package_imports_only_what_it_may_know(package):
     files = list(PACKAGES[package].rglob("*.py"))
     assert files
     for path in files:
-        roots = {name.split(".")[0] for name in imported(path)}
-        assert not roots & MAY_NOT_IMPORT[package], path
+        roots = {name.split(".")[0] for name in imported_from(ast.parse(path.read_text()))}
+        assert roots & WATCHED <= MAY_IMPORT[package] | {package}, path
+
+
+@pytest.mark.parametrize(("one", "other"), STRANGERS)
+def test_rooms_that_do_not_know_each_other(one, other):
+    assert any(name.startswith(other) for name in MODULES)
+    for name in MODULES:
+        if name.startswith(one + "."):
+            assert not {target for target in imports(name) if target.startswith(other)}, name
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert cycle({name: imports(name) for name in MODULES}) is None
+
+
+def test_arrows_between_rooms_point_one_way():
+    edges = {}
+    for name in MODULES:
+        edges.setdefault(room(name), set()).update({room(t) for t in imports(name)} - {room(name)})
+    # A package's own __init__ gathers its public names from every room.
+    gathering = {*PACKAGES}
+    edges = {one: others - gathering for one, others in edges.items() if one not in gathering}
+    assert cycle(edges) is None
+
+
+def test_a_circle_would_be_found():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
+
+
+@pytest.mark.parametrize(
+    ("package", "absent"),
+    [
+        ("lgb_dp", ("xgboost", "gbdt_kernels.residues", "gbdt_kernels.similarity", "grpc", "phe")),
+        ("xgb_fed", ("lightgbm", "phe", "grpc", "private_set_intersection")),
+        ("gbdt_hosts.lightgbm", ("xgboost",)),
+        ("gbdt_hosts.xgboost", ("lightgbm",)),
+    ],
+)
+def test_importing_one_package_does_not_load_what_it_has_no_use_for(package, absent):
+    code = f"import sys, {package}; print([name for name in {absent!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("package", ["lgb_dp", "xgb_fed"])
+def test_public_names_are_those_of_all(package):
+    code = (
+        f"import {package} as p, types\n"
+        "names = {n for n, v in vars(p).items() if n[0] != '_' and not isinstance(v, types.ModuleType)}\n"
+        "missing = [n for n in p.__all__ if not hasattr(p, n)]\n"
+        "print(sorted(names ^ (set(p.__all__) - {'__version__'})), missing)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[] []"
+
+
+def test_no_module_holds_more_than_one_concept_in_length():
+    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+    assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}
 
 
 def test_kernels_draw_no_randomness():
     for path in PACKAGES["gbdt_kernels"].rglob("*.py"):
-        assert "np.random" not in path.read_text(), path
-        assert "urandom" not in path.read_text(), path
+        text = path.read_text()
+        assert "np.random" not in text, path
+        assert "urandom" not in text, path
+        assert not {"secrets", "random"} & set(imported_from(ast.parse(text))), path
+
+
+def test_the_core_never_imports_phe():
+    for package in set(PACKAGES) - {"xgb_fed"}:
+        for path in PACKAGES[package].rglob("*.py"):
+            assert "import phe" not in path.read_text(), path
 
 
 PRIVATE_OF_LIGHTGBM = ("_ConfigAliases", "_LIB", "_safe_call", "_InnerPredictor", "._handle", "_log_info")
@@ -58,7 +199,7 @@ PRIVATE_OF_XGBOOST = (
 """Undocumented names, and those of the model format."""
 
 
-@pytest.mark.parametrize("package", ["lgb_dp", "xgb_fed"])
+@pytest.mark.parametrize("package", ["lgb_dp", "xgb_fed", "veilboost"])
 def test_only_gbdt_hosts_touches_private_names_of_the_host_libraries(package):
     names = "|".join(re.escape(name) for name in PRIVATE_OF_LIGHTGBM + PRIVATE_OF_XGBOOST)
     for path in PACKAGES[package].rglob("*.py"):
@@ -75,5 +216,7 @@ def test_names_that_are_private_to_hosts_are_used_there():
 
 def test_examples_import_public_packages_only():
     for path in (ROOT / "examples").glob("*.py"):
-        roots = {name.split(".")[0] for name in imported(path)}
-        assert not roots & {"gbdt_kernels", "gbdt_hosts"}, path
+        targets = set(imported_from(ast.parse(path.read_text())))
+        roots = {name.split(".")[0] for name in targets}
+        assert not roots & {"gbdt_kernels", "gbdt_hosts", "gbdt_parties"}, path
+        assert not {t for t in targets if t.count(".") > 1 and t.split(".")[0] in PACKAGES}, path
