@@ -1,17 +1,19 @@
-"""Random words from a cryptographically secure stream."""
+"""Uniform random words and fair coins from a cryptographically secure stream, for noise."""
 
 from __future__ import annotations
 
 import hashlib
-import os
+import math
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from gbdt_parties.key_stream import KeyStream
 from numpy.typing import NDArray
 
 
 class SecureRandom:
-    """ChaCha20 key stream under a key from the operating system.
+    """Randomness for noise, under a key from the operating system.
+
+    It refuses to go on in a forked process, where parent and child would draw the same noise.
 
     Parameters
     ----------
@@ -20,30 +22,50 @@ class SecureRandom:
     """
 
     def __init__(self, random_state: int | None = None) -> None:
-        if random_state is None:
-            key = os.urandom(32)
-        else:
+        key = None
+        if random_state is not None:
             key = hashlib.sha256(f"lgb_dp test stream {random_state}".encode()).digest()
-        self._process_id = os.getpid()
-        self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+        self._stream = KeyStream(key)
 
     def refuse_fork(self) -> None:
-        """Raise a RuntimeError in a forked process: parent and child would draw the same noise."""
-        if os.getpid() != self._process_id:
-            raise RuntimeError("a private training cannot go on in a forked process")
-
-    def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words.
+        """Check that this is the process that made the object.
 
         Raises
         ------
         RuntimeError
-            In a forked process: parent and child would draw the same noise.
+            In a forked process.
+        """
+        if self._stream.is_forked:
+            raise RuntimeError("private training cannot continue in a forked process")
+
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        """Draw uniform 64-bit words.
+
+        Parameters
+        ----------
+        *shape : int
+
+        Returns
+        -------
+        ndarray of uint64
+
+        Raises
+        ------
+        RuntimeError
+            In a forked process.
         """
         self.refuse_fork()
-        n_bytes = 8 * int(np.prod(shape))
-        return np.frombuffer(self._stream.update(bytes(n_bytes)), dtype="<u8").reshape(shape)
+        return self._stream.words(math.prod(shape)).reshape(shape)
 
     def coins(self, *shape: int) -> NDArray[np.bool_]:
-        """Independent fair coins."""
-        return (self.words(*shape) >> np.uint64(63)).astype(bool)
+        """Draw independent fair coins.
+
+        Parameters
+        ----------
+        *shape : int
+
+        Returns
+        -------
+        ndarray of bool
+        """
+        return self.words(*shape) >= np.uint64(1 << 63)

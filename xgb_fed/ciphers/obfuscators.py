@@ -6,10 +6,10 @@ from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
+from gbdt_parties.key_stream import this_process
 from numpy.typing import NDArray
 
 from xgb_fed.ciphers.base import KeepsSecrets
-from xgb_fed.ciphers.randomness import this_process
 
 
 class ObfuscatorPool(KeepsSecrets):
@@ -47,7 +47,7 @@ class ObfuscatorPool(KeepsSecrets):
     def _prepared(self) -> NDArray[np.uint64] | None:
         """What this process, not its parent, has ready."""
         process, rows = self._ready
-        return rows if process is this_process() else None
+        return rows if process == this_process() else None
 
     def prepare(self, count: int) -> int:
         """Make up to `count` ahead, in idle time; the pool never holds more than its capacity.
