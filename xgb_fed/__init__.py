@@ -1,12 +1,17 @@
 """XGBoost models trained across organisations under encryption."""
 
+from gbdt_kernels.errors import VeilboostError
 from gbdt_parties.errors import (
     AuthenticationError,
     ConsentError,
     InvalidDataError,
+    PartyArgumentError,
+    PartyArgumentTypeError,
+    PartyError,
     PartyRefusedError,
     PartyUnavailableError,
     ProtocolError,
+    SessionLostError,
 )
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
@@ -14,7 +19,23 @@ from gbdt_parties.transport.remote import RemoteParty
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.errors import NotEncryptedWarning, UnsupportedParameterError
+from xgb_fed.errors import (
+    ArgumentTypeError,
+    CheckpointError,
+    CipherError,
+    CorruptDataError,
+    FederatedTrainingError,
+    InvalidArgumentError,
+    InvalidCiphertextError,
+    LabelLeakWarning,
+    NotEncryptedWarning,
+    PackingError,
+    PlaintextRangeError,
+    UnsupportedParameterError,
+    VersionError,
+    WeakKeyError,
+    WrongKeyError,
+)
 from xgb_fed.horizontal.baselines import train_all_in, train_solo, train_tfl
 from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
 from xgb_fed.horizontal.party import HorizontalParty
@@ -28,27 +49,45 @@ from xgb_fed.vertical.training import train
 
 __all__ = [
     "ActiveData",
+    "ArgumentTypeError",
     "AuthenticationError",
+    "CheckpointError",
+    "CipherError",
     "ConsentError",
+    "CorruptDataError",
+    "FederatedTrainingError",
     "HorizontalModel",
     "HorizontalParty",
     "HorizontalXGBClassifier",
     "HorizontalXGBRegressor",
+    "InvalidArgumentError",
+    "InvalidCiphertextError",
     "InvalidDataError",
+    "LabelLeakWarning",
     "LocalParty",
     "NotEncryptedWarning",
     "OkamotoUchiyama",
+    "PackingError",
     "Paillier",
+    "PartyArgumentError",
+    "PartyArgumentTypeError",
+    "PartyError",
     "PartyRefusedError",
     "PartyUnavailableError",
     "Plain",
+    "PlaintextRangeError",
     "ProtocolError",
     "RemoteParty",
+    "SessionLostError",
     "Traffic",
     "UnsupportedParameterError",
+    "VeilboostError",
+    "VersionError",
     "VerticalModel",
     "VerticalXGBClassifier",
     "VerticalXGBRegressor",
+    "WeakKeyError",
+    "WrongKeyError",
     "train",
     "train_all_in",
     "train_simfl",

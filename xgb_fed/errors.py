@@ -1,4 +1,4 @@
-"""What can be wrong with data, parameters, keys, ciphertexts and messages."""
+"""The errors and warnings of federated training."""
 
 from __future__ import annotations
 
@@ -6,23 +6,39 @@ from gbdt_kernels.errors import VeilboostError
 
 
 class FederatedTrainingError(VeilboostError):
-    """Base of what federated training refuses, beside `gbdt_parties.errors.PartyError`."""
+    """Base of the errors of `xgb_fed`; between parties there are `PartyError` and those under it."""
+
+
+class InvalidArgumentError(FederatedTrainingError, ValueError):
+    """An argument has a value that is not accepted."""
+
+
+class ArgumentTypeError(FederatedTrainingError, TypeError):
+    """An argument is of a type that is not accepted."""
+
+
+class UnsupportedParameterError(InvalidArgumentError):
+    """A parameter, or a value of one, is not supported by federated training."""
+
+
+class CheckpointError(FederatedTrainingError, ValueError):
+    """A checkpoint directory cannot be read, or belongs to another training run."""
 
 
 class CipherError(FederatedTrainingError, ValueError):
-    """Any refusal of the ciphers."""
+    """Base of the errors of the ciphers."""
 
 
 class WeakKeyError(CipherError):
-    """The key is shorter than today's minimum, and nobody said that this is all right."""
+    """The key is shorter than today's minimum, and weak keys were not allowed."""
 
 
 class PlaintextRangeError(CipherError):
-    """A plaintext is negative or not below the cipher's limit."""
+    """A plaintext is negative, or not below the cipher's limit."""
 
 
 class WrongKeyError(CipherError):
-    """The data belongs to another key or scheme."""
+    """The data was encrypted or written with another key or scheme."""
 
 
 class VersionError(CipherError):
@@ -30,7 +46,7 @@ class VersionError(CipherError):
 
 
 class CorruptDataError(CipherError):
-    """The data is truncated, altered, or not ours at all."""
+    """The data is truncated, altered, or not in veilboost's format."""
 
 
 class InvalidCiphertextError(CipherError):
@@ -41,17 +57,9 @@ class PackingError(CipherError):
     """The plaintext space is too small for the sums that training may need."""
 
 
-class UnsupportedParameterError(FederatedTrainingError, ValueError):
-    """A parameter, or a value of one, that federated training does not honour."""
-
-
-class CheckpointError(FederatedTrainingError, ValueError):
-    """A checkpoint directory that cannot be read, or is another training's."""
-
-
 class LabelLeakWarning(UserWarning):
-    """Something was asked for that lets passive parties infer labels."""
+    """A setting was chosen that lets passive parties infer labels."""
 
 
 class NotEncryptedWarning(UserWarning):
-    """Training without encryption was asked for."""
+    """A training run without encryption was asked for."""

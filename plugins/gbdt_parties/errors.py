@@ -1,4 +1,4 @@
-"""What can go wrong between organisations."""
+"""The errors that occur between organisations, and how they are logged."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ class PartyError(VeilboostError):
     """Base of everything that goes wrong between organisations."""
 
 
+class PartyArgumentError(PartyError, ValueError):
+    """An argument about parties, addresses or certificates has a value that is not accepted."""
+
+
+class PartyArgumentTypeError(PartyError, TypeError):
+    """An argument about parties is of a type that is not accepted."""
+
+
 class InvalidDataError(PartyError, ValueError):
-    """A matrix, label or weight that cannot be trained on or predicted for."""
+    """A matrix, label or weight cannot be used for training or prediction."""
 
 
 class ProtocolError(PartyError, RuntimeError):
-    """A message that breaks the protocol: malformed, replayed, out of order, or impossible in content."""
+    """A message breaks the protocol: malformed, replayed, out of order, or impossible in content."""
 
 
 class PartyRefusedError(ProtocolError):
-    """A party answered that it will not, or cannot, do what it was asked."""
+    """A party answered that it cannot or will not do what it was asked."""
 
 
 class ConsentError(PartyRefusedError):
@@ -28,18 +36,18 @@ class ConsentError(PartyRefusedError):
 
 
 class PartyUnavailableError(PartyError, ConnectionError):
-    """A party is dead, silent or out of reach; the text names it."""
+    """A party is down, silent or out of reach; the text names it."""
 
 
 class SessionLostError(PartyUnavailableError):
-    """A party answers, but knows nothing of the session: it was restarted."""
+    """A party answers, but does not know the session, because it was restarted."""
 
 
 class AuthenticationError(ProtocolError):
-    """The other side's certificate is not one to talk to, or it does not take ours."""
+    """A certificate was not accepted: the other side's by this one, or this one's by the other side."""
 
 
 def places_of(error: BaseException) -> str:
-    """Kind of an error and where it came by, for logs: without its text, which may quote data."""
+    """Kind and traceback places of an error, for logs: without its text, which may quote data."""
     lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
     return f"{type(error).__name__} at {lines}"

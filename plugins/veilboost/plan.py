@@ -8,6 +8,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from gbdt_kernels.errors import VeilboostError
+
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
@@ -15,7 +17,7 @@ from xgb_fed.ciphers.paillier import Paillier
 CIPHERS: dict[str, Callable[[int], Scheme]] = {"paillier": Paillier, "okamoto-uchiyama": OkamotoUchiyama}
 
 
-class PlanError(ValueError):
+class PlanError(VeilboostError, ValueError):
     """A plan that cannot be read, or says what is not known."""
 
 
