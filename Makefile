@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+DOCS := .venv-docs
 
-.PHONY: demo demo-remote test test-all lint bench clean
+.PHONY: demo demo-remote test test-all lint docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +37,15 @@ lint: $(VENV)/.installed
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
+$(DOCS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+# The pages are in docs/_build/html.
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/dp_training_time.py
 	$(BIN)/python benchmarks/dpboost_paper.py --quick
@@ -47,4 +57,4 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/private_peers.py --quick
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(DOCS) docs/_build docs/generated docs/auto_examples build dist *.egg-info

@@ -3,7 +3,7 @@
 ``VEILBOOST_DATA=… python benchmarks/private_peers.py`` makes an environment of its own for every peer that
 needs one (under ``.venv-peers``), trains everything and writes one JSON line per training as it goes, so that
 a run can be stopped and taken up again.  ``--quick`` takes one seed and three values of ε, ``--minutes``
-bounds the time.  ``--markdown`` writes the tables of docs/private-peers-tables.md.
+bounds the time.  ``--markdown`` writes the tables of docs/experiments/private-peers-tables.md.
 
 What each learner gets is listed in `peer_workers`, function by function: its authors' recommended settings,
 the public bounds, and public categories.  A package without a wheel for this machine is built from source; a

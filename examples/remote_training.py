@@ -1,10 +1,15 @@
-"""Two organisations on two processes: certificates, alignment, training through a crash, prediction, record.
+"""
+Two organisations, two processes: training over the network
+============================================================
+
+This example starts a server, so it is shown here without its output.  Run it with::
 
     python examples/remote_training.py [--folder FOLDER]
 
-The bank has 20 columns of some patients, acme the labels and 10 columns of some others; 500 are in both.
-Everything runs through the command ``xgb-fed``, as it would on two machines; at the end both parts are put
-together and compared with stock XGBoost on the pooled columns.
+The bank has 20 columns of some patients, and acme has the labels and 10 columns of some others; 500 patients are
+in both files.  Everything runs through the command ``veilboost``, as it would on two machines: certificates,
+alignment of the rows, training through a crash of the bank's server, prediction, and the record of what left.
+At the end the splits of both parties are put together and compared with stock XGBoost on the pooled columns.
 """
 
 import argparse
@@ -55,7 +60,7 @@ patience = 60.0
 
 
 def write_files(folder):
-    """Acme's and the bank's files, each in its own order, with 34 and 35 patients that the other has not."""
+    """Write the two files, each in its own order, with 34 and 35 patients that the other file lacks."""
     data = load_breast_cancer()
     random = np.random.default_rng(0)
     ids = np.array([f"p{number:06d}" for number in random.choice(10**6, len(data.target), replace=False)])
@@ -74,13 +79,13 @@ def write_files(folder):
 
 
 class Commands:
-    """Runs ``xgb-fed`` in a folder, and says so."""
+    """Runs the command ``veilboost`` in a folder and prints what it runs."""
 
     def __init__(self, folder):
         self.folder = folder
 
     def start(self, *arguments, **how):
-        print("\n$ xgb-fed", *arguments, flush=True)
+        print("\n$ veilboost", *arguments, flush=True)
         return subprocess.Popen(
             [sys.executable, "-m", "veilboost.command_line", *arguments], cwd=self.folder, **how
         )
@@ -88,7 +93,7 @@ class Commands:
     def __call__(self, *arguments):
         code = self.start(*arguments).wait()
         if code:
-            raise SystemExit(f"xgb-fed {arguments[0]} ended with code {code}")
+            raise SystemExit(f"veilboost {arguments[0]} ended with code {code}")
 
     def serve(self, port):
         arguments = [
@@ -112,7 +117,7 @@ class Commands:
 
 
 def wait_for(path, seconds=600):
-    """Until a file is there, and half a second more: in the middle of the next tree."""
+    """Wait until a file exists, and half a second more: the next tree is then under way."""
     end = time.monotonic() + seconds
     while not path.exists():
         if time.monotonic() > end:
@@ -164,7 +169,7 @@ def run(folder):
 
 
 def compare(folder, port, people):
-    """Is the model, put together with the bank's consent, the one XGBoost trains on the pooled columns?"""
+    """Check that the model, exported with the bank's consent, is the one XGBoost trains on the pooled columns."""
     aligned = Alignment.load(folder / "aligned.ids")
     ids = aligned.ids
     X = np.stack([people[one][0] for one in ids])
@@ -193,7 +198,7 @@ def compare(folder, port, people):
 
 
 def tree_table(booster):
-    """Tree, feature, threshold and value of every node."""
+    """List the tree, feature, threshold and value of every node."""
     rows = []
     for number, text in enumerate(booster.get_dump(dump_format="text")):
         for line in text.splitlines():
@@ -206,7 +211,7 @@ def tree_table(booster):
 
 
 def plain_number(name):
-    """Columns are f0 to f29 in the pool, a0 to a9 and b0 to b19 at their owners."""
+    """Number of a pooled column: f0 to f29 in the pool are a0 to a9 and b0 to b19 at their owners."""
     return int(name[1:]) + (10 if name[0] == "b" else 0)
 
 
