@@ -55,8 +55,8 @@ print(f"diabetes, epsilon 4: RMSE {error:.1f} (standard deviation of the target 
 # Grid search
 # -----------
 #
-# scikit-learn's search reads the private rows once per fold and setting.  Its choice is not covered by ε, and a
-# warning says so.  :class:`lgb_dp.DPRandomizedSearchCV` searches under one budget instead.
+# scikit-learn's search reads the private rows once per fold and setting.  Its choice is not covered by ε, and
+# a warning says so.  :class:`lgb_dp.DPRandomizedSearchCV` searches under one budget instead.
 
 search = GridSearchCV(lgb_dp.DPLGBMClassifier(epsilon=4.0, n_estimators=100), {"max_depth": [2, 4]}, cv=3)
 with warnings.catch_warnings(record=True) as caught:

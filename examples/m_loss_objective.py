@@ -2,8 +2,8 @@
 The M-loss as an objective of stock LightGBM
 ============================================
 
-:class:`lgb_dp.MLoss` is a custom objective for stock LightGBM, with no privacy involved.  Its parameter α mixes
-Matsushita's loss (α = 1, fast boosting) with the 0/1 loss (α → 0, cheap under privacy).
+:class:`lgb_dp.MLoss` is a custom objective for stock LightGBM, with no privacy involved.  Its parameter α
+mixes Matsushita's loss (α = 1, fast boosting) with the 0/1 loss (α → 0, cheap under privacy).
 """
 
 # %%

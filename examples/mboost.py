@@ -2,9 +2,9 @@
 Few private trees that can be read
 ==================================
 
-:class:`lgb_dp.MBoost` boosts private trees by the M-loss with objective calibration.  A small budget affords few
-and shallow trees, and a tree of depth 3 can be read.  This example compares MBoost with the random forests of its
-paper.
+:class:`lgb_dp.MBoost` boosts private trees by the M-loss with objective calibration.  A small budget affords
+few and shallow trees, and a tree of depth 3 can be read.  This example compares MBoost with the random
+forests of its paper.
 """
 
 # %%

@@ -53,8 +53,8 @@ plt.show()
 print(model.privacy_)
 
 # %%
-# The fitted model holds a native ``lightgbm.Booster``, so LightGBM's own tools work.  Here are the contributions
-# of the columns to the score of the first test row, with the expected value at the end.
+# The fitted model holds a native ``lightgbm.Booster``, so LightGBM's own tools work.  Here are the
+# contributions of the columns to the score of the first test row, with the expected value at the end.
 
 contributions = model.booster_.predict(X_test[:1], pred_contrib=True)[0]
 print(np.round(contributions, 2))
@@ -63,8 +63,8 @@ print(np.round(contributions, 2))
 # Bounds that nobody knows
 # ------------------------
 #
-# When no public bounds exist, a part of the budget buys them.  The report of that release goes to the dataset,
-# so every model that rests on these bounds carries their cost.
+# When no public bounds exist, a part of the budget buys them.  The report of that release goes to the
+# dataset, so every model that rests on these bounds carries their cost.
 
 found, paid = lgb_dp.private_bounds(X_train, epsilon=0.2, delta=DELTA)
 train = lgb_dp.Dataset(X_train, y_train, bounds=found, max_bin=255, spacing="mixed", paid_for=[paid])

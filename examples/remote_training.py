@@ -6,10 +6,11 @@ This example starts a server, so it is shown here without its output.  Run it wi
 
     python examples/remote_training.py [--folder FOLDER]
 
-The bank has 20 columns of some patients, and acme has the labels and 10 columns of some others; 500 patients are
-in both files.  Everything runs through the command ``veilboost``, as it would on two machines: certificates,
-alignment of the rows, training through a crash of the bank's server, prediction, and the record of what left.
-At the end the splits of both parties are put together and compared with stock XGBoost on the pooled columns.
+The bank has 20 columns of some patients, and acme has the labels and 10 columns of some others; 500 patients
+are in both files.  Everything runs through the command ``veilboost``, as it would on two machines:
+certificates, alignment of the rows, training through a crash of the bank's server, prediction, and the record
+of what left.  At the end the splits of both parties are put together and compared with stock XGBoost on the
+pooled columns.
 """
 
 import argparse
@@ -169,7 +170,7 @@ def run(folder):
 
 
 def compare(folder, port, people):
-    """Check that the model, exported with the bank's consent, is the one XGBoost trains on the pooled columns."""
+    """Check that the exported model is the one XGBoost trains on the pooled columns."""
     aligned = Alignment.load(folder / "aligned.ids")
     ids = aligned.ids
     X = np.stack([people[one][0] for one in ids])

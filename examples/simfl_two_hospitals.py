@@ -2,9 +2,9 @@
 Rows in two places: horizontal training
 =======================================
 
-Two hospitals have the same measurements of different patients.  One treats mostly malignant tumours, the other
-mostly benign ones, so that neither knows what the other sees.  They train one XGBoost model together with SimFL,
-and the example compares it with each hospital alone and with pooled rows.
+Two hospitals have the same measurements of different patients.  One treats mostly malignant tumours, the
+other mostly benign ones, so that neither knows what the other sees.  They train one XGBoost model together
+with SimFL, and the example compares it with each hospital alone and with pooled rows.
 """
 
 # %%

@@ -2,9 +2,10 @@
 Columns in two places: vertical training
 ========================================
 
-A clinic has the diagnoses of its patients and some columns; a laboratory has other columns of the same patients.
-They train an XGBoost model together under Okamoto–Uchiyama encryption, and neither sees the columns of the other.
-The example compares the model with XGBoost on the pooled columns, tree by tree, and prints what left whom.
+A clinic has the diagnoses of its patients and some columns; a laboratory has other columns of the same
+patients.  They train an XGBoost model together under Okamoto–Uchiyama encryption, and neither sees the
+columns of the other.  The example compares the model with XGBoost on the pooled columns, tree by tree, and
+prints what left whom.
 """
 
 # %%
@@ -70,8 +71,8 @@ plt.show()
 # The same trees as pooled XGBoost
 # --------------------------------
 #
-# The laboratory consented to export, so the clinic can put together a native booster.  Every split of it equals
-# that of stock XGBoost on the pooled columns, and leaves agree to 1e-6.
+# The laboratory consented to export, so the clinic can put together a native booster.  Every split of it
+# equals that of stock XGBoost on the pooled columns, and leaves agree to 1e-6.
 
 
 def equal(ours, theirs):

@@ -106,8 +106,8 @@ class MLoss:
     def inverse_link(self, z: ArrayLike) -> Floats:
         """Probability ψ⁻¹(z) of a score.
 
-        The smaller of ψ⁻¹(z) and 1 - ψ⁻¹(z) is computed first, as ``2α² / (r (r + |z'|))`` with r = √(4α² + z'²):
-        no cancellation, no overflow.
+        The smaller of ψ⁻¹(z) and 1 - ψ⁻¹(z) is computed first, as ``2α² / (r (r + |z'|))`` with
+        r = √(4α² + z'²): no cancellation, no overflow.
         """
         z = np.asarray(z, dtype=np.float64)
         beyond = np.maximum(np.abs(z) - self.flat, 0.0)
