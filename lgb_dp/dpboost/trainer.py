@@ -101,7 +101,8 @@ class DPBoost(PrivateTrainer):
     leaf_share : float
         Share of a tree's budget that goes to its leaves, in (0, 1); the paper's is one half.
     gdf : bool
-        Gradient-based data filtering: rows with ``|g| > g*`` sit a tree out.  Without it, gradients are clipped.
+        Gradient-based data filtering: rows with ``|g| > g*`` sit a tree out.  Without it, gradients are
+        clipped.
     glc : bool
         Geometric leaf clipping: leaf values of tree t are bounded by g*(1-η)^t.
     eoe : bool
