@@ -9,9 +9,16 @@ from lgb_dp.dpboost.baselines import ParallelBoost, SequentialBoost
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import (
     AlteredModelError,
+    ArgumentTypeError,
+    BudgetSpentError,
+    ForkedProcessError,
+    InterruptedTrainingError,
+    InvalidArgumentError,
+    MissingDependencyError,
     NoGuaranteeError,
     NotPrivateWarning,
     PrivacyLeakWarning,
+    PrivateTrainingError,
     UnsupportedParameterError,
 )
 from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
@@ -26,19 +33,26 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlteredModelError",
+    "ArgumentTypeError",
+    "BudgetSpentError",
     "DPBoost",
     "DPLGBMClassifier",
     "DPLGBMRegressor",
     "DPRandomizedSearchCV",
     "Dataset",
+    "ForkedProcessError",
+    "InterruptedTrainingError",
+    "InvalidArgumentError",
     "MBoost",
     "MLoss",
+    "MissingDependencyError",
     "NewtonBoost",
     "NoGuaranteeError",
     "NotPrivateWarning",
     "ParallelBoost",
     "PrivacyLeakWarning",
     "PrivacyReport",
+    "PrivateTrainingError",
     "RandomForestExponential",
     "RandomForestLaplace",
     "SequentialBoost",

@@ -1,21 +1,56 @@
-"""Warnings and errors of lgb_dp."""
+"""Every error and warning that private training raises on purpose.
+
+All errors derive from `PrivateTrainingError`.  Most also derive from the built-in error, or LightGBM's, that
+callers of LightGBM and scikit-learn expect in the same situation.
+"""
+
+from gbdt_kernels.errors import VeilboostError
+from lightgbm.basic import LightGBMError
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something that must be public was read from private data; the guarantee is void."""
+    """Something that must be public was read from private data, which voids the guarantee."""
 
 
 class NotPrivateWarning(UserWarning):
-    """Something the user asked for is not covered by the guarantee."""
+    """Something that the user asked for is not covered by the guarantee."""
 
 
-class UnsupportedParameterError(ValueError):
-    """A LightGBM parameter that private training cannot honour."""
+class PrivateTrainingError(VeilboostError):
+    """Base of all errors of `lgb_dp`."""
 
 
-class NoGuaranteeError(ValueError):
+class InvalidArgumentError(PrivateTrainingError, ValueError):
+    """An argument has a value that is not accepted; the message names both, and what is accepted."""
+
+
+class ArgumentTypeError(PrivateTrainingError, TypeError):
+    """An argument is of a type that is not accepted; the message names both, and what is accepted."""
+
+
+class UnsupportedParameterError(PrivateTrainingError, ValueError):
+    """A LightGBM parameter was set to something that private training cannot honour."""
+
+
+class NoGuaranteeError(PrivateTrainingError, ValueError):
     """A model carries no privacy guarantee."""
 
 
-class AlteredModelError(ValueError):
-    """A model's trees are not those its privacy guarantee speaks of."""
+class AlteredModelError(PrivateTrainingError, ValueError):
+    """A model's trees are not those that its privacy guarantee describes."""
+
+
+class BudgetSpentError(PrivateTrainingError, LightGBMError):
+    """More iterations were asked of a booster than its budget was planned for."""
+
+
+class InterruptedTrainingError(PrivateTrainingError, LightGBMError):
+    """A training run was interrupted at a point from which it cannot continue."""
+
+
+class ForkedProcessError(PrivateTrainingError, RuntimeError):
+    """A training run was continued in a forked process, which would draw the same noise as its parent."""
+
+
+class MissingDependencyError(PrivateTrainingError, ImportError):
+    """An optional package that the called function needs is not installed."""

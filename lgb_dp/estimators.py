@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.training import PrivateTrainer
+from lgb_dp.checks import Auto, checked_choice
 from lgb_dp.data.bins import Bounds, Spacing, is_data_frame
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.dpboost.trainer import DPBoost
-from lgb_dp.errors import NotPrivateWarning, PrivacyLeakWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, PrivacyLeakWarning
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
 
-Auto = Literal["auto"]
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
 """What "auto" means for DPBoost.
 
@@ -122,9 +122,9 @@ class _DPLGBMModel(BaseEstimator):
 
     def _trainer(self) -> PrivateTrainer:
         if self.method != "dpboost" and (self.gdf or self.trees_per_ensemble != 50):
-            raise ValueError("gdf and trees_per_ensemble go with method='dpboost' only")
+            raise InvalidArgumentError("gdf and trees_per_ensemble go with method='dpboost' only")
         if self.method != "mboost" and self.alpha != "calibrated":
-            raise ValueError(f"alpha goes with method='mboost' only, got {self.alpha!r}")
+            raise InvalidArgumentError(f"alpha goes with method='mboost' only, got {self.alpha!r}")
         if self.method == "newton":
             return NewtonBoost(self.epsilon, self.delta, random_state=self.random_state)
         if self.method == "mboost":
@@ -145,7 +145,7 @@ class _DPLGBMModel(BaseEstimator):
         chosen = {name: value for name, value in asked.items() if not isinstance(value, str)}
         unknown = {name: value for name, value in asked.items() if name not in chosen and value != "auto"}
         if unknown:
-            raise ValueError(f"{next(iter(unknown))} must be 'auto' or a number, got {unknown}")
+            raise InvalidArgumentError(f"{next(iter(unknown))} must be 'auto' or a number, got {unknown}")
         if self.method == "newton":
             return {"n_estimators": AUTOMATIC_ROUNDS, **chosen}
         return {**(_MBOOST_SETTINGS if self.method == "mboost" else _DPBOOST_SETTINGS), **chosen}
@@ -168,8 +168,7 @@ class _DPLGBMModel(BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | None,
         leaks: tuple[str, ...] = (),
     ) -> None:
-        if self.method not in _BINS:
-            raise ValueError(f"method must be one of {list(_BINS)}, got {self.method!r}")
+        checked_choice("method", self.method, tuple(_BINS))
         trainer = self._trainer()
         X = _as_matrix(X)
         max_bin, spacing = _BINS[self.method]
@@ -237,7 +236,7 @@ class _DPLGBMModel(BaseEstimator):
         check_is_fitted(self, "booster_")
         X = _as_matrix(X)
         if X.shape[1] != self.n_features_in_:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
@@ -312,7 +311,9 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
         y = np.asarray(y).reshape(-1)
         code = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
         if (self.classes_[code] != y).any():
-            raise ValueError(f"y holds a label that is not among the classes {self.classes_.tolist()}")
+            raise InvalidArgumentError(
+                f"y holds a label that is not among the classes {self.classes_.tolist()}"
+            )
         return code.astype(np.float64)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -396,13 +397,13 @@ def _known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDAr
     if classes is not None:
         known = np.unique(np.asarray(classes))
         if len(known) < 2:
-            raise ValueError(f"classes must hold at least two labels, got {classes!r}")
+            raise InvalidArgumentError(f"classes must hold at least two labels, got {classes!r}")
         return known, False
     assumed = np.array([False, True]) if y.dtype == bool else np.array([0, 1])
     if y.dtype.kind in "biuf" and np.isin(y, assumed).all():
         return assumed, False
     known = np.unique(y)
     if len(known) < 2:
-        raise ValueError(f"y must hold at least two classes, got {known.tolist()}; or pass classes")
+        raise InvalidArgumentError(f"y must hold at least two classes, got {known.tolist()}; or pass classes")
     warnings.warn(_CLASSES_LEAK, PrivacyLeakWarning, stacklevel=3)
     return known, True

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.errors import InvalidArgumentError, MissingDependencyError
 
 
 def _axes(ax: Any) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'veilboost[plot]'") from error
+        raise MissingDependencyError("plots need matplotlib: pip install 'veilboost[plot]'") from error
     return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
 
 
@@ -42,7 +43,9 @@ def plot_utility(
         If there is nothing to draw.
     """
     if not results or not all(results.values()):
-        raise ValueError("results must hold at least one method, and every method at least one epsilon")
+        raise InvalidArgumentError(
+            "results must hold at least one method, and every method at least one epsilon"
+        )
     ax = _axes(ax)
     for name, by_epsilon in results.items():
         epsilons = np.array(sorted(by_epsilon))

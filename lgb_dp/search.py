@@ -26,11 +26,11 @@ from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.training import checked_epsilon
+from lgb_dp.checks import PROPER_SHARE, Interval, checked_delta, checked_epsilon, checked_number
 from lgb_dp.data.bins import is_data_frame
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.noise import rounded_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.trainer import checked_delta
 
 SCORE_STEPS = 2**14
 """Integer steps of a row's score between 0 and 1."""
@@ -80,7 +80,9 @@ def trial_mu(epsilon: float, delta: float, mean_trials: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if search_epsilon(middle, delta, mean_trials) <= epsilon else (low, middle)
     if low == 0.0:
-        raise ValueError(f"epsilon = {epsilon:g} is too small for a search of {mean_trials:g} trials")
+        raise InvalidArgumentError(
+            f"epsilon = {epsilon:g} is too small for a search of {mean_trials:g} trials"
+        )
     return low
 
 
@@ -143,22 +145,22 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             If an argument is out of range, or the estimator's method has no Gaussian accounting.
         """
         if getattr(self.estimator, "method", None) != "newton":
-            raise ValueError("estimator must be a DPLGBMClassifier or DPLGBMRegressor with method='newton'")
-        if not self.mean_trials >= 2:
-            raise ValueError(f"mean_trials must be at least 2, got {self.mean_trials!r}")
-        if not 0 < self.test_share < 1:
-            raise ValueError(f"test_share must be in (0, 1), got {self.test_share!r}")
+            raise InvalidArgumentError(
+                "estimator must be a DPLGBMClassifier or DPLGBMRegressor with method='newton'"
+            )
+        mean_trials = checked_number("mean_trials", self.mean_trials, Interval(2, math.inf, "[)"))
+        test_share = checked_number("test_share", self.test_share, PROPER_SHARE)
         for name in ("sample_weight", "eval_set"):
             if fit_params.get(name) is not None:
-                raise ValueError(f"{name} is not supported by DPRandomizedSearchCV")
+                raise InvalidArgumentError(f"{name} is not supported by DPRandomizedSearchCV")
         budget = checked_epsilon(self.epsilon), checked_delta(self.delta)
-        mu = trial_mu(*budget, float(self.mean_trials))
+        mu = trial_mu(*budget, mean_trials)
         random = SecureRandom(self.random_state)
         y = np.asarray(y).reshape(-1)
-        is_test = random.words(len(y)) < np.uint64(int(self.test_share * 2.0**64))
+        is_test = random.words(len(y)) < np.uint64(int(test_share * 2.0**64))
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
         best_score = -math.inf
-        for _ in range(draw_number_of_trials(logarithmic_gamma(self.mean_trials), random)):
+        for _ in range(draw_number_of_trials(logarithmic_gamma(mean_trials), random)):
             seed = int(random.words(1)[0] >> np.uint64(32))
             (params,) = ParameterSampler(self.param_distributions, 1, random_state=seed)
             model = clone(self.estimator).set_params(**params)

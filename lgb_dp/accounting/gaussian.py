@@ -17,6 +17,8 @@ from functools import lru_cache
 
 from scipy.special import erfcx, log_ndtr
 
+from lgb_dp.errors import InvalidArgumentError
+
 _SLACK = 1e-9
 """Relative room for the rounding of float64 in δ(ε) and in the sums of squares around it.
 
@@ -93,7 +95,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         else:
             high = middle
     if low == 0.0:
-        raise ValueError(f"no Gaussian noise gives epsilon = {epsilon:g} at delta = {delta:g}")
+        raise InvalidArgumentError(f"no Gaussian noise gives epsilon = {epsilon:g} at delta = {delta:g}")
     return low
 
 
@@ -173,7 +175,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     # Without subsampling is the dearest; taking rows with probability q is worth about 1/q at best.
     low = math.sqrt(max(gaussian_mu(epsilon, delta) ** 2 - mu**2, 0.0) / count) * (1 - 1e-6)
     if low == 0.0 or not fits(low):
-        raise ValueError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
+        raise InvalidArgumentError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
     high = 2 * low / probability
     for _ in range(12):
         middle = math.sqrt(low * high)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lgb_dp.accounting.ledger import NEIGHBOURING, Cost, _cost_each, total_cost
-from lgb_dp.errors import NoGuaranteeError
+from lgb_dp.checks import checked_delta
+from lgb_dp.errors import ArgumentTypeError, NoGuaranteeError
 
 
 def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyReport:
@@ -35,11 +36,11 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
     """
     for report in reports:
         if not isinstance(report, PrivacyReport):
-            raise TypeError(f"compose takes privacy reports, got {type(report).__name__}")
+            raise ArgumentTypeError(f"compose takes privacy reports, got {type(report).__name__}")
     if not reports:
         raise NoGuaranteeError("compose needs at least one report")
-    if delta is not None and not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    if delta is not None:
+        delta = checked_delta(delta)
     cost = total_cost([report.cost for report in reports])
     granted = max(report.delta - report.cost.delta for report in reports) if delta is None else delta
     epsilon, total_delta = cost.at(granted)

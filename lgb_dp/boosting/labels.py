@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.errors import InvalidArgumentError
+
 
 @dataclass(frozen=True)
 class LabelScale:
@@ -60,16 +62,16 @@ class LabelScale:
         """Raise a ValueError where labels are not what the objective and the public bounds say."""
         if self.n_outputs > 1:
             if not np.isin(label, np.arange(self.n_outputs)).all():
-                raise ValueError(
+                raise InvalidArgumentError(
                     f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
                 )
         elif self.objective == "binary":
             if not np.isin(label, (self.low, self.high)).all():
-                raise ValueError(
+                raise InvalidArgumentError(
                     f"label must be {self.low:g} or {self.high:g} for 'binary'; label_bounds sets others"
                 )
         elif not ((label >= self.low) & (label <= self.high)).all():
-            raise ValueError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
+            raise InvalidArgumentError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
 
     @property
     def model_objective(self) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from gbdt_hosts.lightgbm import default_parameters, resolve_aliases
 
-from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.checks import checked_integer, checked_lambda, checked_learning_rate
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 
 DEFAULT_DEPTH = 6
 """Depth of the paper's experiments, taken when neither max_depth nor num_leaves is given."""
@@ -148,14 +149,14 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     objective = _OBJECTIVES[objective]
     num_class = int(given.get("num_class") or 1)
     if objective.startswith("multiclass") != (num_class > 1):
-        raise ValueError(f"num_class={num_class} does not go with objective={objective!r}")
+        raise InvalidArgumentError(f"num_class={num_class} does not go with objective={objective!r}")
     metric_names = ("metric", "multi_error_top_k", "auc_mu_weights")
     return TrainingParameters(
         objective=objective,
         n_outputs=num_class,
         learning_rate=checked_learning_rate(given.get("learning_rate", 0.1)),
         depth=_depth(given),
-        lambda_l2=_checked_lambda(given.get("lambda_l2", 0.0)),
+        lambda_l2=checked_lambda(given.get("lambda_l2", 0.0)),
         n_threads=max(0, int(given.get("num_threads") or 0)),
         verbosity=int(given.get("verbosity", 1)),
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
@@ -178,21 +179,6 @@ def _alias_in(params: Mapping[str, Any], name: str) -> str:
     return next(alias for alias in params if resolve_aliases({alias: None}) == {name: None})
 
 
-def checked_learning_rate(value: Any) -> float:
-    """A learning rate in (0, 1]."""
-    rate = float(value)
-    if not 0 < rate <= 1:
-        raise ValueError(f"learning_rate must be in (0, 1], got {value!r}")
-    return rate
-
-
-def _checked_lambda(value: Any) -> float:
-    lambda_l2 = float(value)
-    if not (np.isfinite(lambda_l2) and lambda_l2 >= 0):
-        raise ValueError(f"lambda_l2 must be finite and not negative, got {value!r}")
-    return lambda_l2
-
-
 def _depth(given: Mapping[str, Any]) -> int:
     """Depth of the complete trees that max_depth and num_leaves describe."""
     depth = int(given.get("max_depth", -1))
@@ -204,9 +190,7 @@ def _depth(given: Mapping[str, Any]) -> int:
             f"num_leaves={num_leaves} is not supported by private training with max_depth={depth}: trees are "
             f"complete and have {2**depth} leaves; accepted are {2**depth} and LightGBM's default, 31"
         )
-    if not 1 <= depth <= MAX_DEPTH:
-        raise ValueError(f"max_depth must be at most {MAX_DEPTH}, got {depth}")
-    return depth
+    return checked_integer("max_depth", depth, 1, MAX_DEPTH)
 
 
 def _as_text(value: Any) -> str:

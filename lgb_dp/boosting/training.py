@@ -23,13 +23,17 @@ from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
 from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.boosting.params import TrainingParameters, checked_learning_rate, training_parameters
+from lgb_dp.boosting.params import TrainingParameters, training_parameters
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
+from lgb_dp.checks import POSITIVE, checked_epsilon, checked_learning_rate
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.weights import check_weight_bound, quantise_weights
 from lgb_dp.errors import (
     AlteredModelError,
+    ArgumentTypeError,
+    BudgetSpentError,
+    InvalidArgumentError,
     NoGuaranteeError,
     NotPrivateWarning,
     PrivacyLeakWarning,
@@ -101,7 +105,7 @@ class Training(ABC):
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
         if not (train_set.bins.n_bins > 1).any():
-            raise ValueError("no feature has two bins: check bounds, max_bin and categories")
+            raise InvalidArgumentError("no feature has two bins: check bounds, max_bin and categories")
         self.ledger = Ledger(copies=train_set.folds_of_a_row)
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
@@ -186,7 +190,7 @@ class Training(ABC):
     def grow(self) -> None:
         """Grow the trees of the next iteration."""
         if self.iteration >= self.n_rounds:
-            raise lightgbm.basic.LightGBMError(
+            raise BudgetSpentError(
                 f"The budget was planned for {self.n_rounds} iterations, and all are spent; "
                 "pass the model as init_model to train on with a new budget"
             )
@@ -236,10 +240,12 @@ class Training(ABC):
             data.construct()
             is_public, start, codes = data.public, data.start_scores, data.codes
             if data.bins is not self.data.bins:
-                raise ValueError("an evaluation Dataset must have the training Dataset as its reference")
+                raise InvalidArgumentError(
+                    "an evaluation Dataset must have the training Dataset as its reference"
+                )
         else:
             if data.data is None:
-                raise ValueError(
+                raise InvalidArgumentError(
                     "a plain lightgbm.Dataset in valid_sets needs free_raw_data=False; "
                     "or pass lgb_dp.Dataset(..., public=True)"
                 )
@@ -301,7 +307,7 @@ class Training(ABC):
     def _follow(self, data: Any, codes: Any, start: NDArray[np.float64] | None) -> None:
         n_outputs = self.params.n_outputs
         if start is not None and start.size != codes.n_rows * n_outputs:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"the initial model or init_score has {start.size // codes.n_rows} outputs per row; "
                 f"training has {n_outputs}"
             )
@@ -347,13 +353,13 @@ class PrivateTrainer(ABC):
     """
 
     before_iteration = True
-    accepts_infinite_epsilon = False
-    """Whether the trainer can do without privacy, at epsilon = inf."""
+    accepted_epsilon = POSITIVE
+    """Budgets that the trainer accepts; some train without privacy at epsilon = inf."""
 
     def __init__(
         self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
     ) -> None:
-        self.epsilon = checked_epsilon(epsilon, self.accepts_infinite_epsilon)
+        self.epsilon = checked_epsilon(epsilon, self.accepted_epsilon)
         self.random_state = random_state
         self.public_init_model = public_init_model
 
@@ -372,13 +378,13 @@ class PrivateTrainer(ABC):
             if not isinstance(booster, DPBooster):
                 self._take_over(booster, env)
             elif getattr(booster._grower, "trainer", None) is not self:
-                raise ValueError("callbacks hold two private trainers; a booster takes one")
+                raise InvalidArgumentError("callbacks hold two private trainers; a booster takes one")
 
     def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
         name = type(self).__name__
         train_set = booster.train_set
         if not isinstance(train_set, Dataset):
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
@@ -406,17 +412,3 @@ class PrivateTrainer(ABC):
                 return None, ()
             reason = "init_model carries no guarantee; pass public_init_model=True if its data was public"
             return None, (reason,)
-
-
-def checked_epsilon(epsilon: Any, or_infinite: bool = False) -> float:
-    """A positive finite budget, or infinity where that is accepted.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.number)):
-        raise TypeError(f"epsilon must be a number, got {type(epsilon).__name__}")
-    if not ((np.isfinite(epsilon) or (or_infinite and epsilon == np.inf)) and epsilon > 0):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
-    return float(epsilon)

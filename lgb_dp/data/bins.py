@@ -13,6 +13,8 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from numpy.typing import NDArray
 
+from lgb_dp.errors import InvalidArgumentError
+
 Spacing = Literal["linear", "mixed"]
 SMALLEST_STEP = 1e-6
 """Smallest geometric threshold over the width of the bounds."""
@@ -98,7 +100,9 @@ class PublicBins:
             If a value is not a number and its column has no public categories.
         """
         if data.shape[1] != len(self.names):
-            raise ValueError(f"data has {data.shape[1]} features; the public bins have {len(self.names)}")
+            raise InvalidArgumentError(
+                f"data has {data.shape[1]} features; the public bins have {len(self.names)}"
+            )
         shared = (self.all_values, self.value_offsets, self.is_categorical, n_threads)
         if scipy.sparse.issparse(data):
             rows = scipy.sparse.csr_matrix(data)
@@ -138,7 +142,7 @@ def feature_names(data: Any, given: Any) -> tuple[str, ...]:
             return tuple(str(name) for name in data.columns)
         return tuple(f"Column_{i}" for i in range(n_features))
     if len(given) != n_features:
-        raise ValueError(f"feature_name has {len(given)} names; data has {n_features} features")
+        raise InvalidArgumentError(f"feature_name has {len(given)} names; data has {n_features} features")
     return tuple(str(name) for name in given)
 
 
@@ -151,7 +155,7 @@ def _by_feature(mapping: Mapping[Any, Any], names: Sequence[str], argument: str)
         elif key in names:
             result[names.index(key)] = value
         else:
-            raise ValueError(f"{argument} names an unknown feature: {key!r}")
+            raise InvalidArgumentError(f"{argument} names an unknown feature: {key!r}")
     return result
 
 
@@ -160,11 +164,13 @@ def _bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[
         pairs = _by_feature(bounds, names, "bounds")
     else:
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-            raise ValueError(f"bounds must be (low, high) or a mapping of features to them, got {bounds!r}")
+            raise InvalidArgumentError(
+                f"bounds must be (low, high) or a mapping of features to them, got {bounds!r}"
+            )
         try:
             low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (len(names),)) for b in bounds)
         except (TypeError, ValueError):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"bounds must be two numbers or two arrays of {len(names)} numbers, one per feature"
             ) from None
         pairs = dict(enumerate(zip(low, high, strict=True)))
@@ -174,34 +180,40 @@ def _bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[
 def _checked_bounds(pair: Any, name: str) -> tuple[float, float]:
     low, high = (float(b) for b in pair)
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise ValueError(f"bounds of feature {name!r} must be finite, got ({low}, {high})")
+        raise InvalidArgumentError(f"bounds of feature {name!r} must be finite, got ({low}, {high})")
     if low > high:
-        raise ValueError(f"bounds of feature {name!r} are reversed: low = {low} > high = {high}")
+        raise InvalidArgumentError(f"bounds of feature {name!r} are reversed: low = {low} > high = {high}")
     if not np.isfinite(high - low):
-        raise ValueError(f"bounds of feature {name!r} are too far apart: ({low}, {high})")
+        raise InvalidArgumentError(f"bounds of feature {name!r} are too far apart: ({low}, {high})")
     return low, high
 
 
 def _checked_edges(edges: Any, name: str) -> NDArray[np.float64]:
     edges = np.asarray(edges, dtype=np.float64)
     if edges.ndim != 1 or len(edges) == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-        raise ValueError(f"bin_edges of feature {name!r} must be ascending finite numbers, got {edges!r}")
+        raise InvalidArgumentError(
+            f"bin_edges of feature {name!r} must be ascending finite numbers, got {edges!r}"
+        )
     return edges
 
 
 def _checked_categories(values: Any, name: str) -> list[Any]:
     values = list(values)
     if not values or len(set(values)) != len(values):
-        raise ValueError(f"categories of feature {name!r} must be distinct and at least one, got {values!r}")
+        raise InvalidArgumentError(
+            f"categories of feature {name!r} must be distinct and at least one, got {values!r}"
+        )
     if len(values) > MAX_BINS:
-        raise ValueError(f"feature {name!r} has {len(values)} categories; at most {MAX_BINS} are supported")
+        raise InvalidArgumentError(
+            f"feature {name!r} has {len(values)} categories; at most {MAX_BINS} are supported"
+        )
     return values
 
 
 def _integer_categories(values: list[Any], name: str) -> NDArray[np.float64]:
     numbers = np.asarray(values, dtype=np.float64)
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers >= 2**31).any():
-        raise ValueError(
+        raise InvalidArgumentError(
             f"categories of feature {name!r} must be integers in [0, 2**31), as LightGBM's, got {values!r}"
         )
     return np.sort(numbers)
@@ -215,7 +227,7 @@ def _max_bins(max_bin: Any, names: Sequence[str]) -> NDArray[np.int64]:
     else:
         per_feature = np.broadcast_to(np.asarray(max_bin, dtype=np.int64), (len(names),))
     if (per_feature < 2).any() or (per_feature > MAX_BINS).any():
-        raise ValueError(f"max_bin must be between 2 and {MAX_BINS}, got {max_bin!r}")
+        raise InvalidArgumentError(f"max_bin must be between 2 and {MAX_BINS}, got {max_bin!r}")
     return per_feature
 
 
@@ -283,7 +295,7 @@ def public_bins(
     ranges = data_bounds(data, numeric) if bounds is None else _bounds_by_feature(bounds, names)
     missing = [names[f] for f in numeric if f not in ranges]
     if missing:
-        raise ValueError(f"bounds lack the numeric features {missing}")
+        raise InvalidArgumentError(f"bounds lack the numeric features {missing}")
     max_bins = _max_bins(max_bin, names)
 
     values: list[NDArray[np.float64]] = []
@@ -299,7 +311,7 @@ def public_bins(
             low, high = ranges[f]
             values.append(_spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
         if len(values[-1]) >= MAX_BINS and f in edges_of:
-            raise ValueError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
+            raise InvalidArgumentError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
     is_categorical = np.array(
         [f in pandas_categories or f in declared for f in range(len(names))], dtype=bool
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse
@@ -13,9 +13,10 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.checks import checked_choice, checked_vector
 from lgb_dp.data.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
 from lgb_dp.data.weights import check_weight_bound, checked_weight
-from lgb_dp.errors import PrivacyLeakWarning
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
 from lgb_dp.mechanisms.noise import MAX_ROWS
 
 
@@ -102,7 +103,7 @@ class Dataset(StandInDataset):
         self.bounds = bounds
         self.label_bounds = _checked_label_bounds(label_bounds)
         self.max_bin = max_bin
-        self.spacing = _checked_spacing(spacing)
+        self.spacing: Spacing = checked_choice("spacing", spacing, get_args(Spacing))
         self.categories = categories
         self.bin_edges = bin_edges
         self.public = public
@@ -151,7 +152,7 @@ class Dataset(StandInDataset):
                     self.spacing,
                 )
                 if not own.same_as(bins):
-                    raise ValueError(
+                    raise InvalidArgumentError(
                         "bounds, max_bin, categories or bin_edges differ from those of the reference"
                     )
             self.leaks += self.reference.leaks
@@ -213,7 +214,9 @@ class Dataset(StandInDataset):
     ) -> Dataset:
         """Evaluation data with the bins of this Dataset; `public` as for the class."""
         if group is not None or position is not None:
-            raise ValueError("group and position belong to ranking, which private training does not support")
+            raise InvalidArgumentError(
+                "group and position belong to ranking, which private training does not support"
+            )
         valid = Dataset(
             data,
             label,
@@ -281,7 +284,7 @@ class Dataset(StandInDataset):
     def set_categorical_feature(self, categorical_feature: Any) -> Dataset:
         """Refused: categories must be public and are declared by `categories`."""
         if not isinstance(categorical_feature, str) or categorical_feature != "auto":
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"categorical_feature={categorical_feature!r} is not accepted: declare `categories`"
             )
         return self
@@ -331,11 +334,11 @@ class FoldAssignment:
 def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
     rows = np.asarray(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}"
         )
     if rows.size and not (rows.min() >= 0 and rows.max() < n_rows):
-        raise ValueError(f"used_indices must lie in [0, {n_rows})")
+        raise InvalidArgumentError(f"used_indices must lie in [0, {n_rows})")
     return np.sort(rows.astype(np.int64))
 
 
@@ -343,27 +346,20 @@ def _checked_data(data: Any) -> Any:
     if isinstance(data, list):
         data = np.asarray(data)
     if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
-        raise TypeError(
+        raise ArgumentTypeError(
             f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
         )
     if data.ndim != 2 or 0 in data.shape:
-        raise ValueError(f"data must have rows and features, got shape {data.shape}")
+        raise InvalidArgumentError(f"data must have rows and features, got shape {data.shape}")
     if data.shape[0] >= MAX_ROWS:
-        raise ValueError(f"data has {data.shape[0]} rows; fewer than {MAX_ROWS} are supported")
+        raise InvalidArgumentError(f"data has {data.shape[0]} rows; fewer than {MAX_ROWS} are supported")
     return data
 
 
 def _checked_label(label: Any, n_rows: int) -> NDArray[np.float64]:
     if label is None:
-        raise ValueError("label should not be None")
-    values = np.array(label, dtype=np.float64)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.shape != (n_rows,):
-        raise ValueError(f"label has shape {values.shape}; data has {n_rows} rows")
-    if not np.isfinite(values).all():
-        raise ValueError("label must be finite, got NaN or infinity")
-    return values
+        raise InvalidArgumentError("label must be one number per row, got None")
+    return checked_vector("label", label, n_rows)
 
 
 def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
@@ -372,16 +368,10 @@ def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
         return None
     values = np.array(init_score, dtype=np.float64)
     if values.size % n_rows:
-        raise ValueError(f"init_score has {values.size} values; data has {n_rows} rows")
+        raise InvalidArgumentError(f"init_score has {values.size} values; data has {n_rows} rows")
     if not np.isfinite(values).all():
-        raise ValueError("init_score must be finite")
+        raise InvalidArgumentError("init_score must be finite")
     return values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
-
-
-def _checked_spacing(spacing: Any) -> Spacing:
-    if spacing == "linear" or spacing == "mixed":
-        return spacing
-    raise ValueError(f"spacing must be 'linear' or 'mixed', got {spacing!r}")
 
 
 def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
@@ -389,5 +379,5 @@ def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
         return None
     low, high = (float(b) for b in bounds)
     if not (low < high and np.isfinite(high - low) and (high - low) / 2 >= np.finfo(float).tiny):
-        raise ValueError(f"label_bounds must be finite and ascending, got ({low}, {high})")
+        raise InvalidArgumentError(f"label_bounds must be finite and ascending, got ({low}, {high})")
     return low, high

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset, FoldAssignment
+from lgb_dp.errors import ArgumentTypeError
 from lgb_dp.mechanisms.rng import SecureRandom
 
 
@@ -51,7 +53,5 @@ def folds(k: int, train_set: Dataset) -> PrivateFolds:
         The data to be divided; it remembers its folds.
     """
     if not isinstance(train_set, Dataset):
-        raise TypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")
-    if k < 2:
-        raise ValueError(f"k must be at least 2, got {k}")
-    return PrivateFolds(train_set, k, SecureRandom())
+        raise ArgumentTypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")
+    return PrivateFolds(train_set, checked_integer("k", k, 2), SecureRandom())

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from gbdt_kernels.trees.layout import MAX_BINS
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.training import checked_epsilon
-from lgb_dp.data.bins import MAX_BINS, Bounds, feature_names, is_data_frame, public_bins
+from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin
+from lgb_dp.data.bins import Bounds, feature_names, is_data_frame, public_bins
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.noise import rounded_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.trainer import checked_delta
 
 _EXPONENTS = np.arange(-32, 65)
 """Powers of two that bounds can be; beyond the last, values count as the last."""
@@ -35,7 +36,7 @@ def _matrix(data: Any) -> NDArray[np.float64]:
         data = data.to_numpy(dtype=np.float64, na_value=np.nan)
     matrix = np.asarray(data, dtype=np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"X must have rows and features, got shape {matrix.shape}")
+        raise InvalidArgumentError(f"X must have rows and features, got shape {matrix.shape}")
     return matrix
 
 
@@ -143,8 +144,7 @@ def private_quantile_edges(
         Naming the argument.
     """
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
-    if not 2 <= max_bin <= MAX_BINS:
-        raise ValueError(f"max_bin must be between 2 and {MAX_BINS}, got {max_bin!r}")
+    max_bin = checked_max_bin(max_bin)
     names = feature_names(matrix, None)
     bins, _ = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
     counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lgb_dp.checks import Interval, checked_number, checked_vector
+from lgb_dp.errors import InvalidArgumentError
 
 
 def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     """Weights as float64, finite and not negative, one per row; None stays None."""
     if weight is None:
         return None
-    values = np.array(weight, dtype=np.float64)
-    if values.shape != (n_rows,):
-        raise ValueError(f"weight has shape {values.shape}; data has {n_rows} rows")
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise ValueError("weight must be finite and not negative")
+    values = checked_vector("weight", weight, n_rows)
+    if (values < 0).any():
+        raise InvalidArgumentError(f"weight must not be negative, got {values.min()!r}")
     return values
 
 
 def check_weight_bound(weight: NDArray[np.float64], bound: float | None) -> None:
     """Raise a ValueError unless the weights have a public bound and keep to it."""
     if bound is None:
-        raise ValueError("weight needs a public weight_bound, got None")
-    if not (bound > 0 and np.isfinite(bound) and np.isfinite(WEIGHT_STEPS / bound)):
-        raise ValueError(f"weight_bound must be positive and finite, got {bound!r}")
+        raise InvalidArgumentError("weight needs a public weight_bound, got None")
+    # Below its lowest end, the steps per unit of weight would overflow.
+    checked_number("weight_bound", bound, Interval(WEIGHT_STEPS / np.finfo(float).max, math.inf, "[)"))
     if (weight > bound).any():
-        raise ValueError(f"weight must lie in [0, weight_bound = {bound}]")
+        raise InvalidArgumentError(f"weight must lie in [0, weight_bound = {bound}]")
 
 
 WEIGHT_STEPS = 2**10

@@ -7,13 +7,19 @@ trees' costs are parallel; ensembles follow one another and their costs add.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.ledger import share
 from lgb_dp.boosting.training import PrivateTrainer, TrainingTask
+from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_integer, checked_number
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
 from lgb_dp.mechanisms.rng import SecureRandom
+
+MAX_TREES_PER_ENSEMBLE = 2**16 - 1
+"""The number of a row's tree is kept in 16 bits."""
 
 
 def draw_tree_of_row(
@@ -133,15 +139,11 @@ class DPBoost(PrivateTrainer):
         public_init_model: bool = False,
     ) -> None:
         super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
-        if variant not in ("paper", "tight"):
-            raise ValueError(f"variant must be 'paper' or 'tight', got {variant!r}")
-        if not 1 <= trees_per_ensemble < 2**16:
-            raise ValueError(f"trees_per_ensemble must be between 1 and 65535, got {trees_per_ensemble!r}")
-        if not 0 < leaf_share < 1:
-            raise ValueError(f"leaf_share must be in (0, 1), got {leaf_share!r}")
-        self.variant: Variant = variant
-        self.trees_per_ensemble = int(trees_per_ensemble)
-        self.leaf_share = leaf_share
+        self.variant: Variant = checked_choice("variant", variant, get_args(Variant))
+        self.trees_per_ensemble = checked_integer(
+            "trees_per_ensemble", trees_per_ensemble, 1, MAX_TREES_PER_ENSEMBLE
+        )
+        self.leaf_share = checked_number("leaf_share", leaf_share, PROPER_SHARE)
         self.gdf = gdf
         self.glc = glc
         self.eoe = eoe

@@ -25,6 +25,9 @@ import lightgbm
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lgb_dp.checks import checked_alpha, checked_probabilities
+from lgb_dp.errors import InvalidArgumentError
+
 Floats = NDArray[np.float64]
 
 
@@ -72,7 +75,7 @@ class MLoss:
         ValueError
             If `u` is not in [0, 1].
         """
-        u = _checked_probability(u)
+        u = checked_probabilities("u", u)
         return self._positive_loss(u, 1.0 - u), self._positive_loss(1.0 - u, u)
 
     def _positive_loss(self, u: Floats, rest: Floats) -> Floats:
@@ -88,7 +91,7 @@ class MLoss:
         ValueError
             If `u` is not in [0, 1].
         """
-        u = _checked_probability(u)
+        u = checked_probabilities("u", u)
         return 2.0 * self.alpha * np.sqrt(u * (1.0 - u)) + self.flat * np.minimum(u, 1.0 - u)
 
     def link(self, u: ArrayLike) -> Floats:
@@ -99,7 +102,7 @@ class MLoss:
         ValueError
             If `u` is not in [0, 1].
         """
-        u = _checked_probability(u)
+        u = checked_probabilities("u", u)
         with np.errstate(divide="ignore"):
             return self.alpha * (2.0 * u - 1.0) / np.sqrt(u * (1.0 - u)) + self.flat * np.sign(u - 0.5)
 
@@ -161,27 +164,6 @@ class MLoss:
         return "m_loss", float(np.average(self.surrogate(sign * score), weights=weight)), False
 
 
-def checked_alpha(alpha: Any) -> float:
-    """A parameter of the M-loss, in (0, 1].
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
-    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)):
-        raise TypeError(f"alpha must be a number in (0, 1], got {alpha!r}")
-    if not 0 < alpha <= 1:
-        raise ValueError(f"alpha must be in (0, 1], got {alpha!r}")
-    return float(alpha)
-
-
-def _checked_probability(u: ArrayLike) -> Floats:
-    values = np.asarray(u, dtype=np.float64)
-    if not ((values >= 0) & (values <= 1)).all():
-        raise ValueError(f"u must be in [0, 1], got {values[~((values >= 0) & (values <= 1))].flat[0]!r}")
-    return values
-
-
 def _scores_and_signs(predicted: Any, data: Any) -> tuple[Floats, Floats, Floats]:
     """Raw scores, labels as ±1 and weights, from either of LightGBM's two calling conventions."""
     if isinstance(data, lightgbm.Dataset):
@@ -190,8 +172,10 @@ def _scores_and_signs(predicted: Any, data: Any) -> tuple[Floats, Floats, Floats
         score, label, weight = data, predicted, None
     score, label = np.asarray(score, dtype=np.float64), np.asarray(label, dtype=np.float64)
     if score.shape != label.shape:
-        raise ValueError(f"the M-loss is binary: {label.size} labels need as many scores, got {score.size}")
+        raise InvalidArgumentError(
+            f"the M-loss is binary: {label.size} labels need as many scores, got {score.size}"
+        )
     if not ((label == 0) | (label == 1)).all():
-        raise ValueError("labels of the M-loss must be 0 or 1")
+        raise InvalidArgumentError("labels of the M-loss must be 0 or 1")
     ones = np.ones(len(label))
     return score, 2.0 * label - 1.0, ones if weight is None else np.asarray(weight, dtype=np.float64)

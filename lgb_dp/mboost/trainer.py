@@ -14,7 +14,7 @@ tree at hand and (P, N) are the weights of the two classes in a node.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
@@ -24,11 +24,21 @@ from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.checks import (
+    POSITIVE,
+    POSITIVE_OR_INFINITE,
+    PROPER_SHARE,
+    SHARE,
+    Interval,
+    checked_choice,
+    checked_number,
+)
 from lgb_dp.errors import UnsupportedParameterError
-from lgb_dp.mboost.loss import MLoss, checked_alpha
+from lgb_dp.mboost.loss import MLoss
 from lgb_dp.mechanisms.noise import MAX_ROWS, discrete_laplace, select, selection_scale
 
 Leverage = Literal["public", "noised"]
+CALIBRATED: Final[Literal["calibrated"]] = "calibrated"
 BOOST_STEPS = 2**20
 """Integer steps of a boosting weight between 0 and 1."""
 COUNT_SHARE = 0.02
@@ -323,7 +333,7 @@ class MBoost(PrivateTrainer):
     ...                          callbacks=[lgb_dp.MBoost(epsilon=1.0)])                # doctest: +SKIP
     """
 
-    accepts_infinite_epsilon = True
+    accepted_epsilon = POSITIVE_OR_INFINITE
 
     def __init__(
         self,
@@ -340,29 +350,16 @@ class MBoost(PrivateTrainer):
         public_init_model: bool = False,
     ) -> None:
         super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
-        if isinstance(alpha, str) and alpha != "calibrated":
-            raise ValueError(f"alpha must be 'calibrated' or a number in (0, 1], got {alpha!r}")
-        if not 0 < leaf_share < 1:
-            raise ValueError(f"leaf_share must be in (0, 1), got {leaf_share!r}")
-        if not 0 <= weight_share < 1 - leaf_share:
-            raise ValueError(f"weight_share must be in [0, 1 - leaf_share), got {weight_share!r}")
-        if not 0 <= smoothing <= 1:
-            raise ValueError(f"smoothing must be in [0, 1], got {smoothing!r}")
-        if not (leaf_bound > 0 and np.isfinite(leaf_bound)):
-            raise ValueError(f"leaf_bound must be positive and finite, got {leaf_bound!r}")
-        if leverage not in ("public", "noised"):
-            raise ValueError(f"leverage must be 'public' or 'noised', got {leverage!r}")
-        if n_rows is not None and not (n_rows > 0 and np.isfinite(n_rows)):
-            raise ValueError(f"n_rows must be positive and finite, got {n_rows!r}")
-        self.alpha: float | Literal["calibrated"] = (
-            "calibrated" if alpha == "calibrated" else checked_alpha(alpha)
+        self.alpha: float | Literal["calibrated"] = checked_number("alpha", alpha, SHARE, CALIBRATED)
+        self.leaf_share = checked_number("leaf_share", leaf_share, PROPER_SHARE)
+        # The weights' budget must leave something for the splits.
+        self.weight_share = checked_number(
+            "weight_share", weight_share, Interval(0, 1 - self.leaf_share, "[)")
         )
-        self.leaf_share = leaf_share
-        self.weight_share = weight_share
-        self.smoothing = float(smoothing)
-        self.leaf_bound = float(leaf_bound)
-        self.leverage: Leverage = leverage
-        self.n_rows = n_rows
+        self.smoothing = checked_number("smoothing", smoothing, Interval(0, 1))
+        self.leaf_bound = checked_number("leaf_bound", leaf_bound, POSITIVE)
+        self.leverage: Leverage = checked_choice("leverage", leverage, get_args(Leverage))
+        self.n_rows = None if n_rows is None else checked_number("n_rows", n_rows, POSITIVE)
 
     def begin(self, task: TrainingTask) -> _MBoostTraining:
         """Start a training."""

@@ -19,6 +19,8 @@ from gbdt_kernels.trees.selection import WORD_PAIRS_PER_DRAW
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from lgb_dp.checks import Interval, checked_number
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 
 MAX_ROWS = 2**31
@@ -53,7 +55,9 @@ def selection_scale(epsilon: float, range_width: float) -> float:
     """
     exact = epsilon * (1.0 - UTILITY_SLACK) - DRAW_SLACK
     if exact <= 0:
-        raise ValueError(f"epsilon of one selection is {epsilon:g}; it must exceed {2 * DRAW_SLACK:.1e}")
+        raise InvalidArgumentError(
+            f"epsilon of one selection is {epsilon:g}; it must exceed {2 * DRAW_SLACK:.1e}"
+        )
     return exact / range_width
 
 
@@ -98,7 +102,7 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
     """
     numerator = min(int(Fraction(epsilon) / sensitivity * 2**LOG2_DENOMINATOR), 2**62)
     if numerator < 1:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"epsilon of one release is {epsilon:g}; too small for a sensitivity of {sensitivity}"
         )
     noise = np.empty(n, dtype=np.int64)
@@ -139,8 +143,7 @@ def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.i
     ValueError
         If `scale` is out of range.
     """
-    if not 0 < scale <= _LARGEST_SCALE:
-        raise ValueError(f"scale of Gaussian noise must be in (0, 2**48] steps, got {scale!r}")
+    checked_number("scale of Gaussian noise in integer steps", scale, Interval(0, _LARGEST_SCALE, "(]"))
     words = random.words(n)
     tail = words >> np.uint64(1)
     negative = (words & np.uint64(1)).astype(bool)

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
-from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
@@ -23,7 +22,17 @@ from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.params import MAX_DEPTH
 from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
-from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.checks import (
+    AUTO,
+    SHARE,
+    Auto,
+    Interval,
+    checked_choice,
+    checked_delta,
+    checked_integer,
+    checked_number,
+)
+from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.mechanisms.noise import rounded_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
@@ -45,7 +54,6 @@ from lgb_dp.newton.settings import (
     largest_leaf_value,
 )
 
-Auto = Literal["auto"]
 _LARGEST_PRIOR = 4.0
 """Bound of the initial log-odds."""
 _DRAWS_AT_ONCE = 1024
@@ -143,7 +151,7 @@ class _NewtonTraining(Training):
         if depth == "auto":
             return asked
         if asked not in (None, depth):
-            raise ValueError(f"max_depth={asked} and depth={depth} of NewtonBoost differ")
+            raise InvalidArgumentError(f"max_depth={asked} and depth={depth} of NewtonBoost differ")
         return depth
 
     def _plan_budget(self) -> None:
@@ -166,7 +174,7 @@ class _NewtonTraining(Training):
     def _begin(self) -> PublicSplits:
         """Release label counts once; from them follow the prior and the automatic settings."""
         if self.iteration > 1:
-            raise LightGBMError("Training was interrupted in its first release; start it anew")
+            raise InterruptedTrainingError("Training was interrupted in its first release; start it anew")
         self._n_rows = self._release_label_counts()
         nu = self._n_rows * self._mu
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
@@ -360,47 +368,21 @@ class NewtonBoost(PrivateTrainer):
     ) -> None:
         super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
         self.delta = checked_delta(delta)
-        if rounds != "auto" and not (isinstance(rounds, (int, np.integer)) and rounds >= 1):
-            raise ValueError(f"rounds must be 'auto' or a positive integer, got {rounds!r}")
-        if structure not in ("auto", "random", "cyclic"):
-            raise ValueError(f"structure must be 'auto', 'random' or 'cyclic', got {structure!r}")
-        if depth != "auto" and not (isinstance(depth, (int, np.integer)) and 1 <= depth <= MAX_DEPTH):
-            raise ValueError(f"depth must be 'auto' or an integer from 1 to {MAX_DEPTH}, got {depth!r}")
-        if hessian_share != "auto" and not 0 <= hessian_share < 1:
-            raise ValueError(f"hessian_share must be 'auto' or in [0, 1), got {hessian_share!r}")
-        if gradient_clip != "auto" and not 1 / STEPS <= gradient_clip <= 1:
-            raise ValueError(f"gradient_clip must be 'auto' or in [1/{STEPS}, 1], got {gradient_clip!r}")
-        if not 0 < subsample <= 1:
-            raise ValueError(f"subsample must be in (0, 1], got {subsample!r}")
-        self.rounds = rounds
-        self.structure: StructureKind = structure
-        self.depth = depth
-        self.hessian_share = hessian_share
-        self.gradient_clip = gradient_clip
-        self.subsample = float(subsample)
+        self.rounds = checked_integer("rounds", rounds, 1, None, AUTO)
+        self.structure: StructureKind = checked_choice("structure", structure, get_args(StructureKind))
+        self.depth = checked_integer("depth", depth, 1, MAX_DEPTH, AUTO)
+        self.hessian_share = checked_number("hessian_share", hessian_share, Interval(0, 1, "[)"), AUTO)
+        self.gradient_clip = checked_number("gradient_clip", gradient_clip, Interval(1 / STEPS, 1), AUTO)
+        self.subsample = checked_number("subsample", subsample, SHARE)
 
     def planned_rounds(self, n_rounds: int) -> int:
         """`rounds`, where it was given; raises a ValueError if more would be trained."""
         if self.rounds == "auto":
             return n_rounds
         if self.rounds < n_rounds:
-            raise ValueError(f"rounds={self.rounds} is less than the {n_rounds} rounds to train")
-        return int(self.rounds)
+            raise InvalidArgumentError(f"rounds={self.rounds} is less than the {n_rounds} rounds to train")
+        return self.rounds
 
     def begin(self, task: TrainingTask) -> _NewtonTraining:
         """Start a training."""
         return _NewtonTraining(task, self)
-
-
-def checked_delta(delta: Any) -> float:
-    """A δ in (0, 1).
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
-    if isinstance(delta, bool) or not isinstance(delta, (int, float, np.number)):
-        raise TypeError(f"delta must be a number, got {type(delta).__name__}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
-    return float(delta)

@@ -1,0 +1,246 @@
+"""Checks of arguments: each returns the checked value in its final type, or raises.
+
+Four general functions, `checked_number`, `checked_integer`, `checked_choice` and `checked_vector`, do the
+work; the others name what several callers check.  Every message names the argument, what is accepted and what
+was given.  A value of the wrong type raises an `ArgumentTypeError`, any other unacceptable value an
+`InvalidArgumentError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Final, Literal, TypeVar, overload
+
+import numpy as np
+from gbdt_kernels.trees.layout import MAX_BINS
+from numpy.typing import ArrayLike, NDArray
+
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+
+Auto = Literal["auto"]
+AUTO: Final[Auto] = "auto"
+"""The word that leaves a setting to the trainer."""
+
+_Word = TypeVar("_Word", bound=str)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of numbers.
+
+    Parameters
+    ----------
+    low, high : float
+        `high` may be infinite.
+    brackets : {"[]", "(]", "[)", "()"}
+        A square bracket includes its end, a round one excludes it.
+    """
+
+    low: float
+    high: float
+    brackets: str = "[]"
+
+    def __contains__(self, value: float) -> bool:
+        above = value >= self.low if self.brackets[0] == "[" else value > self.low
+        below = value <= self.high if self.brackets[1] == "]" else value < self.high
+        return above and below
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            finite = "" if self.brackets[1] == "]" else " and finite"
+            if self.low != 0:
+                return f"at least {self.low:g}{finite}"
+            return f"positive{finite}" if self.brackets[0] == "(" else f"not negative{finite}"
+        return f"in {self.brackets[0]}{self.low:g}, {self.high:g}{self.brackets[1]}"
+
+
+POSITIVE = Interval(0, math.inf, "()")
+POSITIVE_OR_INFINITE = Interval(0, math.inf, "(]")
+NOT_NEGATIVE = Interval(0, math.inf, "[)")
+PROPER_SHARE = Interval(0, 1, "()")
+"""Shares that leave something for the rest."""
+SHARE = Interval(0, 1, "(]")
+
+
+@overload
+def checked_number(name: str, value: Any, accepted: Interval) -> float: ...
+@overload
+def checked_number(name: str, value: Any, accepted: Interval, word: _Word) -> float | _Word: ...
+def checked_number(name: str, value: Any, accepted: Interval, word: _Word | None = None) -> float | _Word:
+    """A number in an interval, as a float.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for the message.
+    value : object
+        What was given.
+    accepted : Interval
+    word : str, optional
+        A word that is accepted instead of a number and returned as it is.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `value` is not a number; truth values are not.
+    InvalidArgumentError
+        If it is outside the interval, or is another word than the accepted one.
+    """
+    if word is not None and isinstance(value, str):
+        if value != word:
+            raise InvalidArgumentError(f"{name} must be {word!r} or a number {accepted}, got {value!r}")
+        return word
+    instead = "" if word is None else f"{word!r} or "
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArgumentTypeError(f"{name} must be {instead}a number that is {accepted}, got {value!r}")
+    if float(value) not in accepted:
+        raise InvalidArgumentError(f"{name} must be {instead}{accepted}, got {value!r}")
+    return float(value)
+
+
+@overload
+def checked_integer(name: str, value: Any, low: int, high: int | None = None) -> int: ...
+@overload
+def checked_integer(name: str, value: Any, low: int, high: int | None, word: _Word) -> int | _Word: ...
+def checked_integer(
+    name: str, value: Any, low: int, high: int | None = None, word: _Word | None = None
+) -> int | _Word:
+    """An integer from `low` to `high`, or from `low` on.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for the message.
+    value : object
+        What was given.
+    low : int
+    high : int, optional
+        Both ends are accepted.
+    word : str, optional
+        A word that is accepted instead of an integer and returned as it is.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `value` is not an integer; truth values are not.
+    InvalidArgumentError
+        If it is out of range, or is another word than the accepted one.
+    """
+    size = f"at least {low}" if high is None else f"between {low} and {high}"
+    instead = "" if word is None else f"{word!r} or "
+    if word is not None and isinstance(value, str):
+        if value != word:
+            raise InvalidArgumentError(f"{name} must be {instead}an integer {size}, got {value!r}")
+        return word
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ArgumentTypeError(f"{name} must be {instead}an integer {size}, got {value!r}")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise InvalidArgumentError(f"{name} must be {instead}{size}, got {value!r}")
+    return number
+
+
+def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
+    """One of several words.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for the message.
+    value : object
+        What was given.
+    choices : sequence of str
+        What is accepted.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `value` is not one of them.
+    """
+    for choice in choices:
+        if isinstance(value, str) and value == choice:
+            return choice
+    *others, last = map(repr, choices)
+    raise InvalidArgumentError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
+
+
+def checked_vector(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
+    """One finite number per row, as a new array of float64; a matrix of one column is flattened.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for the message.
+    values : array-like, shape (n_rows,) or (n_rows, 1)
+    n_rows : int
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are more or fewer numbers than rows, or one of them is NaN or infinite.
+    """
+    vector = np.array(values, dtype=np.float64)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.shape != (n_rows,):
+        raise InvalidArgumentError(f"{name} has shape {vector.shape}; data has {n_rows} rows")
+    if not np.isfinite(vector).all():
+        raise InvalidArgumentError(f"{name} must be finite, got NaN or infinity")
+    return vector
+
+
+def checked_epsilon(epsilon: Any, accepted: Interval = POSITIVE) -> float:
+    """A privacy budget ε in nats, positive and finite unless the caller accepts infinity."""
+    return checked_number("epsilon", epsilon, accepted)
+
+
+def checked_delta(delta: Any) -> float:
+    """A δ in (0, 1)."""
+    return checked_number("delta", delta, PROPER_SHARE)
+
+
+def checked_alpha(alpha: Any) -> float:
+    """A parameter of the M-loss, in (0, 1]."""
+    return checked_number("alpha", alpha, SHARE)
+
+
+def checked_learning_rate(value: Any) -> float:
+    """A learning rate in (0, 1]; as in LightGBM's parameters, text that reads as a number is accepted."""
+    return checked_number("learning_rate", _number_from_text(value), SHARE)
+
+
+def checked_lambda(value: Any) -> float:
+    """A finite λ, not negative; as in LightGBM's parameters, text that reads as a number is accepted."""
+    return checked_number("lambda_l2", _number_from_text(value), NOT_NEGATIVE)
+
+
+def _number_from_text(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def checked_max_bin(max_bin: Any, name: str = "max_bin") -> int:
+    """A number of bins that codes of one byte can tell apart."""
+    return checked_integer(name, max_bin, 2, MAX_BINS)
+
+
+def checked_probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Probabilities in [0, 1], in an array of any shape.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one is NaN or outside [0, 1].
+    """
+    array = np.asarray(values, dtype=np.float64)
+    inside = (array >= 0) & (array <= 1)
+    if not inside.all():
+        raise InvalidArgumentError(f"{name} must be in [0, 1], got {array[~inside].flat[0]!r}")
+    return array
