@@ -23,10 +23,11 @@ from typing import Any
 import gmpy2
 import numpy as np
 import phe
-from gbdt_kernels.residues import modular
+from gbdt_kernels import residues
+from gbdt_kernels.residues import Modulus
 from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 from gbdt_kernels.residues.lanes import has_ifma
-from gbdt_kernels.residues.modular import Modulus
+from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
 
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
@@ -40,8 +41,8 @@ BEST = f"{PATHS[-1]} x1"
 
 def choose_path(path: str) -> None:
     """Make later calls use one path."""
-    os.environ[modular.PORTABLE_VARIABLE] = "1" if path == "portable" else "0"
-    modular.arithmetic_path.cache_clear()
+    os.environ[PORTABLE_VARIABLE] = "1" if path == "portable" else "0"
+    residues.arithmetic_path.cache_clear()
 
 
 SHORTEST_MEASUREMENT = 0.01
@@ -112,11 +113,11 @@ def modular_products(table: Table, bits: int) -> None:
     modulus = Modulus(value)
     count = 1024
     pairs = [(secrets.randbelow(value), secrets.randbelow(value)) for _ in range(count)]
-    a, b = (modular.encode([pair[k] for pair in pairs], modulus) for k in (0, 1))
+    a, b = (residues.encode([pair[k] for pair in pairs], modulus) for k in (0, 1))
     out = np.empty_like(a)
     objects, n = [(gmpy2.mpz(x), gmpy2.mpz(y)) for x, y in pairs], gmpy2.mpz(value)
     variants = {"gmpy2": (lambda: [x * y % n for x, y in objects], len(objects))}
-    variants |= on_paths(lambda threads: modular.multiply(a, b, modulus, threads, out), count)
+    variants |= on_paths(lambda threads: residues.multiply(a, b, modulus, threads, out), count)
     table.measure(f"product mod {bits} bits", variants, "gmpy2")
 
     rng = np.random.default_rng(0)
@@ -128,10 +129,12 @@ def modular_products(table: Table, bits: int) -> None:
     def histogram(threads: int) -> Any:
         counts = bin_counts(codes, rows, starts, offsets)
         order, chains = bin_chains(codes, rows, starts, offsets, np.arange(4), counts, complete)
-        return modular.chain_products(a, order, chains, modulus, n_threads=threads)
+        return residues.chain_products(a, order, chains, modulus, n_threads=threads)
 
     variants = {}
-    for name, (work, _) in on_paths(lambda threads: modular.multiply(a, b, modulus, threads, out), 0).items():
+    for name, (work, _) in on_paths(
+        lambda threads: residues.multiply(a, b, modulus, threads, out), 0
+    ).items():
         variants[f"products {name}"] = (work, count)
     for name, (work, _) in on_paths(histogram, 0).items():
         variants[f"histogram {name}"] = (work, items)

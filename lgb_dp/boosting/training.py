@@ -13,7 +13,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 from gbdt_hosts import lightgbm as host
-from gbdt_kernels.compilation import compiled_on_this_machine
+from gbdt_kernels.compilation import announcing_compilation
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
@@ -197,7 +197,8 @@ class Training(ABC):
         self.random.refuse_fork()  # noise may have been drawn ahead
         self._announce()
         self.iteration += 1
-        trees = self.grow_iteration()
+        with announcing_compilation(self._say_compiling if self.iteration == 1 else None):
+            trees = self.grow_iteration()
         if not self.trees and not self.continues:
             trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
         self.trees.append(trees)
@@ -321,15 +322,17 @@ class Training(ABC):
         return (scores - self.label_scale.centre) / self.label_scale.scale
 
     def _announce(self) -> None:
-        """Before the first tree: say so if kernels must be compiled, and start the progress bar."""
+        """Start the progress bar before the first tree."""
         if self._bar is not None:
             return
-        if self.params.verbosity > 0 and not compiled_on_this_machine():
-            host.log_info("Compiling kernels for this machine (once; they are cached)")
         quiet = True if self.params.verbosity < 0 else None
         self._bar = tqdm(
             total=self.n_rounds, desc="private trees", unit="it", delay=_BAR_DELAY, leave=False, disable=quiet
         )
+
+    def _say_compiling(self) -> None:
+        if self.params.verbosity > 0:
+            host.log_info("Compiling kernels for this machine (once; they are cached)")
 
 
 class PrivateTrainer(ABC):

@@ -1,25 +1,203 @@
-"""Whether the kernels were compiled on this machine before."""
+"""How kernels are compiled, and where their machine code is kept between processes.
+
+`kernel` is the decorator of every kernel: numba compiles it at its first call, without the GIL, and stores
+the result in a cache directory.  The directory is chosen here, once for each source folder: the first that
+can be written of ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the source, the user's cache directory, and a
+private directory among the temporary files.  Where there is none, kernels are compiled in every process.
+
+Cached machine code is executed, so that a directory that another user can write to is never read.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from numba import config as numba_config
+from numba import njit
+from numba.core.event import Listener, install_listener
 
-def _on_disk(kernel: Any) -> bool:
-    name = f"{Path(kernel.py_func.__code__.co_filename).stem}.{kernel.py_func.__name__}"
-    return any(Path(kernel.stats.cache_path).glob(f"{name}-*.nbi"))
-
-
-def compiled_on_this_machine() -> bool:
-    """Whether the kernels of plain data are on disk as machine code (the histogram stands for all)."""
-    from gbdt_kernels.trees import histogram
-
-    return _on_disk(histogram._accumulate_dense)
+logger = logging.getLogger("gbdt_kernels")
+settings: Any = numba_config
+_decorating = threading.Lock()
 
 
-def arithmetic_compiled_on_this_machine() -> bool:
-    """Whether those of modular arithmetic are (products of chains stand for all)."""
-    from gbdt_kernels.residues import modular  # whoever asks about trees need not load it
+def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a kernel: compiled by numba, run without the GIL, and cached on disk if possible.
 
-    return _on_disk(modular.path_kernels().chains)
+    Parameters
+    ----------
+    function : callable
+        Its module must not use kernels of another file: numba's cache looks for changes in the kernel's own
+        file only.
+    **options
+        Further options of `numba.njit`, for ``@kernel(error_model="numpy")``.
+    """
+    if function is None:
+        return partial(kernel, **options)
+    compiled = njit(nogil=True, **options)(function)
+    directory = cache_directory(Path(function.__code__.co_filename).parent)
+    if directory is not None:
+        # numba reads the setting while it enables the cache; other packages' functions keep theirs.
+        with _decorating:
+            before, settings.CACHE_DIR = settings.CACHE_DIR, directory
+            try:
+                compiled.enable_caching()
+            finally:
+                settings.CACHE_DIR = before
+    return compiled
+
+
+@lru_cache
+def cache_directory(folder: Path) -> str | None:
+    """The directory that keeps the machine code of the kernels in a source folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the kernels' source files.
+
+    Returns
+    -------
+    str or None
+        Empty for ``__pycache__`` beside the source.  None if there is no directory that this user, and nobody
+        else, can write to.
+    """
+    chosen = settings.CACHE_DIR
+    if chosen:
+        if _is_ours(Path(chosen)):
+            return str(chosen)
+        _say(f"NUMBA_CACHE_DIR={chosen} is not used: it must be writable, and by this user only")
+    # Whoever can write there can change the bytecode, too.
+    if _can_write(folder / "__pycache__"):
+        return ""
+    user_cache, temporary = _in_user_cache(), _in_temporary_files()
+    if user_cache is not None and _is_ours(user_cache):
+        return str(user_cache)
+    if temporary is not None and _is_ours(temporary):
+        _say(f"compiled kernels are kept in {temporary}: no lasting place can be written")
+        return str(temporary)
+    _say(
+        "no cache directory can be written: kernels are compiled anew in every process "
+        "(set NUMBA_CACHE_DIR to a directory of this user)"
+    )
+    return None
+
+
+@lru_cache
+def _say(message: str) -> None:
+    """Log a warning, each once in a process."""
+    logger.warning(message)
+
+
+def _in_user_cache() -> Path | None:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    # Relative if there is no home directory: then it would be below whatever the working directory is.
+    return Path(base, "veilboost", "kernels") if os.path.isabs(base) else None
+
+
+def _in_temporary_files() -> Path | None:
+    try:
+        base = tempfile.gettempdir()
+    except FileNotFoundError:
+        return None
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    return Path(base, f"veilboost-kernels-{user}")
+
+
+def _can_write(directory: Path, mode: int = 0o777) -> bool:
+    """Make a directory if there is none, and see whether it takes a file."""
+    try:
+        directory.mkdir(mode=mode, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError:
+        return False
+    return True
+
+
+def _is_ours(directory: Path) -> bool:
+    """Whether a directory, made now if there is none, can be written by this user and by nobody else."""
+    try:
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _can_write(directory, mode=0o700):
+            return False
+        real = directory.resolve(strict=True)
+        return _is_private(real) and all(_keeps_entries(parent) for parent in real.parents)
+    except OSError:
+        return False
+
+
+def _is_private(directory: Path) -> bool:
+    if not hasattr(os, "getuid"):
+        return True  # Windows: the directories above are the user's own
+    found = directory.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _keeps_entries(directory: Path) -> bool:
+    """Whether no other user but the administrator can replace this user's entries of a directory."""
+    if not hasattr(os, "getuid"):
+        return True
+    found = directory.stat()
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+    return found.st_uid in (0, os.getuid()) and not shared
+
+
+def is_compiled(compiled: Any) -> bool:
+    """Whether a kernel's machine code, for its present source and this processor, need not be made.
+
+    It is then in this process or in the cache.
+
+    Parameters
+    ----------
+    compiled : numba dispatcher
+        What `kernel` returned.
+    """
+    if compiled.signatures:
+        return True
+    file = getattr(compiled._cache, "_cache_file", None)
+    if file is None:
+        return False
+    processor = compiled.targetctx.codegen().magic_tuple()
+    # An index of another source, Python or numba reads as empty; a key is (signature, processor, function).
+    return any(key[1] == processor for key in file._load_index())
+
+
+class _Announcement(Listener):
+    """Calls a function at the first kernel that is compiled, not loaded."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say: Callable[[], None] | None = say
+
+    def on_start(self, event: Any) -> None:
+        if event.data["dispatcher"].py_func.__module__.startswith("gbdt_kernels."):
+            say, self._say = self._say, None
+            if say is not None:
+                say()
+
+    def on_end(self, event: Any) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def announcing_compilation(say: Callable[[], None] | None) -> Iterator[None]:
+    """Call ``say()`` once if a kernel is compiled meanwhile; kernels that a cache has are not compiled.
+
+    Parameters
+    ----------
+    say : callable or None
+        None: say nothing.
+    """
+    if say is None:
+        yield
+        return
+    with install_listener("numba:compile", _Announcement(say)):
+        yield

@@ -1,38 +1,254 @@
-"""Machine code on disk: known before and after the first call, and never out of date."""
+"""Machine code on disk: where it is kept, known before and after the first call, and never out of date."""
 
 import importlib
+import logging
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import gbdt_kernels
+import numpy as np
 import pytest
+from gbdt_kernels import compilation
+from gbdt_kernels.compilation import announcing_compilation, cache_directory, is_compiled, kernel
 from numba.core.registry import CPUDispatcher
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import numpy as np
-from gbdt_kernels.compilation import arithmetic_compiled_on_this_machine, compiled_on_this_machine
+from gbdt_kernels.compilation import announcing_compilation
+from gbdt_kernels.residues import Modulus, arithmetic_is_compiled, chain_products
 from gbdt_kernels.trees import BinLayout, DenseCodes, level_histograms
-from gbdt_kernels.residues.modular import Modulus, chain_products
-before = compiled_on_this_machine(), arithmetic_compiled_on_this_machine()
+said = []
+before = arithmetic_is_compiled()
 modulus = Modulus(101)
 chain_products(modulus.one, np.zeros(2, int), np.array([0, 2]), modulus)
 layout = BinLayout(np.array([1]), np.array([False]), np.zeros((0, 2), bool))
 one = np.ones(1, dtype=np.int32)
-level_histograms(DenseCodes(np.zeros((1, 1), np.uint8)), 0 * one, np.array([0, 1]), one, one, layout)
-print(*before, compiled_on_this_machine(), arithmetic_compiled_on_this_machine())
+for _ in range(2):
+    with announcing_compilation(lambda: said.append("compiling")):
+        level_histograms(DenseCodes(np.zeros((1, 1), np.uint8)), 0 * one, np.array([0, 1]), one, one, layout)
+print(before, arithmetic_is_compiled(), *said)
 """
 
 
+def run(code, *arguments, **variables):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+
+
 def test_compiled_only_after_the_first_call(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", SCRIPT]
-    for expected in ("False False True True", "True True True True"):
-        result = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=True
+    for expected in ("False True compiling", "True True"):
+        assert run(SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()
+
+
+LOAD = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("gbdt_kernels.small", sys.argv[1])
+sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+"""
+
+
+def module_of_kernel(folder, constant):
+    """Write a module of one kernel, which tells what it knows when it is loaded."""
+    (folder / "small.py").write_text(
+        "from gbdt_kernels.compilation import kernel, is_compiled, announcing_compilation\n"
+        f"@kernel\ndef add(x):\n    return x + {constant}\n"
+        "before = is_compiled(add)\n"
+        "said = []\n"
+        "with announcing_compilation(lambda: said.append(1)):\n    value = add(1)\n"
+        "print(before, len(said), value)\n"
+    )
+
+
+def test_machine_code_of_an_older_source_does_not_count(tmp_path):
+    seen = []
+    for constant in (10, 10, 2000):
+        module_of_kernel(tmp_path, constant)
+        seen.append(run(LOAD, tmp_path / "small.py").stdout.split())
+    assert seen == [["False", "1", "11"], ["True", "0", "11"], ["False", "1", "2001"]]
+
+
+def test_machine_code_for_another_processor_does_not_count(tmp_path):
+    module_of_kernel(tmp_path, 1)
+    assert run(LOAD, tmp_path / "small.py").stdout.split() == ["False", "1", "2"]
+    other = run(LOAD, tmp_path / "small.py", NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    assert other.stdout.split() == ["False", "1", "2"]
+
+
+@kernel
+def double(x):
+    return 2 * x
+
+
+def test_other_packages_kernels_are_not_announced():
+    said = []
+    with announcing_compilation(lambda: said.append(1)), announcing_compilation(None):
+        assert double(np.float32(3)) == 6
+    assert said == []
+
+
+@pytest.fixture
+def choice(monkeypatch, tmp_path, caplog):
+    """`cache_directory` of a folder that cannot be written, with nothing remembered."""
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    caplog.set_level(logging.WARNING, logger="gbdt_kernels")
+    cache_directory.cache_clear()
+    compilation._say.cache_clear()
+    yield lambda: cache_directory(tmp_path / "package" / "folder")
+    cache_directory.cache_clear()
+    compilation._say.cache_clear()
+
+
+@pytest.fixture
+def private(tmp_path):
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_beside_the_source_where_that_can_be_written(choice, tmp_path):
+    (tmp_path / "package" / "folder").mkdir(parents=True)
+    assert choice() == ""
+
+
+def test_the_chosen_directory_comes_first(choice, monkeypatch, private, tmp_path):
+    (tmp_path / "package" / "folder").mkdir(parents=True)
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private / "new" / "kernels"))
+    assert choice() == str(private / "new" / "kernels")
+    assert (private / "new" / "kernels").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_chosen_directory_that_others_can_write_is_not_used(choice, monkeypatch, private, caplog, mode):
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private))
+    private.chmod(mode)
+    assert choice() is None
+    assert "NUMBA_CACHE_DIR" in caplog.text
+
+
+def test_then_the_user_cache_silently_then_temporary_files_with_a_warning(
+    choice, monkeypatch, private, caplog
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    assert choice() == str(private / f"veilboost-kernels-{os.getuid()}")
+    assert choice() == str(private / f"veilboost-kernels-{os.getuid()}")
+    assert caplog.text.count("veilboost-kernels") == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(private))
+    cache_directory.cache_clear()
+    caplog.clear()
+    assert choice() == str(private / "veilboost" / "kernels")
+    assert caplog.text == ""
+
+
+def test_a_temporary_directory_that_somebody_else_made_first_is_not_used(
+    choice, monkeypatch, private, caplog
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    other = os.getuid() + 1
+    (private / f"veilboost-kernels-{other}").mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    assert choice() is None
+    assert "compiled anew in every process" in caplog.text
+
+
+def test_a_directory_in_one_that_others_can_change_is_not_used(choice, monkeypatch, private):
+    (private / "shared").mkdir()
+    (private / "shared").chmod(0o777)
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private / "shared" / "own"))
+    assert choice() is None
+    (private / "shared").chmod(0o1777)  # nobody can rename another user's entries there
+    cache_directory.cache_clear()
+    assert choice() == str(private / "shared" / "own")
+
+
+def test_links_are_judged_by_where_they_lead(choice, monkeypatch, private, tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (private / "link").symlink_to(tmp_path / "open")
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private / "link"))
+    assert choice() is None
+
+
+def test_kernels_without_any_cache_still_run(monkeypatch):
+    monkeypatch.setattr(compilation, "cache_directory", lambda folder: None)
+
+    @kernel
+    def local(x):
+        return x - 1
+
+    assert not is_compiled(local)
+    assert local(1) == 0
+    assert is_compiled(local)
+
+
+USE = {
+    "kernel": """
+from gbdt_kernels.residues.limbs import rows_below
+print(rows_below(np.zeros((1, 1), np.uint64), 1).sum())
+""",
+    "training": """
+X = np.arange(40.0).reshape(-1, 1) % 2
+train = lgb_dp.Dataset(X, label=X[:, 0], bounds=([0.0], [1.0]))
+params = {"objective": "binary", "verbosity": -1, "max_depth": 1}
+print(lightgbm.train(params, train, 1, callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-5)]).num_trees())
+""",
+}
+AS_NOBODY = [
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+]
+"""The interpreter may be in root's home: nobody may read it here, but write no more than elsewhere."""
+
+
+def can_become_nobody():
+    try:
+        return subprocess.run([*AS_NOBODY, sys.executable, "-c", ""], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("use", ["kernel", pytest.param("training", marks=pytest.mark.slow)])
+def test_no_home_and_a_read_only_copy(use):
+    if not can_become_nobody():
+        pytest.skip("only root can become another user")
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+        copy, temporary = Path(folder, "packages"), Path(folder, "tmp")
+        for part in ("lgb_dp", "xgb_fed", "plugins", "patches"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        temporary.mkdir()
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        temporary.chmod(0o1777)
+        code = (
+            f"import sys; sys.path[:0] = {[str(copy), str(copy / 'plugins'), str(copy / 'patches')]}\n"
+            "import lgb_dp, xgb_fed, lightgbm, os, numpy as np\n"
+            f"assert lgb_dp.__file__.startswith({str(copy)!r}) and os.getuid() == 65534\n{USE[use]}"
         )
-        assert result.stdout.split() == expected.split()
+        result = subprocess.run(
+            [*AS_NOBODY, sys.executable, "-I", "-c", code],
+            env={"TMPDIR": str(temporary), "PATH": os.environ.get("PATH", "")},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.split() == ["1"]
+        own = temporary / "veilboost-kernels-65534"
+        assert result.stderr.count(str(own)) == 1
+        assert own.stat().st_uid == 65534
+        assert own.stat().st_mode & 0o777 == 0o700
+        assert list(own.rglob("*.nbc"))
 
 
 @pytest.mark.parametrize(

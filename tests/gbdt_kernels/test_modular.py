@@ -9,10 +9,11 @@ import threading
 
 import numpy as np
 import pytest
-from gbdt_kernels.residues import modular
+from gbdt_kernels import residues
+from gbdt_kernels.residues import FixedBase, Modulus, Reduction
 from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.limbs import from_rows, to_rows
-from gbdt_kernels.residues.modular import FixedBase, Modulus, Reduction
+from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,16 +22,16 @@ BITS = [2, 17, 51, 52, 53, 63, 64, 65, 104, 127, 128, 129, 416, 832, 1366, 2048,
 
 
 def choose_path(monkeypatch, path):
-    monkeypatch.setenv(modular.PORTABLE_VARIABLE, "1" if path == "portable" else "0")
-    modular.arithmetic_path.cache_clear()
-    assert modular.arithmetic_path() == path
+    monkeypatch.setenv(PORTABLE_VARIABLE, "1" if path == "portable" else "0")
+    residues.arithmetic_path.cache_clear()
+    assert residues.arithmetic_path() == path
 
 
 @pytest.fixture(params=PATHS)
 def path(request, monkeypatch):
     choose_path(monkeypatch, request.param)
     yield request.param
-    modular.arithmetic_path.cache_clear()
+    residues.arithmetic_path.cache_clear()
 
 
 def edge_values(n, count):
@@ -50,28 +51,28 @@ def test_products_and_powers(path, bits):
     for n in moduli(bits):
         modulus = Modulus(n)
         a, b = edge_values(n, 19), edge_values(n, 19)[::-1]
-        x, y = modular.encode(a, modulus), modular.encode(b, modulus)
+        x, y = residues.encode(a, modulus), residues.encode(b, modulus)
         assert from_rows(x) == [value * modulus.radix % n for value in a]
-        assert modular.decode(modular.multiply(x, y, modulus), modulus) == [
+        assert residues.decode(residues.multiply(x, y, modulus), modulus) == [
             u * v % n for u, v in zip(a, b, strict=True)
         ]
-        assert modular.decode(modular.multiply(x[2:3], y, modulus), modulus) == [a[2] * v % n for v in b]
+        assert residues.decode(residues.multiply(x[2:3], y, modulus), modulus) == [a[2] * v % n for v in b]
         for exponent in (0, 1, 2, 3, 64, 1_000_003, secrets.randbits(90)):
-            assert modular.decode(modular.power(x, exponent, modulus), modulus) == [
+            assert residues.decode(residues.power(x, exponent, modulus), modulus) == [
                 pow(u, exponent, n) for u in a
             ]
-        assert modular.decode(modular.shift(x, 11, modulus), modulus) == [pow(u, 2048, n) for u in a]
+        assert residues.decode(residues.shift(x, 11, modulus), modulus) == [pow(u, 2048, n) for u in a]
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17])
 def test_any_number_of_rows(path, count):
     modulus = Modulus((1 << 190) + 27)
     values = edge_values(modulus.value, count)
-    rows = modular.encode(values, modulus)
+    rows = residues.encode(values, modulus)
     assert rows.shape == (count, modulus.width)
-    squares = modular.multiply(rows, rows, modulus)
-    assert modular.decode(squares, modulus) == [value * value % modulus.value for value in values]
-    assert modular.decode(modular.power(rows, 5, modulus), modulus) == [
+    squares = residues.multiply(rows, rows, modulus)
+    assert residues.decode(squares, modulus) == [value * value % modulus.value for value in values]
+    assert residues.decode(residues.power(rows, 5, modulus), modulus) == [
         pow(v, 5, modulus.value) for v in values
     ]
 
@@ -81,7 +82,9 @@ def test_one_operand_may_be_anything_below_radix(path):
         modulus = Modulus((1 << (bits - 1)) | 1)
         largest = min(modulus.radix, 1 << (64 * modulus.width)) - 1
         values = [largest, largest - 1, modulus.value, modulus.value + 1]
-        assert modular.decode(modular.encode(values, modulus), modulus) == [v % modulus.value for v in values]
+        assert residues.decode(residues.encode(values, modulus), modulus) == [
+            v % modulus.value for v in values
+        ]
 
 
 @given(data=st.data())
@@ -102,20 +105,20 @@ def test_both_paths_give_the_same_bytes(data):
     with pytest.MonkeyPatch.context() as monkeypatch:
         for path in ["portable", "ifma"] if has_ifma() else ["portable"]:
             choose_path(monkeypatch, path)
-            rows = modular.encode(values, modulus)
+            rows = residues.encode(values, modulus)
             results.append(
                 b"".join(
                     part.tobytes()
                     for part in (
                         rows,
-                        modular.multiply(rows, rows[::-1], modulus),
-                        modular.power(rows, exponent, modulus),
-                        modular.chain_products(rows, order, starts, modulus),
+                        residues.multiply(rows, rows[::-1], modulus),
+                        residues.power(rows, exponent, modulus),
+                        residues.chain_products(rows, order, starts, modulus),
                     )
                 )
             )
-            chains = modular.decode(modular.chain_products(rows, order, starts, modulus), modulus)
-    modular.arithmetic_path.cache_clear()
+            chains = residues.decode(residues.chain_products(rows, order, starts, modulus), modulus)
+    residues.arithmetic_path.cache_clear()
     assert len(set(results)) == 1
     for got, first, last in zip(chains, starts[:-1], starts[1:], strict=True):
         expected = 1
@@ -129,14 +132,14 @@ def test_chains_of_uneven_lengths(path, n_threads):
     """One chain longer than all spans, short ones, empty ones; targets in another order."""
     modulus = Modulus((1 << 512) + 75)
     values = edge_values(modulus.value, 50)[3:]
-    rows = modular.encode(values, modulus)
+    rows = residues.encode(values, modulus)
     lengths = [0, 4000, 1, 0, 2, 700, 0]
     order = np.random.default_rng(1).integers(0, len(values), sum(lengths))
     starts = np.concatenate([[0], np.cumsum(lengths)])
     targets = np.array([6, 0, 2, 1, 5, 3, 4])
     out = np.zeros((7, modulus.width), dtype=np.uint64)
-    modular.chain_products(rows, order, starts, modulus, out, targets, n_threads)
-    got = modular.decode(out, modulus)
+    residues.chain_products(rows, order, starts, modulus, out, targets, n_threads)
+    got = residues.decode(out, modulus)
     for c, target in enumerate(targets):
         expected = 1
         for row in order[starts[c] : starts[c + 1]]:
@@ -148,15 +151,15 @@ def test_inverses(path):
     modulus = Modulus((1 << 521) - 1)
     for count in (0, 1, 2, 3, 8, 31):
         values = [1 + secrets.randbelow(modulus.value - 1) for _ in range(count)]
-        inverses = modular.invert(modular.encode(values, modulus), modulus)
-        assert modular.decode(inverses, modulus) == [pow(v, -1, modulus.value) for v in values]
+        inverses = residues.invert(residues.encode(values, modulus), modulus)
+        assert residues.decode(inverses, modulus) == [pow(v, -1, modulus.value) for v in values]
 
 
 def test_inverting_no_unit_names_the_row(path):
     modulus = Modulus(3 * ((1 << 127) - 1))
-    rows = modular.encode([1, 2, 6, 5, 0], modulus)
+    rows = residues.encode([1, 2, 6, 5, 0], modulus)
     with pytest.raises(ZeroDivisionError, match="row 2"):
-        modular.invert(rows, modulus)
+        residues.invert(rows, modulus)
 
 
 def test_fixed_base_powers(path):
@@ -164,8 +167,8 @@ def test_fixed_base_powers(path):
     table = FixedBase(987654321, 130, modulus)
     exponents = [0, 1, 255, 256, (1 << 130) - 1, *(secrets.randbits(130) for _ in range(20))]
     powers = table.powers(to_rows(exponents, 3))
-    assert modular.decode(powers, modulus) == [pow(987654321, e, modulus.value) for e in exponents]
-    assert modular.decode(table.powers(to_rows([9], 1)), modulus) == [987654321**9 % modulus.value]
+    assert residues.decode(powers, modulus) == [pow(987654321, e, modulus.value) for e in exponents]
+    assert residues.decode(table.powers(to_rows([9], 1)), modulus) == [987654321**9 % modulus.value]
     with pytest.raises(ValueError, match="at most"):
         table.powers(to_rows([1 << 140], 3))
     assert "987654321" not in repr(table)
@@ -177,20 +180,20 @@ def test_reduction_of_wide_rows(path, bits):
     if modulus.width * 64 > modulus.n_limbs * 52 and modulus.n_limbs * 52 < 64:
         pytest.skip("too small to cut whole words")
     values = [0, (1 << 1600) - 1, *(secrets.randbits(1600) for _ in range(9))]
-    got = modular.decode(Reduction(25, modulus, 12345)(to_rows(values, 25)), modulus)
+    got = residues.decode(Reduction(25, modulus, 12345)(to_rows(values, 25)), modulus)
     assert got == [value * 12345 % modulus.value for value in values]
 
 
 def test_operands_are_left_alone_and_threads_do_not_share_scratch(path):
     modulus = Modulus(secrets.randbits(1024) | 1 | 1 << 1023)
     values = [secrets.randbelow(modulus.value) for _ in range(64)]
-    rows = modular.encode(values, modulus)
+    rows = residues.encode(values, modulus)
     before = rows.copy()
     expected = [pow(v, 65537, modulus.value) for v in values]
     results = []
 
     def work():
-        results.append(modular.decode(modular.power(rows, 65537, modulus, n_threads=2), modulus))
+        results.append(residues.decode(residues.power(rows, 65537, modulus, n_threads=2), modulus))
 
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
@@ -205,20 +208,20 @@ def test_blocks_of_threads_meet_without_overlap(path):
     """Rows are written past their end by the vectorised path, but never past a thread's own rows."""
     modulus = Modulus(secrets.randbits(2048) | 1 | 1 << 2047)
     values = [secrets.randbelow(modulus.value) for _ in range(1003)]
-    rows = modular.encode(values, modulus)
+    rows = residues.encode(values, modulus)
     for n_threads in (1, 2, 3):
-        products = modular.multiply(rows, rows, modulus, n_threads)
-        assert modular.decode(products, modulus) == [v * v % modulus.value for v in values]
+        products = residues.multiply(rows, rows, modulus, n_threads)
+        assert residues.decode(products, modulus) == [v * v % modulus.value for v in values]
 
 
 def test_products_written_in_place(path):
     modulus = Modulus((1 << 416) - 1)
     values = edge_values(modulus.value, 17)
-    rows = modular.encode(values, modulus)
-    assert modular.multiply(rows, rows, modulus, out=rows) is rows
-    assert modular.decode(rows, modulus) == [v * v % modulus.value for v in values]
+    rows = residues.encode(values, modulus)
+    assert residues.multiply(rows, rows, modulus, out=rows) is rows
+    assert residues.decode(rows, modulus) == [v * v % modulus.value for v in values]
     with pytest.raises(ValueError, match="out must be"):
-        modular.multiply(rows, rows, modulus, out=rows[:3])
+        residues.multiply(rows, rows, modulus, out=rows[:3])
 
 
 def test_bad_arguments():
@@ -229,15 +232,15 @@ def test_bad_arguments():
     modulus = Modulus((1 << 100) | 1)
     for starts in ([], [0, 2], [-1, 1], [1, 0]):
         with pytest.raises(ValueError, match="starts"):
-            modular.chain_products(modulus.one, np.array([0]), np.array(starts, dtype=np.int64), modulus)
+            residues.chain_products(modulus.one, np.array([0]), np.array(starts, dtype=np.int64), modulus)
     with pytest.raises(ValueError, match="shape"):
-        modular.multiply(np.zeros((2, 3), dtype=np.uint64), modulus.one, modulus)
+        residues.multiply(np.zeros((2, 3), dtype=np.uint64), modulus.one, modulus)
     with pytest.raises(ValueError, match="cannot multiply"):
-        modular.multiply(np.zeros((2, 2), dtype=np.uint64), np.zeros((3, 2), dtype=np.uint64), modulus)
+        residues.multiply(np.zeros((2, 2), dtype=np.uint64), np.zeros((3, 2), dtype=np.uint64), modulus)
     with pytest.raises(ValueError, match="negative"):
-        modular.power(modulus.one, -1, modulus)
+        residues.power(modulus.one, -1, modulus)
     with pytest.raises(IndexError):
-        modular.chain_products(modulus.one, np.array([1]), np.array([0, 1]), modulus)
+        residues.chain_products(modulus.one, np.array([1]), np.array([0, 1]), modulus)
     assert str(modulus.value) not in repr(modulus)
 
 
@@ -245,7 +248,7 @@ def test_bad_arguments():
 def test_a_processor_without_ifma_gets_none():
     """numba compiles for another processor, beside this one's code in the disk cache: the same bytes."""
     code = (
-        "import numpy as np, sys; from gbdt_kernels.residues import modular as m;"
+        "import numpy as np, sys; import gbdt_kernels.residues as m;"
         "n = m.Modulus((1 << 521) - 1);"
         "assert m.arithmetic_path() == 'portable';"
         "a = m.encode(range(2, 20), n); sys.stdout.write(m.multiply(a, a, n).tobytes().hex())"
@@ -254,5 +257,5 @@ def test_a_processor_without_ifma_gets_none():
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     modulus = Modulus((1 << 521) - 1)
-    rows = modular.encode(range(2, 20), modulus)
-    assert result.stdout == modular.multiply(rows, rows, modulus).tobytes().hex()
+    rows = residues.encode(range(2, 20), modulus)
+    assert result.stdout == residues.multiply(rows, rows, modulus).tobytes().hex()

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from gbdt_kernels.residues.modular import encode
+from gbdt_kernels.residues import encode
 from gbdt_parties import messages
 from gbdt_parties.messages import to_bits
 from hypothesis import given, settings

@@ -6,7 +6,7 @@ quantile, which a correct sampler exceeds for one stream in a million.
 
 import numpy as np
 import pytest
-from gbdt_kernels.residues.modular import decode
+from gbdt_kernels.residues import decode
 from scipy.stats import chi2
 
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey

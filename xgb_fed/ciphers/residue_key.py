@@ -12,8 +12,7 @@ from typing import Any
 
 import gmpy2
 import numpy as np
-from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
-from gbdt_kernels.residues.modular import (
+from gbdt_kernels.residues import (
     Modulus,
     are_units,
     chain_products,
@@ -24,6 +23,7 @@ from gbdt_kernels.residues.modular import (
     power,
     shift,
 )
+from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
 from numpy.typing import NDArray
 
 from xgb_fed.ciphers import serialization as wire

@@ -12,8 +12,8 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+from gbdt_kernels.residues import FixedBase, Modulus, Reduction, multiply, power
 from gbdt_kernels.residues.limbs import add_rows, from_rows, to_rows, widened
-from gbdt_kernels.residues.modular import FixedBase, Modulus, Reduction, multiply, power
 from numpy.typing import NDArray
 
 from xgb_fed.ciphers.base import KeepsSecrets

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.compilation import arithmetic_compiled_on_this_machine
+from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
@@ -164,7 +164,7 @@ class TrainingTask:
 
     def announced(self) -> str:
         """What the progress bar says; who waits for the compiler on this machine is told so, once."""
-        if not self.parties or isinstance(self.cipher, Plain) or arithmetic_compiled_on_this_machine():
+        if not self.parties or isinstance(self.cipher, Plain) or arithmetic_is_compiled():
             return "federated rounds"
         logger.info("compiling kernels for this machine (once; they are cached)")
         return "federated rounds, the first while kernels are compiled (once)"

@@ -1,1 +1,23 @@
 """Modular arithmetic on many numbers at once, for public-key ciphers."""
+
+from gbdt_kernels.residues.chains import are_units, chain_products
+from gbdt_kernels.residues.modular import Reduction, decode, encode, invert, multiply
+from gbdt_kernels.residues.modulus import Modulus
+from gbdt_kernels.residues.paths import arithmetic_is_compiled, arithmetic_path
+from gbdt_kernels.residues.powers import FixedBase, power, shift
+
+__all__ = [
+    "FixedBase",
+    "Modulus",
+    "Reduction",
+    "are_units",
+    "arithmetic_is_compiled",
+    "arithmetic_path",
+    "chain_products",
+    "decode",
+    "encode",
+    "invert",
+    "multiply",
+    "power",
+    "shift",
+]

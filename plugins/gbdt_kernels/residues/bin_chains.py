@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from gbdt_kernels.residues.modular import check_rows, check_starts
+from gbdt_kernels.compilation import kernel
+from gbdt_kernels.residues.indices import check_rows, check_starts
 
 NO_BIN = -1
 """In place of a bin to leave out: every bin is wanted."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(codes, rows, starts, bin_offsets, counts):
     for node in range(len(starts) - 1):
         for k in range(starts[node], starts[node + 1]):
@@ -28,7 +28,7 @@ def _count(codes, rows, starts, bin_offsets, counts):
                 counts[node, bin_offsets[f] + codes[row, f]] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, order, chain_starts):
     """Rows of each node and feature by bin; chains follow one another in the order node, feature, bin."""
     chain = 0

@@ -18,8 +18,11 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic as _typed_intrinsic
+from numba.extending import models, register_model
 
+intrinsic: Any = _typed_intrinsic
+"""numba declares what the definition of an intrinsic takes; kernels call it without the typing context."""
 LANES = 8
 """Integers in a long register."""
 FEW_LANES = 4
@@ -113,8 +116,9 @@ def store(typing_context, array, byte, value):
     """Write a register to the bytes of an array from `byte` on."""
 
     def generate(context, builder, signature, arguments):
-        place = _address(context, builder, signature.args[0], *arguments[:2], arguments[2].type)
-        builder.store(arguments[2], place).align = 4
+        target, at, register = arguments
+        place = _address(context, builder, signature.args[0], target, at, register.type)
+        builder.store(register, place).align = 4
         return context.get_dummy_value()
 
     return types.void(array, types.int64, value), generate

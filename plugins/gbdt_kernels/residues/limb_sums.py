@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from gbdt_kernels.residues.modular import check_rows, check_starts
+from gbdt_kernels.compilation import kernel
+from gbdt_kernels.residues.indices import check_rows, check_starts
 
 Rows = NDArray[np.uint64]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _chain_sums(source, order, starts, out):
     for chain in range(len(starts) - 1):
         total = out[chain]
@@ -27,7 +27,7 @@ def _chain_sums(source, order, starts, out):
                 total[j] = with_carry
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _differences(a, b, out):
     for i in range(len(out)):
         borrow = np.uint64(0)
@@ -37,7 +37,7 @@ def _differences(a, b, out):
             borrow = np.uint64(a[i, j] < b[i, j]) | np.uint64(partial < borrow)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _shifted(a, words, bits, out):
     for i in range(len(out)):
         for j in range(out.shape[1] - 1, words - 1, -1):

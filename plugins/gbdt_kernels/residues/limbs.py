@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.residues.lanes import LIMB_BITS, LIMB_MASK
 
 WORD_BITS = 64
@@ -55,7 +55,7 @@ def widened(rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _below(row, bound):
     for j in range(len(bound) - 1, -1, -1):
         if row[j] != bound[j]:
@@ -63,7 +63,7 @@ def _below(row, bound):
     return False
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _rows_below(rows, bound, out):
     for i in range(len(rows)):
         out[i] = _below(rows[i], bound)
@@ -76,7 +76,7 @@ def rows_below(rows: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_rows(a, b, modulus, out):
     for i in range(len(out)):
         carry = np.uint64(0)

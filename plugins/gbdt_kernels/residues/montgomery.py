@@ -6,7 +6,7 @@ on the path of AVX-512 IFMA, whose results these kernels give byte for byte.  `_
 scanning with Montgomery reduction, two half-limbs of one operand a pass, and carries at the end only.
 
 Bounds.  A product of half-limbs is below 2⁵², and a half-limb gathers at most ``4 n_limbs`` of them and one
-carry: it fits 64 bits up to 1,000 limbs, which `modular` enforces.  With a, b < n < R the sum
+carry: it fits 64 bits up to 1,000 limbs, which `modulus` enforces.  With a, b < n < R the sum
 ``(a b + m n) / R`` is below 2 n, so one conditional subtraction reduces it (also if one operand is only
 below R).
 
@@ -17,8 +17,8 @@ give each thread its own rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.residues.lanes import (
     FEW_LANES,
     HALF_BITS,
@@ -41,7 +41,7 @@ _GROUP = 8 * FEW_LANES
 _SPANS = LANES // FEW_LANES
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _batch(n_halves):
     """Scratch for four numbers, on a cache line's boundary."""
     memory = np.zeros(FEW_LANES * n_halves + 8, dtype=np.uint64)
@@ -49,7 +49,7 @@ def _batch(n_halves):
     return memory[skip : skip + FEW_LANES * n_halves]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _load_lane(source, row, n_halves, batch, lane):
     """Bring one row of words into one lane of a batch."""
     words = source[row]
@@ -68,7 +68,7 @@ def _load_lane(source, row, n_halves, batch, lane):
             held -= HALF_BITS
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _store_lane(batch, lane, n_halves, out, row):
     """Write one lane of a batch to a row of words."""
     words = out[row]
@@ -86,7 +86,7 @@ def _store_lane(batch, lane, n_halves, out, row):
         words[word] = value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _modulus_batch(limbs, n_halves):
     """The modulus in every lane."""
     batch = _batch(n_halves)
@@ -96,7 +96,7 @@ def _modulus_batch(limbs, n_halves):
     return batch
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _reduce(sums, modulus, n_halves, out):
     """Carry, and subtract the modulus in the lanes that reach it: hardly ever one if R is far above it."""
     carry = splat_few(np.uint64(0))
@@ -112,7 +112,7 @@ def _reduce(sums, modulus, n_halves, out):
         _subtract_modulus(below, modulus, n_halves, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _subtract_modulus(below, modulus, n_halves, batch):
     """Subtract the modulus in the lanes that are not below it."""
     borrow = splat_few(np.uint64(0))
@@ -123,7 +123,7 @@ def _subtract_modulus(below, modulus, n_halves, batch):
         store(batch, _GROUP * j, where(below, half, low_half(difference)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
     """``sums = (sums + a·(b0 + 2²⁶ b1)) / 2⁵² mod n``, its half-limbs not carried.
 
@@ -151,7 +151,7 @@ def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
     store(sums, _GROUP * (n_halves - 1), zero)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _multiply(a, b, modulus, inverse, sums, out):
     """Montgomery products of two batches; `out` may be one of them, `sums` is scratch."""
     n_halves = len(modulus) // FEW_LANES
@@ -164,7 +164,7 @@ def _multiply(a, b, modulus, inverse, sums, out):
     _reduce(sums, modulus, n_halves, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
     """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
     n_halves = 2 * n_limbs
@@ -181,7 +181,7 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
             _store_lane(x, lane, n_halves, out, first + lane)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
     """Montgomery product of the rows ``order[bounds[c]:bounds[c + 1]]``, one at least, of each chain c.
 
@@ -220,7 +220,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
         _multiply(x, y, modulus, inverse, sums, x)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
     """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
     n_halves = 2 * n_limbs

@@ -6,7 +6,7 @@ with Montgomery reduction, two limbs of one operand a pass, and leaves carries i
 the end.
 
 Bounds.  A limb gathers at most ``4 n_limbs`` halves of products, each below
-2⁵², and carries below 2¹²: it fits 64 bits up to `MOST_LIMBS`.  With a, b < n < R
+2⁵², and carries below 2¹²: it fits 64 bits up to `modulus.MAX_LIMBS`.  With a, b < n < R
 the sum ``(a b + m n) / R`` is below 2 n, so one conditional subtraction reduces it.
 It stays below 2 n if only one operand is below n and the other below R.
 
@@ -16,8 +16,8 @@ The kernels have the signatures of `montgomery`, and give the same bytes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.residues.lanes import (
     LANES,
     LIMB_BITS,
@@ -46,13 +46,12 @@ from gbdt_kernels.residues.lanes import (
     where,
 )
 
-MOST_LIMBS = 1000
 _GROUP = 8 * LANES
 _BLOCK = _GROUP * LANES
 _PACKED = LIMB_BITS * LANES // 8
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _batch(n_limbs):
     """Scratch for eight numbers, whole blocks of eight limbs, on a cache line's boundary."""
     n_words = (n_limbs + 2 + LANES - 1) // LANES * LANES * LANES
@@ -61,7 +60,7 @@ def _batch(n_limbs):
     return memory[skip : skip + n_words]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _transposed(a0, a1, a2, a3, a4, a5, a6, a7):
     """8 × 8 words turned about their diagonal."""
     b0, b1 = even_words(a0, a1), odd_words(a0, a1)
@@ -77,7 +76,7 @@ def _transposed(a0, a1, a2, a3, a4, a5, a6, a7):
     return low + high
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _load_rows(source, rows, n_limbs, batch):
     """Bring eight rows of words into a batch."""
     size = 8 * source.shape[1]
@@ -105,7 +104,7 @@ def _load_rows(source, rows, n_limbs, batch):
         store(batch, at + 7 * _GROUP, turned[7])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _store_rows(batch, count, n_limbs, out, row):
     """Write the first `count` numbers of a batch to consecutive rows of words.
 
@@ -130,7 +129,7 @@ def _store_rows(batch, count, n_limbs, out, row):
             store_first(out, first + size * lane, to_packed(turned[lane]), halves)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _load_lane(source, row, n_limbs, batch, lane):
     """Bring one row of words into one lane of a batch."""
     n_words = source.shape[1]
@@ -142,7 +141,7 @@ def _load_lane(source, row, n_limbs, batch, lane):
         batch[LANES * j + lane] = limb & np.uint64(LIMB_MASK)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _store_lane(batch, lane, n_limbs, out, row):
     """Write one lane of a batch to a row of words."""
     for word in range(out.shape[1]):
@@ -157,7 +156,7 @@ def _store_lane(batch, lane, n_limbs, out, row):
         out[row, word] = value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _reduce(sums, limbs, n_limbs, out):
     """Carry, and subtract the modulus in the lanes that reach it: hardly ever one if R is far above it."""
     carry = splat(np.uint64(0))
@@ -173,7 +172,7 @@ def _reduce(sums, limbs, n_limbs, out):
         _subtract_modulus(below, limbs, n_limbs, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _subtract_modulus(below, limbs, n_limbs, batch):
     """Subtract the modulus in the lanes that are not below it."""
     borrow = splat(np.uint64(0))
@@ -184,7 +183,7 @@ def _subtract_modulus(below, limbs, n_limbs, batch):
         store(batch, _GROUP * j, where(below, limb, low_limb(difference)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _two_limbs(a, b0, b1, limbs, n_limbs, inverse, sums):
     """``sums = (sums + a·(b0 + 2⁵² b1)) / 2¹⁰⁴ mod n``, its limbs not yet carried.
 
@@ -221,7 +220,7 @@ def _two_limbs(a, b0, b1, limbs, n_limbs, inverse, sums):
     store(sums, _GROUP * (n_limbs - 1), madd_high(madd_high(zero, a_now, b1), n_now, m1))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _one_limb(a, b0, limbs, n_limbs, inverse, sums):
     """``sums = (sums + a·b0) / 2⁵² mod n``, its limbs not yet carried."""
     zero = splat(np.uint64(0))
@@ -239,7 +238,7 @@ def _one_limb(a, b0, limbs, n_limbs, inverse, sums):
     store(sums, _GROUP * (n_limbs - 1), madd_high(madd_high(carry, a_now, b0), n_now, m0))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _multiply(a, b, limbs, n_limbs, inverse, sums, out):
     """Montgomery products of two batches; `out` may be one of them, `sums` is scratch."""
     for j in range(n_limbs):
@@ -251,7 +250,7 @@ def _multiply(a, b, limbs, n_limbs, inverse, sums, out):
     _reduce(sums, limbs, n_limbs, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
     """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
@@ -267,7 +266,7 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
         _store_rows(x, min(LANES, stop - first), n_limbs, out, first)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
     """Products of chains of rows, as `montgomery.chains`.
 
@@ -304,7 +303,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
         _multiply(x, y, limbs, n_limbs, inverse, sums, x)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
     """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)

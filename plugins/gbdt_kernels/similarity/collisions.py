@@ -15,9 +15,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit, uint8, uint32, uint64
+from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
 MOST_HASHES = 255
@@ -26,7 +27,7 @@ _AT_ONCE = 1024
 """Rows of a bucket whose counts are kept at a time."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bucket_numbers(hashes, first, last, n_bits):
     """A number below 2^n_bits from hashes `first` to `last` − 1 of every row (upper bits of FNV-1a)."""
     out = np.empty(len(hashes), dtype=np.uint32)
@@ -39,7 +40,7 @@ def _bucket_numbers(hashes, first, last, n_bits):
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort_by_bucket(numbers, n_buckets):
     """Where each bucket starts, and the rows in bucket order."""
     starts = np.zeros(n_buckets + 1, dtype=np.int64)
@@ -55,32 +56,32 @@ def _sort_by_bucket(numbers, n_buckets):
     return starts, order
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_matches(column, value, counts):
     for j in range(len(counts)):
         counts[j] += uint8(column[j] == value)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add(counts, total):
     for j in range(len(counts)):
         total[j] += counts[j]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _drop_where(counts, size, equal, keep):
     """Clear `keep` where a group's count is its size (`equal`), or where it is not."""
     for j in range(len(counts)):
         keep[j] &= uint8((counts[j] == size) != equal)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _clear(total, keep):
     for j in range(len(total)):
         total[j] *= keep[j]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _largest(counts):
     largest = uint8(0)
     for j in range(len(counts)):
@@ -88,7 +89,7 @@ def _largest(counts):
     return largest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _how_many(counts, value):
     found = 0
     for j in range(len(counts)):
@@ -96,7 +97,7 @@ def _how_many(counts, value):
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _place_of(counts, value, rank):
     """Where `value` stands for the time number `rank`."""
     for j in range(len(counts)):
@@ -107,7 +108,7 @@ def _place_of(counts, value, rank):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _next_word(words, row):
     """The row's next random word: its word advanced and mixed as in SplitMix64 (Steele et al., 2014)."""
     words[row] += uint64(0x9E3779B97F4A7C15)
@@ -117,7 +118,7 @@ def _next_word(words, row):
     return word ^ (word >> uint64(31))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _below(word, bound):
     """An integer below `bound` < 2^31 from a word: ⌊word · bound / 2^64⌋, uniform up to bound / 2^64."""
     low = (word & uint64(0xFFFFFFFF)) * uint64(bound)
@@ -125,7 +126,7 @@ def _below(word, bound):
     return np.int64((high + (low >> uint64(32))) >> uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_bucket(row_hashes, columns, first, groups, own, total, counts, keep):
     """Agreements with the rows of a piece of a bucket; 0 for rows that an earlier group's table has shown.
 
@@ -144,7 +145,7 @@ def _count_bucket(row_hashes, columns, first, groups, own, total, counts, keep):
     _clear(total, keep)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _search(
     hashes, rows, start, stop, columns, order, starts, numbers, groups, own, words, best, n_ties, found
 ):

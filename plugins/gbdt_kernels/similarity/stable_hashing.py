@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
 LARGEST = 2**31 - 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _slabs(projections, window, out):
     for k in range(len(projections)):
         slab = np.floor(projections[k] / window)
         out[k] = np.int32(min(max(slab, -LARGEST), LARGEST))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _hash_dense(values, centre, directions, shifts, window, start, stop, out):
     projections = np.empty(len(shifts), dtype=np.float64)
     for row in range(start, stop):
@@ -38,7 +38,7 @@ def _hash_dense(values, centre, directions, shifts, window, start, stop, out):
         _slabs(projections, window, out[row])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _hash_csr(indptr, indices, values, centre, directions, of_zeros, window, start, stop, out):
     projections = np.empty(len(of_zeros), dtype=np.float64)
     for row in range(start, stop):

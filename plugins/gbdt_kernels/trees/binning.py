@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.layout import offsets
 
@@ -38,12 +38,12 @@ class DenseCodes:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.codes.shape[0]
+        return len(self.codes)
 
     @property
     def entries_per_row(self) -> int:
         """Stored codes of a row, on average (the cost of reading it)."""
-        return self.codes.shape[1]
+        return int(self.codes.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -97,7 +97,7 @@ class SparseCodes:
         return SparseCodes(indptr, self.indices[entries], self.codes[entries], self.zero_codes)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _code(value, values, start, stop, is_categorical):
     """Bin of one value among ``values[start:stop]`` (upper edges, or sorted categories)."""
     missing = stop - start if is_categorical else stop - start + 1
@@ -119,7 +119,7 @@ def _code(value, values, start, stop, is_categorical):
     return low - start
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bin_dense(block, values, value_offsets, is_categorical, codes):
     for i in range(block.shape[0]):
         for f in range(block.shape[1]):
@@ -128,7 +128,7 @@ def _bin_dense(block, values, value_offsets, is_categorical, codes):
             )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bin_entries(data, indices, values, value_offsets, is_categorical, codes):
     for e in range(len(data)):
         f = indices[e]

@@ -9,22 +9,22 @@ sibling's histogram be had by exact subtraction.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import BinLayout
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _part(starts, node, part, n_parts):
     """The rows of a node that one of `n_parts` threads takes."""
     length = starts[node + 1] - starts[node]
     return starts[node] + length * part // n_parts, starts[node] + length * (part + 1) // n_parts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out):
     for node in built:
         first, last = _part(starts, node, part, n_parts)
@@ -39,7 +39,7 @@ def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weigh
                 histogram[place, 1] += w
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _accumulate_entries(
     indptr, indices, codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out
 ):
@@ -56,7 +56,7 @@ def _accumulate_entries(
                 histogram[place, 1] += w
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _give_rest_to_zero(histogram, total, bin_offsets, zero_codes):
     """Rows without an entry for a feature have value zero: they are the node less the entries."""
     for f in range(len(zero_codes)):
@@ -69,7 +69,7 @@ def _give_rest_to_zero(histogram, total, bin_offsets, zero_codes):
         histogram[bin_offsets[f] + zero_codes[f], 1] += weight_rest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_segments(rows, starts, gradient, weight, out):
     for node in range(len(starts) - 1):
         gradient_sum = np.int64(0)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
 
@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 1024
 _LEVELS_TOGETHER = 6
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _threshold_of(goes_left):
     """``(t, e)`` if the codes that go left are those up to t and e; (-1, 0) if they are no such set."""
     t = -1
@@ -35,19 +35,19 @@ def _threshold_of(goes_left):
     return t, other
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _compare(codes, threshold, other, goes_left):
     for j in range(len(codes)):
         goes_left[j] = np.uint8((codes[j] <= threshold) | (codes[j] == other))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _look_up(codes, table, goes_left):
     for j in range(len(codes)):
         goes_left[j] = table[codes[j]]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge(node, left, right, half):
     """Where a row goes left, its leaf in the left child's numbering; elsewhere the right's, plus `half`."""
     for j in range(len(node)):
@@ -55,13 +55,13 @@ def _merge(node, left, right, half):
         node[j] = np.uint8(away ^ ((away ^ left[j]) & -np.int64(node[j])))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _invert(node):
     for j in range(len(node)):
         node[j] ^= np.uint8(1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge_levels(node, n_nodes):
     """Turn the decisions of complete levels into leaf numbers, in ``node[0]``."""
     first_leaf = n_nodes // 2
@@ -75,7 +75,7 @@ def _merge_levels(node, n_nodes):
             half = np.uint8(half << np.uint8(1))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _leaves_dense(codes, feature, goes_left, first, last, leaf):
     n_internal = len(feature)
     n_together = min(n_internal, 2**_LEVELS_TOGETHER - 1)
@@ -103,7 +103,7 @@ def _leaves_dense(codes, feature, goes_left, first, last, leaf):
             leaf[start + j] = node - n_internal
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _first_entry(rows, low, high, row):
     """Where among ``rows[low:high]``, ascending, the first one from `row` on is."""
     while low < high:
@@ -115,7 +115,7 @@ def _first_entry(rows, low, high, row):
     return low
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _leaves_sparse(indptr, rows, codes, zero_codes, feature, goes_left, first, last, leaf):
     n_internal = len(feature)
     n_together = min(n_internal, 2**_LEVELS_TOGETHER - 1)

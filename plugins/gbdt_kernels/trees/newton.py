@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
 _ROWS_AT_ONCE = 1024
@@ -21,7 +21,7 @@ _STEPS_PER_ROW = 8
 """Elementary steps of a row in the kernels below, of about a nanosecond: they take 4 or 32 rows at once."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_leaf_values(leaf, value, n_outputs, score):
     if n_outputs == 1:
         for row in range(len(leaf)):
@@ -48,7 +48,7 @@ def add_leaf_values(
     _add_leaf_values(leaf[first:last], value.ravel(), value.shape[1], score[first:last].reshape(-1))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _logistic_gradients(score, target, gradient):
     """``1 / (1 + exp(-score)) - target``, within 1e-9, by products that vectorise.
 
@@ -72,13 +72,13 @@ def _logistic_gradients(score, target, gradient):
         gradient[j] = 1.0 / (1.0 + e) - target[j]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _square_gradients(score, target, gradient):
     for j in range(len(score)):
         gradient[j] = 0.5 * (score[j] - target[j])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _find_entries(gradient, top, entry):
     """Entries of a table of 2 top + 1; NaN compares false and gets that of 0."""
     for j in range(len(gradient)):
@@ -88,7 +88,7 @@ def _find_entries(gradient, top, entry):
         entry[j] = np.int32(steps) + np.int32(top)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_entries(entry, weight, leaf, table, out):
     """No branch depends on a row: many would be guessed wrong."""
     for j in range(len(entry)):
@@ -97,7 +97,7 @@ def _add_entries(entry, weight, leaf, table, out):
         out[node, 1] += np.int64(table[own, 1]) * w
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _table_sums(score, target, weight, leaf, logistic, table, out):
     gradient = np.empty(_ROWS_AT_ONCE)
     entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
@@ -154,7 +154,7 @@ class TablePairs:
         )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _norm_of_steps(vector):
     total = np.int64(0)
     for v in vector:
@@ -162,7 +162,7 @@ def _norm_of_steps(vector):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _shorten(vector, squared_limit):
     """Scale integers toward zero until their squared norm is at most the limit."""
     squared = _norm_of_steps(vector)
@@ -175,7 +175,7 @@ def _shorten(vector, squared_limit):
         shrink *= 1.0 - 1e-6
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hessian_limit, first, last, out):
     n_outputs = score.shape[1]
     p = np.empty(n_outputs)

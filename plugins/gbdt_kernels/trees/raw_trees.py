@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numba import njit, uintp
+from numba import uintp
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
 _AT_ONCE = 64
@@ -38,7 +39,7 @@ class RawTree:
     default_left: NDArray[np.bool_]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _depth(left, right):
     """Splits on the longest path."""
     depth = np.zeros(len(left), dtype=np.int64)
@@ -48,7 +49,7 @@ def _depth(left, right):
     return depth.max()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _route_dense(values, left, right, feature, condition, default_left, start, stop, out):
     """Rows go down a level at a time, some at once, without a jump: a leaf is its own child."""
     depth = _depth(left, right)
@@ -71,7 +72,7 @@ def _route_dense(values, left, right, feature, condition, default_left, start, s
             out[first + k] = condition[nodes[k]]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _stored(indices, values, first, last, feature):
     """A row's value of a feature by bisection, NaN if it stores none."""
     while first < last:
@@ -85,7 +86,7 @@ def _stored(indices, values, first, last, feature):
     return np.float32(np.nan)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _route_csr(indptr, indices, values, left, right, feature, condition, default_left, start, stop, out):
     for row in range(start, stop):
         node = 0

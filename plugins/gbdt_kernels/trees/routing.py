@@ -8,14 +8,14 @@ numeric, categorical and missing values take the same path.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _entry_code(indptr, indices, codes, zero_codes, row, feature):
     low, high = indptr[row], indptr[row + 1]
     while low < high:
@@ -29,21 +29,21 @@ def _entry_code(indptr, indices, codes, zero_codes, row, feature):
     return zero_codes[feature]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _codes_dense(codes, rows, starts, feature, out):
     for node in range(len(starts) - 1):
         for k in range(starts[node], starts[node + 1]):
             out[k] = codes[rows[k], feature[node]]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _codes_sparse(indptr, indices, codes, zero_codes, rows, starts, feature, out):
     for node in range(len(starts) - 1):
         for k in range(starts[node], starts[node + 1]):
             out[k] = _entry_code(indptr, indices, codes, zero_codes, rows[k], feature[node])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _partition(rows, starts, code, goes_left, rows_out, starts_out):
     for node in range(len(starts) - 1):
         n_left = 0
@@ -102,7 +102,7 @@ def partition_level(
     return rows_out, starts_out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
     first_leaf = feature.shape[1]
     for row in range(first, last):
@@ -115,7 +115,7 @@ def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
         score[row] = total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_trees_sparse(indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score):
     first_leaf = feature.shape[1]
     row_codes = zero_codes.copy()

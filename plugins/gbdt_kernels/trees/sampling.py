@@ -9,15 +9,16 @@ are masked words and no division or logarithm ever rounds.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from gbdt_kernels.compilation import kernel
 
 LOG2_DENOMINATOR = 52
 _MASK = np.uint64(2**LOG2_DENOMINATOR - 1)
 _ONE = np.uint64(2**LOG2_DENOMINATOR)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _below(bound, words, at):
     """Uniform integer in ``[0, bound)`` by rejection, and the next unread word; -1 when words run out."""
     mask = np.uint64(bound - 1)
@@ -31,7 +32,7 @@ def _below(bound, words, at):
     return np.int64(-1), at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bernoulli_exp(numerator, words, at):
     """1 with probability exp(-numerator / 2**52), 0 otherwise (numerator ≤ 2**52); -1 when words run out.
 
@@ -54,7 +55,7 @@ def _bernoulli_exp(numerator, words, at):
         k += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _one_discrete_laplace(numerator, words, at):
     """One draw, whether it is complete, and the next unread word."""
     while True:
@@ -86,7 +87,7 @@ def _one_discrete_laplace(numerator, words, at):
         return (-magnitude if negative else magnitude), True, at
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _discrete_laplace(numerator, words, out):
     """Fill `out` as far as the words last; return how many values are complete."""
     at = 0

@@ -14,9 +14,9 @@ least 2³², so rounding down changes it by less than 2⁻³² of itself.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
 FLOOR = 30.0 * np.log(2.0)
@@ -25,7 +25,7 @@ _TOP = np.float64(2.0**62)
 _LOWEST_WEIGHT = np.uint64(2**32)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _integer_weights(utilities, weights):
     """Turn log-weights into integer weights; return their sum as two 64-bit words."""
     largest = utilities[0]
@@ -43,7 +43,7 @@ def _integer_weights(utilities, weights):
     return high, low
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _smear(word):
     """All bits below the highest one, set."""
     for shift in (1, 2, 4, 8, 16, 32):
@@ -51,7 +51,7 @@ def _smear(word):
     return word
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _draw(weights, high, low, words):
     """Index drawn in proportion to weights of sum ``high·2⁶⁴ + low``; -1 if all words are rejected."""
     high_mask = _smear(high)
@@ -70,7 +70,7 @@ def _draw(weights, high, low, words):
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _select(utilities, words, first, last, chosen):
     weights = np.empty(utilities.shape[1], dtype=np.uint64)
     for node in range(first, last):

@@ -14,14 +14,14 @@ out would depend on private data.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.layout import BinLayout
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _categorical_sums(histogram, start, missing, subsets, left):
     """Each category against the rest, then each public subset; missing and unknown go right."""
     for place in range(start, missing):
@@ -38,7 +38,7 @@ def _categorical_sums(histogram, start, missing, subsets, left):
         left[missing - start + s, 1] = second
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _numeric_sums(histogram, start, missing, left):
     """Threshold by threshold, missing values left, then right."""
     first = np.int64(0)
@@ -55,7 +55,7 @@ def _numeric_sums(histogram, start, missing, left):
         left[k + 1, 1] = second
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _left_sums(histogram, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total):
     """Both sums of every candidate's left child, and of the node, which those of any feature add up to."""
     for f in range(len(n_bins)):
@@ -75,7 +75,7 @@ def _left_sums(histogram, n_bins, is_categorical, bin_offsets, candidate_offsets
         total[1] += histogram[place, 1]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gain(gradient, weight, lambda_l2):
     denominator = np.float64(weight) + lambda_l2
     if denominator <= 0.0:
@@ -84,7 +84,7 @@ def _gain(gradient, weight, lambda_l2):
     return g * g / denominator
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _candidate_gains(
     histograms, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, first, last, gains
 ):
@@ -100,14 +100,14 @@ def _candidate_gains(
             )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _risk(positive, negative, alpha, cap, prior):
     p = np.float64(positive)
     n = np.float64(negative)
     return 2.0 * (alpha * np.sqrt((min(p, cap) + prior) * (min(n, cap) + prior)) + (1.0 - alpha) * min(p, n))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _candidate_risks(
     histograms,
     n_bins,
@@ -225,7 +225,7 @@ def candidate_risks(
     return risks
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_goes_left(
     candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out
 ):

@@ -1,0 +1,85 @@
+"""An odd modulus, with the constants of Montgomery arithmetic, and how residues are stored.
+
+A residue is one row of 64-bit words.  The residue x is stored as ``x·R mod n`` with ``R = 2^(52·⌈bits/52⌉)``,
+fully reduced, so that equal residues are equal bytes on every path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.residues.lanes import LIMB_BITS
+from gbdt_kernels.residues.limbs import WORD_BITS, n_words, to_limbs, to_rows
+
+MAX_LIMBS = 1000
+"""Limbs of a modulus up to which no sum of the kernels overflows (see `montgomery`, `montgomery_ifma`)."""
+
+Rows = NDArray[np.uint64]
+
+
+class Modulus:
+    """An odd modulus, with what Montgomery arithmetic needs to know of it.
+
+    Parameters
+    ----------
+    value : int
+        Odd, at least 3.  It may be a secret: `repr` and errors do not show it.
+
+    Attributes
+    ----------
+    n_limbs, width : int
+        52-bit limbs of the modulus, and 64-bit words of a row.
+    radix : int
+        R, a power of two above the modulus.
+    words, limbs : ndarray of uint64
+        The modulus in words and in limbs.
+    inverse : uint64
+        ``-1 / n mod 2⁶⁴``.
+    one, radix_squared : ndarray of uint64, shape (1, width)
+        ``R mod n``, which stands for 1, and ``R² mod n``, which stands for R.
+    """
+
+    def __init__(self, value: int) -> None:
+        if value < 3 or value % 2 == 0:
+            raise ValueError("a modulus must be odd and at least 3")
+        bits = value.bit_length()
+        self.value = value
+        self.n_limbs = -(-bits // LIMB_BITS)
+        if self.n_limbs > MAX_LIMBS:
+            raise ValueError(f"a modulus has at most {LIMB_BITS * MAX_LIMBS} bits, not {bits}")
+        self.width = n_words(bits)
+        self.radix = 1 << (LIMB_BITS * self.n_limbs)
+        self.words = to_rows([value], self.width)[0]
+        self.limbs = to_limbs(value, self.n_limbs)
+        self.inverse = np.uint64(-pow(value, -1, 1 << WORD_BITS) % (1 << WORD_BITS))
+        self.one = to_rows([self.radix % value], self.width)
+        self.radix_squared = to_rows([self.radix * self.radix % value], self.width)
+
+    def __repr__(self) -> str:
+        """Size only."""
+        return f"Modulus({self.value.bit_length()} bits)"
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """The arguments of every kernel."""
+        return self.words, self.limbs, self.n_limbs, self.inverse
+
+    @property
+    def steps(self) -> int:
+        """Elementary steps of a product, as `threads.blocks` counts them."""
+        return self.n_limbs * self.n_limbs // 2 + 1
+
+    def row(self, value: int) -> Rows:
+        """The Montgomery form of one integer, as an array of one row."""
+        return to_rows([value * self.radix % self.value], self.width)
+
+
+def as_rows(rows: Rows, modulus: Modulus) -> Rows:
+    """C-ordered rows of the modulus's width: the kernels read memory unchecked."""
+    rows = np.ascontiguousarray(rows, dtype=np.uint64)
+    if rows.ndim != 2 or rows.shape[1] != modulus.width:
+        raise ValueError(f"rows have shape (n, {modulus.width}) for {modulus!r}, not {rows.shape}")
+    return rows
