@@ -182,8 +182,8 @@ def prediction(folder: Path, n_rows: int) -> None:
     how: dict[str, Any] = {"cipher": xgb_fed.OkamotoUchiyama(2048), "verbose_eval": False}
     model = xgb_fed.train(PARAMS, data, [bank.party], 25, **how)
     local = xgb_fed.LocalParty(problem.passive, "bank")
-    path = next((folder / "models" / "for-acme" / "models").glob("*.share.json"))
-    local._shares[model.model_id] = xgb_fed.vertical.splits.Share.load(path)
+    path = next((folder / "models" / "for-acme" / "models").glob("*.splits.json"))
+    local._splits_by_model[model.model_id] = xgb_fed.vertical.splits.Splits.load(path)
     rows = []
     for name, party in (("in process", local), ("over TLS", bank.party)):
         times = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 
 
-def quoted(text: str, most: int = MOST_CHARACTERS) -> str:
+def quoted(text: str, most: int = MAX_CHARACTERS) -> str:
     r"""Cut a text, and escape what is not printable.
 
     Line ends, terminal escapes and marks that reverse the direction of writing become ``\n``, ``\x1b``,

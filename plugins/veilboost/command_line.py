@@ -199,7 +199,7 @@ def _add_serve(commands: Any) -> None:
     add("--tls", required=True, help="folder with ca.pem, party.pem and party.key")
     add("--allow", action="append", required=True, help="active party: name or sha256:FINGERPRINT; repeat")
     add("--name", help="this party's name in its record (its certificate's)")
-    add("--models", default="models", help="folder for shares of models, aligned rows, record (%(default)s)")
+    add("--models", default="models", help="folder for splits of models, aligned rows, record (%(default)s)")
     add("--min-rows", type=int, default=100, help="fewest rows to train on (%(default)s)")
     add("--max-rows", type=int, default=50_000_000, help="most rows to train on (%(default)s)")
     add("--max-features", type=int, help="refuse to start if more columns would be offered")

@@ -9,33 +9,33 @@ from gbdt_parties.traffic import Flow, Traffic
 
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.checkpoint import STATE_FILE, Checkpoint, Progress
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import ROOT, FederatedTree
 
 NAMES = ["a", "b"]
 TRAFFIC = Traffic(False, {("active", "bank", "Done"): Flow(3, 2**40, 7)})
 
 
-def tree_of(share, number):
+def tree_of(splits, number):
     """A tree with a split of the active party, and one of a passive one below it."""
     tree, eta = FederatedTree(), np.float32(0.3)
     for parent in (ROOT, 0, 0, 1, 1):
         tree.add(parent, np.array([number + 1 / 3], dtype=np.float32), eta, number + 2.5)
-    tree.split(0, 0, share.add(number % 2, number / 3, bool(number % 2)), 1, 2, 0.75)
+    tree.split(0, 0, splits.add(number % 2, number / 3, bool(number % 2)), 1, 2, 0.75)
     tree.split(1, 1, number, 3, 4, 0.25)
     return tree
 
 
 def progress_of(n_trees):
-    share = Share(list(NAMES))
-    trees = [tree_of(share, number) for number in range(n_trees)]
+    splits = Splits(list(NAMES))
+    trees = [tree_of(splits, number) for number in range(n_trees)]
     random = np.random.default_rng(n_trees)
     return Progress(
         b"m" * 16,
         2**62 + 1,
         trees,
         list(range(n_trees + 1)),
-        share,
+        splits,
         random.normal(size=(4, 1)).astype(np.float32),
         [random.normal(size=(3, 1)).astype(np.float32)],
         [np.arange(4, dtype=np.int32)],
@@ -45,7 +45,7 @@ def progress_of(n_trees):
 
 
 def assert_same(one, other):
-    for name in ("model_id", "seed", "trees", "rounds", "share", "evaluations"):
+    for name in ("model_id", "seed", "trees", "rounds", "splits", "evaluations"):
         assert getattr(one, name) == getattr(other, name), name
     assert (one.traffic.encrypted, one.traffic.flows) == (other.traffic.encrypted, other.traffic.flows)
     pairs = [(one.margin, other.margin)]

@@ -1,4 +1,4 @@
-"""The estimators: XGBoost's habits, shares on disk, export with consent, bad input."""
+"""The estimators: XGBoost's habits, splits on disk, export with consent, bad input."""
 
 import pickle
 import warnings
@@ -125,7 +125,7 @@ def test_an_active_party_without_columns_predicts():
     [Y.astype(bool), np.where(Y == 1, "a\nb", "c"), np.where(Y == 1, 2.5, -1)],
     ids=["bool", "text", "float"],
 )
-def test_shares_on_disk(y, tmp_path):
+def test_splits_on_disk(y, tmp_path):
     """Each party keeps its own; together they predict as before."""
     one = party()
     model = classifier().fit(X[:, :3], y, parties=[one])
@@ -133,18 +133,18 @@ def test_shares_on_disk(y, tmp_path):
     one.save_model(tmp_path / "bank")
     again, other = VerticalXGBClassifier(), LocalParty(NEW[:, 3:], "bank")
     again.load_model(tmp_path / "active", [other])
-    with pytest.raises(xgb_fed.PartyRefusedError, match="no share"):
+    with pytest.raises(xgb_fed.PartyRefusedError, match="no splits"):
         again.predict(NEW[:, :3])
     other.load_model(tmp_path / "bank")
     got, expected = again.predict(NEW[:, :3]), model.predict(NEW[:, :3], [one.with_rows(NEW[:, 3:])])
     np.testing.assert_array_equal(got, expected)
     assert got.dtype == expected.dtype
-    share = next(iter(one._shares.values()))
+    splits = next(iter(one._splits_by_model.values()))
     active = "".join(path.read_text() for path in (tmp_path / "active").iterdir())
-    assert not [t for t in share.thresholds if repr(t) in active]
+    assert not [t for t in splits.thresholds if repr(t) in active]
 
 
-def test_damaged_shares(fitted, tmp_path):
+def test_damaged_splits(fitted, tmp_path):
     fitted.save_model(tmp_path / "active")
     path = tmp_path / "active" / "active.model.json"
     text = path.read_text()
@@ -162,13 +162,13 @@ def test_damaged_shares(fitted, tmp_path):
         with pytest.raises(CorruptDataError):
             VerticalXGBClassifier().load_model(tmp_path / "active")
     fitted.parties_[0].save_model(tmp_path / "bank")
-    share = next((tmp_path / "bank").glob("*.share.json"))
+    splits = next((tmp_path / "bank").glob("*.splits.json"))
     for damaged in (
         "",
         "{}",
         '{"format": 1, "names": [], "features": [3], "thresholds": [], "default_left": []}',
     ):
-        share.write_text(damaged)
+        splits.write_text(damaged)
         with pytest.raises(CorruptDataError):
             LocalParty(X[:, 3:], "bank").load_model(tmp_path / "bank")
 
@@ -181,7 +181,7 @@ def test_export_needs_consent(fitted):
         model.export_booster([recorder])
     assert not [a for a in recorder.answers if isinstance(messages.read(a).message, RevealedSplits)]
     importances = model.model_.importances("weight")
-    anonymous = [name for name in importances if name not in model.model_.share.names]
+    anonymous = [name for name in importances if name not in model.model_.splits.names]
     assert anonymous
     assert all(name.startswith("bank: split ") for name in anonymous)
 

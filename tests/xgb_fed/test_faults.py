@@ -41,7 +41,7 @@ class Bank:
 
     def __init__(self, problem, directory, **how):
         self.problem, self.directory, self.how = problem, directory, how
-        self.shares = {}
+        self.splits_by_model = {}
         self.requests = 0
         self.faults = {}
         self.kinds = []
@@ -51,7 +51,7 @@ class Bank:
     def restart(self):
         columns, evals = read_columns(self.problem.passive), [read_columns(self.problem.passive_eval)]
         journals = Journals(self.directory)
-        self.handler = PassiveParty(columns, evals, self.shares, journals=journals, **self.how)
+        self.handler = PassiveParty(columns, evals, self.splits_by_model, journals=journals, **self.how)
 
     def handle(self, request):
         fault = self.faults.get(self.requests)
@@ -129,7 +129,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         same = problem.train(bank, params, patience=10)
         assert essence(same) == essence(model), (index, fault)
         assert same.evals_result == model.evals_result
-        assert bank.shares[same.model_id] == undisturbed.shares[model.model_id]
+        assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
         assert [path.name for path in bank.directory.iterdir()] == [f"{same.model_id.hex()}.journal"]
 
 
@@ -145,7 +145,7 @@ def test_the_active_party_killed_at_any_message(reference, fault, tmp_path):
         same = problem.train(bank, params, checkpoint=kept)
         assert essence(same) == essence(model), index
         assert same.evals_result == model.evals_result
-        assert bank.shares[same.model_id] == undisturbed.shares[model.model_id]
+        assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
 
 
 def test_everything_fails_again_and_again(reference, tmp_path):
@@ -161,7 +161,7 @@ def test_everything_fails_again_and_again(reference, tmp_path):
         except Killed:
             pass
     assert essence(same) == essence(model)
-    assert bank.shares[same.model_id] == undisturbed.shares[model.model_id]
+    assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
 
 
 def test_resumed_under_encryption_with_a_fresh_key(tmp_path):
@@ -344,12 +344,12 @@ def test_a_checkpoint_holds_no_key_and_nothing_of_the_other_party(tmp_path, monk
     bank = Bank(problem, tmp_path / "bank")
     problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=cipher)
     written = b"".join(path.read_bytes() for path in sorted((tmp_path / "active").iterdir()))
-    secret, share = made[0], next(iter(bank.shares.values()))
+    secret, splits = made[0], next(iter(bank.splits_by_model.values()))
     assert len(written) > 1000
     files = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "active").iterdir()}
     assert (files, stat.S_IMODE((tmp_path / "active").stat().st_mode)) == ({0o600}, 0o700)
-    assert len(share) > 0
-    for number in (secret.private_bytes(), *(str(t).encode() for t in share.thresholds)):
+    assert len(splits) > 0
+    for number in (secret.private_bytes(), *(str(t).encode() for t in splits.thresholds)):
         assert number not in written
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import no_more_descriptors
 
-from xgb_fed.vertical.journal import MOST_JOURNALS, Journals, Terms
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.journal import MAX_JOURNALS, Journals, Terms
+from xgb_fed.vertical.splits import Splits
 
 TERMS = Terms("paillier", 2048, 32, "digest")
 MODEL = b"m" * 16
@@ -22,23 +22,23 @@ SPLIT = st.tuples(
 REQUESTS = st.lists(st.lists(SPLIT, max_size=3), max_size=4)
 
 
-def share_of(requests):
-    share = Share(list(NAMES))
+def splits_of(requests):
+    kept = Splits(list(NAMES))
     for splits in requests:
         for split in splits:
-            share.add(*split)
-    return share
+            kept.add(*split)
+    return kept
 
 
 def written(journals, requests, before=0):
     """A journal of a training whose first splits were there when it was started."""
-    share = share_of(requests[:before])
-    journal = journals.start(MODEL, TERMS, share)
+    kept = splits_of(requests[:before])
+    journal = journals.start(MODEL, TERMS, kept)
     for splits in requests[before:]:
         for split in splits:
-            share.add(*split)
+            kept.add(*split)
         journal.keep()
-    return share
+    return kept
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_what_was_kept_is_found(folder, requests, before, on_disk):
     assert journals.find(MODEL) is None
     written(journals, requests, before)
     reader = Journals(folder) if on_disk else journals
-    assert reader.find(MODEL) == (TERMS, share_of(requests))
+    assert reader.find(MODEL) == (TERMS, splits_of(requests))
     assert reader.find(b"n" * 16) is None
     assert os.listdir(folder) == ([f"{MODEL.hex()}.journal"] if on_disk else [])
     (folder / f"{MODEL.hex()}.journal").unlink(missing_ok=True)
@@ -70,12 +70,12 @@ def test_a_file_cut_off_holds_whole_requests_or_is_refused(folder, requests, dat
     end = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:end])
     try:
-        terms, share = journals.find(MODEL)
+        terms, kept = journals.find(MODEL)
     except ProtocolError:
         assert b"\n" not in content[:end]
     else:
         n_lines = content[:end].count(b"\n") - 1
-        assert (terms, share) == (TERMS, share_of([splits for splits in requests if splits][:n_lines]))
+        assert (terms, kept) == (TERMS, splits_of([splits for splits in requests if splits][:n_lines]))
     path.unlink()
 
 
@@ -97,15 +97,15 @@ def test_a_changed_byte_is_refused(folder, requests, data):
 def test_splits_are_on_the_disk_before_keep_returns(tmp_path, monkeypatch):
     journals, synced, fsync = Journals(tmp_path), [], os.fsync
     path = tmp_path / f"{MODEL.hex()}.journal"
-    share = Share(list(NAMES))
-    journal = journals.start(MODEL, TERMS, share)
+    kept = Splits(list(NAMES))
+    journal = journals.start(MODEL, TERMS, kept)
 
     def noted(fd):
         synced.append(path.read_bytes())
         fsync(fd)
 
     monkeypatch.setattr("xgb_fed.vertical.journal.os.fsync", noted)
-    share.add(0, 0.5, True)
+    kept.add(0, 0.5, True)
     journal.keep()
     assert synced == [path.read_bytes()]
     assert b"0.5" in synced[0]
@@ -121,8 +121,8 @@ def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("gbdt_parties._files.os.replace", full)
         with pytest.raises(OSError, match="No space"):
-            journals.start(MODEL, TERMS, Share(list(NAMES)))
-    assert journals.find(MODEL) == (TERMS, share_of([[(0, 0.5, True)]]))
+            journals.start(MODEL, TERMS, Splits(list(NAMES)))
+    assert journals.find(MODEL) == (TERMS, splits_of([[(0, 0.5, True)]]))
     assert os.listdir(tmp_path) == [f"{MODEL.hex()}.journal"]
 
 
@@ -130,21 +130,21 @@ def test_a_training_begun_again_starts_where_it_is_taken_up(tmp_path):
     splits = [(0, 0.5, True), (1, 1.5, False), (0, 2.5, True)]
     journals = Journals(tmp_path)
     written(journals, [[split] for split in splits])
-    share = journals.find(MODEL)[1].first(1)
-    journal = journals.start(MODEL, TERMS, share)
-    share.add(*splits[2])
+    kept = journals.find(MODEL)[1].first(1)
+    journal = journals.start(MODEL, TERMS, kept)
+    kept.add(*splits[2])
     journal.keep()
-    assert journals.find(MODEL)[1] == share_of([[splits[0], splits[2]]])
+    assert journals.find(MODEL)[1] == splits_of([[splits[0], splits[2]]])
 
 
 def test_of_many_trainings_in_memory_the_oldest_goes():
     journals = Journals()
-    models = [bytes([k]) * 16 for k in range(MOST_JOURNALS + 1)]
+    models = [bytes([k]) * 16 for k in range(MAX_JOURNALS + 1)]
     for model in models[:-1]:
-        journals.start(model, TERMS, Share([]))
+        journals.start(model, TERMS, Splits([]))
     # Taken up again, the first is not the oldest any more.
-    journals.start(models[0], TERMS, Share([]))
-    journals.start(models[-1], TERMS, Share([]))
+    journals.start(models[0], TERMS, Splits([]))
+    journals.start(models[-1], TERMS, Splits([]))
     assert [journals.find(model) is None for model in models] == [k == 1 for k in range(len(models))]
 
 
@@ -164,8 +164,8 @@ def test_terms_that_a_training_goes_on_under():
 ONE, OTHER = b"1" * 16, b"2" * 16
 
 
-def share():
-    return Share(["a", "b"], [1], [0.5], [True])
+def one_split():
+    return Splits(["a", "b"], [1], [0.5], [True])
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def file_of(tmp_path, model):
 
 
 def test_a_journal_is_one_models(journals, tmp_path):
-    journals.start(ONE, TERMS, share())
+    journals.start(ONE, TERMS, one_split())
     file_of(tmp_path, ONE).rename(file_of(tmp_path, OTHER))
     with pytest.raises(ProtocolError, match="damaged"):
         journals.find(OTHER)
@@ -193,7 +193,7 @@ def line(content):
     "split", [[2, 0.5, True], [-1, 0.5, True], [True, 0.5, True], [0, "0.5", True], [0, 0.5, 1], [0, 0.5], 3]
 )
 def test_splits_are_checked_when_read(journals, tmp_path, split):
-    journals.start(ONE, TERMS, share())
+    journals.start(ONE, TERMS, one_split())
     with open(file_of(tmp_path, ONE), "a") as file:
         file.write(line([[1, 0.5, False]]))
     assert len(journals.find(ONE)[1]) == 2
@@ -206,25 +206,25 @@ def test_splits_are_checked_when_read(journals, tmp_path, split):
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_the_oldest_of_too_many_go(journals, tmp_path, on_disk):
     journals = journals if on_disk else Journals()
-    models = [bytes([k]) * 16 for k in range(MOST_JOURNALS + 3)]
+    models = [bytes([k]) * 16 for k in range(MAX_JOURNALS + 3)]
     for age, model in enumerate(models):
-        journals.start(model, TERMS, share())
+        journals.start(model, TERMS, one_split())
         if on_disk:
             # Times of files are coarse.
             os.utime(file_of(tmp_path, model), (age, age))
-    assert [journals.find(model) is None for model in models] == [True] * 3 + [False] * MOST_JOURNALS
+    assert [journals.find(model) is None for model in models] == [True] * 3 + [False] * MAX_JOURNALS
 
 
 def test_a_training_under_way_needs_no_further_descriptor(journals):
-    journal = journals.start(ONE, TERMS, share())
+    journal = journals.start(ONE, TERMS, one_split())
     with no_more_descriptors():
-        journal.share.add(0, 1.5, False)
+        journal.splits.add(0, 1.5, False)
         journal.keep()
     assert len(journals.find(ONE)[1]) == 2
 
 
 def test_a_journal_that_is_gone_closes_its_file(journals):
-    journal = journals.start(ONE, TERMS, share())
+    journal = journals.start(ONE, TERMS, one_split())
     descriptor = journal._descriptor
     os.fstat(descriptor)
     del journal
@@ -235,7 +235,7 @@ def test_a_journal_that_is_gone_closes_its_file(journals):
 def test_journals_are_their_owners_only(journals, tmp_path):
     before = os.umask(0o022)
     try:
-        journals.start(ONE, TERMS, share())
+        journals.start(ONE, TERMS, one_split())
     finally:
         os.umask(before)
     assert stat.S_IMODE(file_of(tmp_path, ONE).stat().st_mode) == 0o600

@@ -263,7 +263,7 @@ def test_a_party_that_requires_encryption(scheme):
     party = LocalParty(X[:, 2:], require_encryption=True)
     with pytest.raises(xgb_fed.PartyRefusedError, match="does not train"):
         train(PARAMS, X[:, :2], Y, [party], 1, cipher=scheme)
-    assert not party._shares
+    assert not party._splits_by_model
 
 
 def test_a_refusal_holds_no_column_names():
@@ -308,9 +308,9 @@ def test_the_search_would_find_thresholds():
     party = Recorder(LocalParty(X[:, 2:], "bank", allow_export=True))
     model = train(PARAMS, X[:, :2], Y, [party], 2)
     model.export_booster([party])
-    share = next(iter(party.party._shares.values()))
+    splits = next(iter(party.party._splits_by_model.values()))
     clear = b"||".join(clear_bytes(answer) for answer in party.answers)
-    assert all(p in clear for p in patterns(share.thresholds, np.float32))
+    assert all(p in clear for p in patterns(splits.thresholds, np.float32))
 
 
 @pytest.mark.parametrize(

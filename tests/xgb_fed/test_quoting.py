@@ -1,4 +1,4 @@
-from gbdt_parties.quoting import MOST_CHARACTERS, quoted
+from gbdt_parties.quoting import MAX_CHARACTERS, quoted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,4 +15,4 @@ def test_nothing_but_printable_words_of_bounded_length(text):
 def test_what_is_escaped():
     assert quoted("a\nb\x1b[31m\x07\u202ec é") == "a\\nb\\x1b[31m\\x07\\u202ec é"
     assert quoted("abcdef", 3) == "abc..."
-    assert quoted("x" * 10**6) == "x" * MOST_CHARACTERS + "..."
+    assert quoted("x" * 10**6) == "x" * MAX_CHARACTERS + "..."

@@ -12,7 +12,7 @@ from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import Record, read_record, write_traffic
 from gbdt_parties.messages import Envelope
-from gbdt_parties.quoting import MOST_CHARACTERS
+from gbdt_parties.quoting import MAX_CHARACTERS
 from gbdt_parties.traffic import Traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -160,7 +160,7 @@ def test_own_reasons_are_short_and_on_one_line(fresh):
     record = Record(fresh)
     record.add("bank", "acme", refusal(FORGED), 100)
     record.add("bank", "acme", refusal("\x01" * (1 << 20)), 100)
-    assert fresh.stat().st_size < 300 + 6 * 10 * MOST_CHARACTERS
+    assert fresh.stat().st_size < 300 + 6 * 10 * MAX_CHARACTERS
     for _, receiver, reason in read_record(fresh).refusals:
         assert receiver == "acme"
         assert reason.isprintable()

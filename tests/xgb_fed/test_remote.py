@@ -116,8 +116,8 @@ def test_row_sets_travel_with_every_request():
 
 
 def test_longer_messages_than_accepted_are_refused(monkeypatch):
-    monkeypatch.setattr("gbdt_parties.transport.server.MOST_REQUEST_BYTES", 1000)
-    monkeypatch.setattr("gbdt_parties.transport.remote.MOST_ANSWER_BYTES", 500)
+    monkeypatch.setattr("gbdt_parties.transport.server.MAX_REQUEST_BYTES", 1000)
+    monkeypatch.setattr("gbdt_parties.transport.remote.MAX_ANSWER_BYTES", 500)
     with serving(HandlerService(Echo())) as server, connected(server) as party:
         with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000 are accepted"):
             party.handle(b"x" * 1001)

@@ -214,7 +214,7 @@ def test_a_connection_that_shows_no_certificate_is_closed(monkeypatch):
 
 
 def test_connections_leave_descriptors_for_files(monkeypatch):
-    monkeypatch.setattr(module, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 5)
     with serving(HandlerService(Echo())) as server:
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
         for one in idle:
@@ -265,7 +265,7 @@ def test_the_limit_of_descriptors_is_raised_to_what_is_allowed():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
-        assert module._most_connections() == min(512, hard) // 2
+        assert module._max_connections() == min(512, hard) // 2
         raise_descriptor_limit()
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
     finally:

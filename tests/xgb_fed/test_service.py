@@ -26,7 +26,7 @@ from xgb_fed.vertical.messages import (
     TrainingOpened,
 )
 from xgb_fed.vertical.service import Limits, PassiveService
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -159,7 +159,7 @@ def test_one_active_party_knows_nothing_of_anothers(people, bank):
     with pytest.raises(PartyRefusedError, match="align them first"):
         model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
     align([Local(service, "eve")], people[0])
-    with pytest.raises(PartyRefusedError, match="no share of that model"):
+    with pytest.raises(PartyRefusedError, match="no splits of that model"):
         model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
 
 
@@ -334,23 +334,23 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
     model, _ = trained(
         people, Local(service), alignment, cipher=xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True)
     )
-    (path,) = tmp_path.glob("bank/for-acme/models/*.share.json")
-    share = Share.load(path)
+    (path,) = tmp_path.glob("bank/for-acme/models/*.splits.json")
+    splits = Splits.load(path)
 
     def resumed(n_splits, **how):
         talk = Talk(Local(service))
         talk.ask(opening(50, **how))
         return talk, talk.ask(ResumeTraining(model.model_id, n_splits))
 
-    assert "max_bin" in resumed(len(share), max_bin=9)[1].reason
-    assert "data" in resumed(len(share), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
-    for n_splits in (0, len(share) - 1, len(share) + 1):
+    assert "max_bin" in resumed(len(splits), max_bin=9)[1].reason
+    assert "data" in resumed(len(splits), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
+    for n_splits in (0, len(splits) - 1, len(splits) + 1):
         assert "not kept" in resumed(n_splits)[1].reason
     for journal in path.parent.glob("*.journal"):
         journal.unlink()
     assert "not kept" in resumed(0)[1].reason
-    assert "not kept" in resumed(len(share))[1].reason
-    assert Share.load(path) == share
+    assert "not kept" in resumed(len(splits))[1].reason
+    assert Splits.load(path) == splits
 
 
 def test_resumptions_count_as_questions_and_a_restart_forgets_none(bank):
@@ -382,7 +382,7 @@ def test_row_sets_are_bounded_and_only_openings_load_them(people, bank, monkeypa
 def test_statistics_that_would_fill_the_memory_are_refused(bank, monkeypatch):
     import xgb_fed.vertical.passive
 
-    monkeypatch.setattr(xgb_fed.vertical.passive, "MOST_STATISTICS_BYTES", 1 << 10)
+    monkeypatch.setattr(xgb_fed.vertical.passive, "MAX_STATISTICS_BYTES", 1 << 10)
     talk = Talk(Local(bank(HARDENED)))
     talk.ask(opening(50))
     talk.ask(start())

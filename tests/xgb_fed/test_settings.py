@@ -149,11 +149,11 @@ def test_metrics_are_names(metric):
     assert Settings(eval_metric=["auc", "rmse"]).of_xgboost["eval_metric"] == ["auc", "rmse"]
 
 
-def test_what_xgboost_is_told_and_regularization_as_float32():
+def test_what_xgboost_is_told_and_split_gain_as_float32():
     settings = Settings("multi:softprob", 4, eval_metric="mlogloss", reg_lambda=0.1, learning_rate=0.07)
     told = {"objective": "multi:softprob", "num_class": 4, "eval_metric": "mlogloss"}
     assert settings.of_xgboost == told
-    own = settings.regularization
+    own = settings.split_gain
     assert {type(value) for value in vars(own).values()} == {np.float32}
     assert (own.reg_lambda, own.learning_rate, own.gamma) == (np.float32(0.1), np.float32(0.07), 0)
     assert Settings("binary:logistic", scale_pos_weight=2.0).of_xgboost["scale_pos_weight"] == 2.0

@@ -65,28 +65,28 @@ def test_pieces_are_bounded():
     assert max(len(piece) for piece in frames(message)) == streams.PIECE_BYTES
 
 
-def test_the_watchdog_barks_once_and_only_unfed():
-    barks = []
-    with Watchdog(0.2, lambda: barks.append(time.monotonic())) as dog:
+def test_the_watchdog_fires_once_and_only_unfed():
+    calls = []
+    with Watchdog(0.2, lambda: calls.append(time.monotonic())) as dog:
         for _ in range(8):
             time.sleep(0.05)
             dog.feed()
-        assert not barks
+        assert not calls
         time.sleep(0.6)
-    assert len(barks) == 1
-    assert dog.barked
-    with Watchdog(0.05, lambda: barks.append(0)):
+    assert len(calls) == 1
+    assert dog.fired
+    with Watchdog(0.05, lambda: calls.append(0)):
         pass
     time.sleep(0.1)
-    assert len(barks) == 1
+    assert len(calls) == 1
 
 
-def test_the_watchdog_barks_at_the_end_however_well_it_is_fed():
-    barks = []
+def test_the_watchdog_fires_at_the_end_however_well_it_is_fed():
+    calls = []
     begun = time.monotonic()
-    with Watchdog(0.2, lambda: barks.append(time.monotonic() - begun), longest=0.4) as dog:
+    with Watchdog(0.2, lambda: calls.append(time.monotonic() - begun), longest=0.4) as dog:
         while time.monotonic() < begun + 0.8:
             time.sleep(0.05)
             dog.feed()
-    assert len(barks) == 1
-    assert 0.4 <= barks[0] < 0.8
+    assert len(calls) == 1
+    assert 0.4 <= calls[0] < 0.8

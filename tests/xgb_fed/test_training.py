@@ -148,8 +148,8 @@ def test_ciphers_give_the_same_model(scheme, extra):
     for cipher in (None, scheme):
         parties = parties_of([X[:, 2:]])
         texts.append(text_of(train(params, X[:, :2], y, parties, 2, cipher=cipher)))
-        share = next(iter(parties[0]._shares.values()))
-        texts.append(str(share.__dict__))
+        splits = next(iter(parties[0]._splits_by_model.values()))
+        texts.append(str(splits.__dict__))
     assert texts[:2] == texts[2:]
 
 

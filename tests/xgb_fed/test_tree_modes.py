@@ -119,16 +119,16 @@ def test_multi_output_is_xgboost_s_vector_leaves(case):
     model = train({**params, "multi_output": True}, X[:, :3], y, parties, 3)
     theirs = stock({**params, "multi_strategy": "multi_output_tree", "tree_method": "hist"}, X, y, 3)
     assert len(model.trees) == 3
-    shares = [model.share, next(iter(parties[0]._shares.values()))]
+    all_splits = [model.splits, next(iter(parties[0]._splits_by_model.values()))]
     for ours, tree in zip(model.trees, read_trees(theirs), strict=True):
         assert ours.left == list(tree["left_children"])
         for node, owner in enumerate(ours.owner):
             if owner >= 0:
-                share, split = shares[owner], ours.split_id[node]
+                splits, split = all_splits[owner], ours.split_id[node]
                 got = (
-                    share.features[split] + 3 * owner,
-                    np.float32(share.thresholds[split]),
-                    share.default_left[split],
+                    splits.features[split] + 3 * owner,
+                    np.float32(splits.thresholds[split]),
+                    splits.default_left[split],
                 )
                 condition = np.float32(tree["split_conditions"][node])
                 assert got == (tree["split_indices"][node], condition, bool(tree["default_left"][node]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from xgb_fed.boosting.objectives import OBJECTIVES
 from xgb_fed.boosting.sampling import Sampling
-from xgb_fed.boosting.split_gain import Regularization
+from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.vertical.tree_modes import MODES
 
@@ -142,9 +142,9 @@ class Settings:
         return Sampling(self.subsample, self.goss, self.colsample_bytree)
 
     @property
-    def regularization(self) -> Regularization:
+    def split_gain(self) -> SplitGain:
         """What gains and weights need, in XGBoost's precision."""
-        return Regularization(**{f.name: np.float32(getattr(self, f.name)) for f in fields(Regularization)})
+        return SplitGain(**{f.name: np.float32(getattr(self, f.name)) for f in fields(SplitGain)})
 
     @property
     def of_xgboost(self) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-SMALLEST_LOSS_CHANGE = np.float32(1e-6)
+MIN_LOSS_CHANGE = np.float32(1e-6)
 """XGBoost's kRtEps: a split must gain more."""
 Sums = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Regularization:
+class SplitGain:
     """XGBoost's parameters of the same names, as the float32 it makes of them."""
 
     reg_lambda: np.float32
@@ -97,4 +97,4 @@ class Regularization:
 
     def is_worth(self, loss_change: np.floating) -> bool:
         """Whether a node is split at this loss change."""
-        return bool(loss_change > SMALLEST_LOSS_CHANGE and loss_change >= self.gamma)
+        return bool(loss_change > MIN_LOSS_CHANGE and loss_change >= self.gamma)

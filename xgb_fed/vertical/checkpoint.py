@@ -21,7 +21,7 @@ from gbdt_parties.traffic import Flow, Traffic
 from numpy.typing import NDArray
 
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import FederatedTree
 
 FORMAT = 1
@@ -40,7 +40,7 @@ class Progress:
     trees : list of FederatedTree
     rounds : list of int
         As in `VerticalModel`.
-    share : Share
+    splits : Splits
         The active party's splits.
     margin : ndarray of float32, shape (n_rows, n_classes)
         After the last finished round.
@@ -56,7 +56,7 @@ class Progress:
     seed: int
     trees: list[FederatedTree]
     rounds: list[int]
-    share: Share
+    splits: Splits
     margin: NDArray[np.float32]
     eval_margins: list[NDArray[np.float32]]
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Checkpoint:
                 state["seed"],
                 [],
                 state["rounds"],
-                Share(names),
+                Splits(names),
                 arrays["margin"],
                 [arrays[f"eval_margin_{k}"] for k in range(state["n_evals"])],
                 [arrays[f"leaf_{k}"] for k in range(state["n_leaves"])],
@@ -119,7 +119,7 @@ class Checkpoint:
                 content = json.loads(text)
                 progress.trees.append(FederatedTree(**content["tree"]))
                 for split in content["splits"]:
-                    progress.share.add(*split)
+                    progress.splits.add(*split)
         except CheckpointError:
             raise
         except Exception as error:
@@ -127,7 +127,7 @@ class Checkpoint:
             raise CheckpointError(
                 f"checkpoint={str(self.directory)!r} cannot be read: {type(error).__name__}"
             ) from None
-        self._checksums, self._splits_kept = state["checksums"], len(progress.share)
+        self._checksums, self._splits_kept = state["checksums"], len(progress.splits)
         return progress
 
     def save(self, progress: Progress) -> None:
@@ -138,12 +138,12 @@ class Checkpoint:
         OSError
             If the disk is full; the last progress stays.
         """
-        share = progress.share
+        splits = progress.splits
         for number in range(len(self._checksums), len(progress.trees)):
             tree = progress.trees[number]
             last = self._splits_kept + tree.owner.count(0)
             own = slice(self._splits_kept, last)
-            columns = (share.features[own], share.thresholds[own], share.default_left[own])
+            columns = (splits.features[own], splits.thresholds[own], splits.default_left[own])
             content = {"tree": tree.to_dict(), "splits": list(zip(*columns, strict=True))}
             text = json.dumps(content).encode()
             write_atomically(self._tree_file(number), text)

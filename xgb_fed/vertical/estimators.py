@@ -148,7 +148,7 @@ class _VerticalXGB(BaseEstimator):
         )
         self.model_ = model
         self.parties_ = parties
-        self.n_features_in_ = len(model.share.names)
+        self.n_features_in_ = len(model.splits.names)
 
     @property
     def traffic_(self) -> Traffic:
@@ -176,7 +176,7 @@ class _VerticalXGB(BaseEstimator):
         """Gain of the active party's columns, then of each passive party as a whole; sums to 1."""
         check_is_fitted(self, "model_")
         by_name = self.model_.importances("total_gain")
-        own = [by_name.get(name, 0.0) for name in self.model_.share.names]
+        own = [by_name.get(name, 0.0) for name in self.model_.splits.names]
         others = [
             sum(gain for name, gain in by_name.items() if name.startswith(f"{party}: split "))
             for party in self.model_.parties
@@ -209,7 +209,7 @@ class _VerticalXGB(BaseEstimator):
         return self.model_.export_booster(self._parties(parties))
 
     def save_model(self, directory: str | Path) -> None:
-        """Write the active party's share; each passive party keeps its own."""
+        """Write the active party's part; each passive party keeps its own."""
         check_is_fitted(self, "model_")
         self.model_.save(directory)
 
@@ -219,7 +219,7 @@ class _VerticalXGB(BaseEstimator):
         self._check_loaded(model, Path(directory))
         self.model_ = model
         self.parties_ = list(parties)
-        self.n_features_in_ = len(model.share.names)
+        self.n_features_in_ = len(model.splits.names)
 
     def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
         raise NotImplementedError
@@ -351,7 +351,7 @@ class VerticalXGBClassifier(ClassifierMixin, _VerticalXGB):
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
     def save_model(self, directory: str | Path) -> None:
-        """Write the active party's share and its classes; each passive party keeps its own."""
+        """Write the active party's part and its classes; each passive party keeps its own."""
         super().save_model(directory)
         content = {"dtype": self.classes_.dtype.str, "classes": self.classes_.tolist()}
         write_atomically(Path(directory) / CLASSES_FILE, json.dumps(content))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition
 
-NONE = np.float32(-np.inf)
+NO_LOSS_CHANGE = np.float32(-np.inf)
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Level:
         Exact sums over the sampled rows.
     above : Partition or None
         The level above; None at the root.
-    fate : dict
+    assignment : dict
         Of nodes of the level above that were split: by whom, and which rows went left.
     """
 
@@ -44,11 +44,11 @@ class Level:
     wanted: NDArray[np.bool_]
     sums: NDArray[np.int64]
     above: Partition | None = None
-    fate: dict[int, tuple[int, NDArray[np.bool_]]] = field(default_factory=dict)
+    assignment: dict[int, tuple[int, NDArray[np.bool_]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Found:
+class BestCandidates:
     """A finder's best of one node.
 
     Attributes
@@ -63,7 +63,7 @@ class Found:
     tied: NDArray[np.int32]
 
 
-NOTHING = Found(NONE, np.empty(0, dtype=np.int32))
+NO_CANDIDATE = BestCandidates(NO_LOSS_CHANGE, np.empty(0, dtype=np.int32))
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class SplitFinder(Protocol):
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
         """A new tree on the rows of a sample."""
 
-    def find(self, level: Level) -> dict[int, Found]:
+    def find(self, level: Level) -> dict[int, BestCandidates]:
         """The best candidates of every wanted node."""
 
-    def split(self, level: Level, chosen: dict[int, Found]) -> dict[int, Split]:
+    def split(self, level: Level, chosen: dict[int, BestCandidates]) -> dict[int, Split]:
         """Split nodes, each at the first of its tied candidates in XGBoost's order."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.split_gain import Regularization
-from xgb_fed.vertical.finder import Found, Level, Split, SplitFinder
+from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.vertical.finder import BestCandidates, Level, Split, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition
 from xgb_fed.vertical.tree import ROOT, FederatedTree
@@ -25,7 +25,7 @@ def grow_tree(
     gradients: FixedPointGradients,
     rows: NDArray[np.bool_],
     max_depth: int,
-    regularization: Regularization,
+    split_gain: SplitGain,
     together: Together,
 ) -> tuple[FederatedTree, NDArray[np.int32]]:
     """Grow a tree on gradients that all finders have.
@@ -40,7 +40,7 @@ def grow_tree(
     rows : ndarray of bool, shape (n_rows,)
         The sample; all rows are sent down the tree.
     max_depth : int
-    regularization : Regularization
+    split_gain : SplitGain
     together : callable
 
     Returns
@@ -52,14 +52,14 @@ def grow_tree(
     tree = FederatedTree()
     leaf = np.zeros(len(rows), dtype=np.int32)
     partition = Partition.root(len(rows))
-    level = _level(partition, rows, gradients, regularization)
-    numbers = _add_nodes(tree, [ROOT], level, gradients, regularization)
+    level = _level(partition, rows, gradients, split_gain)
+    numbers = _add_nodes(tree, [ROOT], level, gradients, split_gain)
     for depth in range(max_depth):
         searching = {k: finder for k, finder in finders.items() if depth in levels[k]}
         if not searching or not level.wanted.any():
             break
         found = dict(zip(searching, together(_Find(level), list(searching.values())), strict=True))
-        chosen = _choose(found, np.flatnonzero(level.wanted).tolist(), regularization)
+        chosen = _choose(found, np.flatnonzero(level.wanted).tolist(), split_gain)
         splits: dict[int, tuple[int, Split]] = {}
         owners = sorted({owner for owner, _ in chosen.values()})
         jobs = [
@@ -74,14 +74,14 @@ def grow_tree(
                 leaf[level.partition.of(node)] = number
         if not splits:
             return tree, leaf
-        fate = {node: (owner, split.goes_left) for node, (owner, split) in splits.items()}
-        below = level.partition.children({node: left for node, (_, left) in fate.items()})
-        parents = [numbers[node] for node in sorted(fate)]
-        below_level = _level(below, rows, gradients, regularization, level.partition, fate)
+        assignment = {node: (owner, split.goes_left) for node, (owner, split) in splits.items()}
+        below = level.partition.children({node: left for node, (_, left) in assignment.items()})
+        parents = [numbers[node] for node in sorted(assignment)]
+        below_level = _level(below, rows, gradients, split_gain, level.partition, assignment)
         children = _add_nodes(
-            tree, [p for p in parents for _ in range(2)], below_level, gradients, regularization
+            tree, [p for p in parents for _ in range(2)], below_level, gradients, split_gain
         )
-        for k, node in enumerate(sorted(fate)):
+        for k, node in enumerate(sorted(assignment)):
             owner, split = splits[node]
             change = float(chosen[node][1].loss_change)
             tree.split(numbers[node], owner, split.split_id, children[2 * k], children[2 * k + 1], change)
@@ -97,7 +97,7 @@ class _Find:
 
     level: Level
 
-    def __call__(self, finder: SplitFinder) -> dict[int, Found]:
+    def __call__(self, finder: SplitFinder) -> dict[int, BestCandidates]:
         return finder.find(self.level)
 
 
@@ -107,7 +107,7 @@ class _SplitAt:
 
     level: Level
 
-    def __call__(self, job: tuple[SplitFinder, dict[int, Found]]) -> dict[int, Split]:
+    def __call__(self, job: tuple[SplitFinder, dict[int, BestCandidates]]) -> dict[int, Split]:
         finder, chosen = job
         return finder.split(self.level, chosen)
 
@@ -116,9 +116,9 @@ def _level(
     partition: Partition,
     rows: NDArray[np.bool_],
     gradients: FixedPointGradients,
-    regularization: Regularization,
+    split_gain: SplitGain,
     above: Partition | None = None,
-    fate: dict[int, tuple[int, NDArray[np.bool_]]] | None = None,
+    assignment: dict[int, tuple[int, NDArray[np.bool_]]] | None = None,
 ) -> Level:
     """The nodes of a level, and which of them could be split at all.
 
@@ -129,8 +129,8 @@ def _level(
     _, h = gradients.to_float(sums)
     wanted = counts > 1
     if len(h) == 1:
-        wanted &= h[0] >= 2 * np.float64(regularization.min_child_weight) * (1 - 1e-9)
-    return Level(rows, partition, sampled, wanted, sums, above, fate or {})
+        wanted &= h[0] >= 2 * np.float64(split_gain.min_child_weight) * (1 - 1e-9)
+    return Level(rows, partition, sampled, wanted, sums, above, assignment or {})
 
 
 def _add_nodes(
@@ -138,25 +138,25 @@ def _add_nodes(
     parents: list[int],
     level: Level,
     gradients: FixedPointGradients,
-    regularization: Regularization,
+    split_gain: SplitGain,
 ) -> list[int]:
     """A leaf for every node of a level."""
     g, h = gradients.to_float(level.sums)
-    weights = np.stack([regularization.weights(a, b) for a, b in zip(g, h, strict=True)], axis=1)
+    weights = np.stack([split_gain.weights(a, b) for a, b in zip(g, h, strict=True)], axis=1)
     return [
-        tree.add(parent, weights[k], regularization.learning_rate, float(h[:, k].sum()))
+        tree.add(parent, weights[k], split_gain.learning_rate, float(h[:, k].sum()))
         for k, parent in enumerate(parents)
     ]
 
 
 def _choose(
-    found: dict[int, dict[int, Found]], nodes: list[int], regularization: Regularization
-) -> dict[int, tuple[int, Found]]:
+    found: dict[int, dict[int, BestCandidates]], nodes: list[int], split_gain: SplitGain
+) -> dict[int, tuple[int, BestCandidates]]:
     """The best candidate of every node that is worth a split, and whose it is."""
     chosen = {}
     for node in nodes:
         owner = max(sorted(found), key=lambda k: found[k][node].loss_change)
         best = found[owner][node]
-        if regularization.is_worth(best.loss_change):
+        if split_gain.is_worth(best.loss_change):
             chosen[node] = (owner, best)
     return chosen

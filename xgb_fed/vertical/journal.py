@@ -20,10 +20,10 @@ from typing import Any
 from gbdt_parties._files import append_lines, make_folder, open_to_append, write_atomically
 from gbdt_parties.errors import ProtocolError
 
-from xgb_fed.vertical.splits import Share, check_split
+from xgb_fed.vertical.splits import Splits, check_split
 
 FORMAT = 1
-MOST_JOURNALS = 32
+MAX_JOURNALS = 32
 """Trainings, ended or not, whose splits are kept for one active party; the one left alone longest goes."""
 
 
@@ -62,25 +62,25 @@ class Journal:
     model : bytes
         Id of the model that is trained.
     terms : Terms
-    share : Share
+    splits : Splits
         As far as it has come.
     path : Path or None
     """
 
-    def __init__(self, model: bytes, terms: Terms, share: Share, path: Path | None) -> None:
-        self.terms, self.share = terms, share
+    def __init__(self, model: bytes, terms: Terms, splits: Splits, path: Path | None) -> None:
+        self.terms, self.splits = terms, splits
         self._descriptor: int | None = None
-        self._written = len(share)
+        self._written = len(splits)
         if path is not None:
-            header = {"format": FORMAT, "model": model.hex(), "names": share.names, "terms": terms.__dict__}
+            header = {"format": FORMAT, "model": model.hex(), "names": splits.names, "terms": terms.__dict__}
             write_atomically(path, _line(header) + self._lines(0))
             self._descriptor = open_to_append(path)
             weakref.finalize(self, os.close, self._descriptor)
 
     def _lines(self, start: int) -> str:
-        share = self.share
-        splits = list(zip(share.features, share.thresholds, share.default_left, strict=True))
-        return _line(splits[start:]) if start < len(splits) else ""
+        splits = self.splits
+        triples = list(zip(splits.features, splits.thresholds, splits.default_left, strict=True))
+        return _line(triples[start:]) if start < len(triples) else ""
 
     def keep(self) -> None:
         """Put the splits that are new on the disk."""
@@ -88,7 +88,7 @@ class Journal:
             return
         append_lines(self._descriptor, self._lines(self._written))
         os.fsync(self._descriptor)
-        self._written = len(self.share)
+        self._written = len(self.splits)
 
 
 class Journals:
@@ -107,16 +107,16 @@ class Journals:
     def _path(self, model: bytes) -> Path | None:
         return None if self._directory is None else self._directory / f"{model.hex()}.journal"
 
-    def start(self, model: bytes, terms: Terms, share: Share) -> Journal:
+    def start(self, model: bytes, terms: Terms, splits: Splits) -> Journal:
         """A journal of a training that starts, or goes on, with these splits."""
         path = self._path(model)
         if path is not None:
             make_folder(path.parent)
-        journal = Journal(model, terms, share, path)
+        journal = Journal(model, terms, splits, path)
         if path is None:
             self._in_memory.pop(model, None)
             self._in_memory[model] = journal
-            while len(self._in_memory) > MOST_JOURNALS:
+            while len(self._in_memory) > MAX_JOURNALS:
                 del self._in_memory[next(iter(self._in_memory))]
         else:
             self._remove_oldest(path)
@@ -125,15 +125,15 @@ class Journals:
     def _remove_oldest(self, newest: Path) -> None:
         """All but the newest, and those that were written to last."""
         ages = {path: path.stat().st_mtime_ns for path in newest.parent.glob("*.journal") if path != newest}
-        for path in sorted(ages, key=ages.__getitem__)[: max(0, len(ages) + 1 - MOST_JOURNALS)]:
+        for path in sorted(ages, key=ages.__getitem__)[: max(0, len(ages) + 1 - MAX_JOURNALS)]:
             path.unlink(missing_ok=True)
 
-    def find(self, model: bytes) -> tuple[Terms, Share] | None:
+    def find(self, model: bytes) -> tuple[Terms, Splits] | None:
         """Terms and splits of a training, or None if there is no journal of it."""
         path = self._path(model)
         if path is None:
             journal = self._in_memory.get(model)
-            return None if journal is None else (journal.terms, journal.share)
+            return None if journal is None else (journal.terms, journal.splits)
         try:
             lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -142,13 +142,13 @@ class Journals:
             header, *requests = [_content(line) for line in lines[:-1]]
             if header["format"] != FORMAT or header["model"] != model.hex():
                 raise ValueError("another training's")
-            share, terms = Share(header["names"]), Terms(**header["terms"])
-            for splits in requests:
-                for split in splits:
-                    share.add(*check_split(split, len(share.names)))
+            splits, terms = Splits(header["names"]), Terms(**header["terms"])
+            for found in requests:
+                for split in found:
+                    splits.add(*check_split(split, len(splits.names)))
         except (ValueError, KeyError, TypeError):
             raise ProtocolError("this party's journal of the training is damaged") from None
-        return terms, share
+        return terms, splits
 
 
 def _line(content: Any) -> str:

@@ -11,7 +11,7 @@ from gbdt_parties.errors import InvalidDataError
 
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.vertical.passive import PassiveParty
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 
 
 class LocalParty:
@@ -51,21 +51,21 @@ class LocalParty:
         self.name = name
         self._columns, self._evals = columns, evals
         self._allow_export, self._require_encryption = allow_export, require_encryption
-        self._shares: dict[bytes, Share] = {}
+        self._splits_by_model: dict[bytes, Splits] = {}
         self._start()
 
     def _start(self) -> None:
         self._handler = PassiveParty(
             self._columns,
             self._evals,
-            self._shares,
+            self._splits_by_model,
             allow_export=self._allow_export,
             allow_plain=not self._require_encryption,
             allow_weak_key=not self._require_encryption,
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Data and shares, but no session."""
+        """Data and splits, but no session."""
         return {name: value for name, value in self.__dict__.items() if name != "_handler"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class LocalParty:
         return self._handler.handle(request)
 
     def with_rows(self, X: Any) -> LocalParty:
-        """The same party, with its shares of models, and its columns of other rows: to predict those."""
+        """The same party, with its splits of models, and its columns of other rows: to predict those."""
         other = LocalParty(
             X,
             self.name,
@@ -90,21 +90,21 @@ class LocalParty:
             require_encryption=self._require_encryption,
         )
         _same_columns(self._columns, other._columns, self.name)
-        other._shares = self._shares
+        other._splits_by_model = self._splits_by_model
         other._start()
         return other
 
     def save_model(self, directory: str | Path) -> None:
-        """Write this party's shares of the models it helped to train, one file each."""
+        """Write this party's splits of the models it helped to train, one file each."""
         directory = make_folder(directory)
-        for model, share in self._shares.items():
-            share.save(directory / f"{model.hex()}.share.json")
+        for model, splits in self._splits_by_model.items():
+            splits.save(directory / f"{model.hex()}.splits.json")
         write_atomically(directory / "party.txt", self.name + "\n")
 
     def load_model(self, directory: str | Path) -> None:
-        """Read the shares that `save_model` wrote."""
-        for path in sorted(Path(directory).glob("*.share.json")):
-            self._shares[bytes.fromhex(path.name.split(".")[0])] = Share.load(path)
+        """Read the splits that `save_model` wrote."""
+        for path in sorted(Path(directory).glob("*.splits.json")):
+            self._splits_by_model[bytes.fromhex(path.name.split(".")[0])] = Splits.load(path)
 
 
 def _same_columns(one: Columns, other: Columns, name: str) -> None:

@@ -74,7 +74,7 @@ class FindSplits(Message):
     """Active to passive: how the level above was split, and which nodes of this one want statistics."""
 
     kind: ClassVar[int] = 5
-    fate: Bits
+    assignment: Bits
     """Of each node of the level above: `LEAF`, `SPLIT_BY_OTHERS` or `SPLIT_BY_YOU`; empty at the root."""
     left_rows: Bits
     """For nodes split by others, one after the other, one bit a row of the node: 1 goes left."""

@@ -22,8 +22,8 @@ from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
-from xgb_fed.vertical.routing import MOST_ROWS, Router, route, row_positions
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.routing import MAX_ROWS, Router, route, row_positions
+from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 
 FORMAT = 1
@@ -37,14 +37,14 @@ class VerticalModel:
     Attributes
     ----------
     model_id : bytes
-        16 bytes under which passive parties keep their shares.
+        16 bytes under which passive parties keep their splits.
     objective : Objective
     base_score : list of float
         XGBoost's parameter, one for all classes or one a class.
     trees : list of FederatedTree
     rounds : list of int
         Where each boosting round's trees start, and where the last one's end.
-    share : Share
+    splits : Splits
         The active party's splits.
     parties : list of str
         Passive parties' names, in the order of the pooled columns.
@@ -60,7 +60,7 @@ class VerticalModel:
     model_id: bytes
     objective: Objective
     base_score: list[float]
-    share: Share
+    splits: Splits
     parties: list[str]
     party_features: list[int]
     trees: list[FederatedTree] = field(default_factory=list)
@@ -158,10 +158,10 @@ class VerticalModel:
         return self.objective.to_prediction(margin)
 
     def _own_columns(self, X: Any) -> Columns | None:
-        if X is None and not self.share.names:
+        if X is None and not self.splits.names:
             return None
         columns = read_columns(X)
-        self.share.check_columns(columns)
+        self.splits.check_columns(columns)
         return columns
 
     def _route(
@@ -182,13 +182,13 @@ class VerticalModel:
             if k in used or columns is None:
                 channels[k] = Channel(party, session, traffic)
                 opened = channels[k].ask(OpenModel(self.model_id, n_rows, positions), ModelOpened)
-                if not 0 < opened.n_rows < MOST_ROWS:
+                if not 0 < opened.n_rows < MAX_ROWS:
                     raise ProtocolError(f"party {party.name!r} says it has {opened.n_rows} rows")
                 if n_rows not in (0, opened.n_rows):
                     raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
                 n_rows = opened.n_rows
         leaves = route(
-            [self.trees[t] for t in trees], n_rows, Router(self.share, columns, channels, dataset=0)
+            [self.trees[t] for t in trees], n_rows, Router(self.splits, columns, channels, dataset=0)
         )
         for channel in channels.values():
             channel.ask(messages.Finish(), messages.Done)
@@ -206,7 +206,7 @@ class VerticalModel:
         """
         by_name = {party.name: party for party in check_parties(parties)}
         session, traffic = os.urandom(16), Traffic()
-        shares, names = [self.share], list(self.share.names)
+        all_splits, names = [self.splits], list(self.splits.names)
         for name in self.parties:
             if name not in by_name:
                 raise ValueError(f"parties lacks {name!r}; the model was trained with {self.parties}")
@@ -214,24 +214,25 @@ class VerticalModel:
             channel.ask(OpenModel(self.model_id, 0, row_positions(None)), ModelOpened)
             answer = channel.ask(RevealSplits(), RevealedSplits)
             channel.ask(messages.Finish(), messages.Done)
-            share = _revealed(answer, channel.name, self.party_features[len(shares) - 1])
-            shares.append(share)
-            names += [f"{name}:{column}" if column in names else column for column in share.names]
+            splits = _revealed(answer, channel.name, self.party_features[len(all_splits) - 1])
+            all_splits.append(splits)
+            names += [f"{name}:{column}" if column in names else column for column in splits.names]
         for tree in self.trees:
             for owner, split in zip(tree.owner, tree.split_id, strict=True):
-                if owner != LEAF and not 0 <= split < len(shares[owner]):
+                if owner != LEAF and not 0 <= split < len(all_splits[owner]):
                     raise ProtocolError(f"party {self.parties[owner - 1]!r} did not reveal all its splits")
-        return self._to_booster(shares, names)
+        return self._to_booster(all_splits, names)
 
-    def _to_booster(self, shares: list[Share], names: list[str]) -> xgboost.Booster:
-        first = np.cumsum([0, *(len(share.names) for share in shares)])
+    def _to_booster(self, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
+        first = np.cumsum([0, *(len(splits.names) for splits in all_splits)])
         scalar, rounds = [], [0]
         for begin, end in zip(self.rounds[:-1], self.rounds[1:], strict=True):
             for t in range(begin, end):
                 group = self.group_of(t)
                 classes = range(self.n_classes) if group is None else [group]
                 scalar += [
-                    _scalar_tree(self.trees[t], shares, first, k if group is None else 0, k) for k in classes
+                    _scalar_tree(self.trees[t], all_splits, first, k if group is None else 0, k)
+                    for k in classes
                 ]
             rounds.append(len(scalar))
         booster = booster_from_trees(
@@ -241,7 +242,7 @@ class VerticalModel:
             n_features=int(first[-1]),
             base_score=self.base_score,
             rounds=rounds,
-            feature_names=None if all(share.is_unnamed for share in shares) else names,
+            feature_names=None if all(splits.is_unnamed for splits in all_splits) else names,
         )
         if self.best_iteration is not None:
             booster.set_attr(best_iteration=self.best_iteration, best_score=self.best_score)
@@ -269,7 +270,7 @@ class VerticalModel:
                     continue
                 split = tree.split_id[node]
                 name = (
-                    self.share.names[self.share.features[split]]
+                    self.splits.names[self.splits.features[split]]
                     if owner == 0
                     else f"{self.parties[owner - 1]}: split {split}"
                 )
@@ -281,13 +282,13 @@ class VerticalModel:
         return total if kind.startswith("total") else {name: total[name] / times[name] for name in total}
 
     def to_json(self) -> str:
-        """The active party's share as text: equal trainings give equal texts, but for the model id."""
+        """The active party's part as text: equal training runs give equal texts, except for the model id."""
         content = {
             "format": FORMAT,
             "model_id": self.model_id.hex(),
             "objective": self.objective.__dict__,
             "base_score": self.base_score,
-            "share": self.share.__dict__,
+            "splits": self.splits.__dict__,
             "parties": self.parties,
             "party_features": self.party_features,
             "trees": [tree.to_dict() for tree in self.trees],
@@ -298,17 +299,17 @@ class VerticalModel:
         return json.dumps(content)
 
     def save(self, directory: str | Path) -> None:
-        """Write this party's share; a file that is there is replaced only when the new one is complete."""
+        """Write this party's part; an existing file is replaced only when the new one is complete."""
         directory = Path(directory)
         make_folder(directory)
         write_atomically(directory / MODEL_FILE, self.to_json())
 
     def _check(self) -> None:
         """Raise ValueError unless trees are trees, and name parties and splits that exist."""
-        share, n_trees = self.share, len(self.trees)
+        splits, n_trees = self.splits, len(self.trees)
         if self.rounds != sorted(self.rounds) or self.rounds[0] != 0 or self.rounds[-1] != n_trees:
             raise ValueError("rounds")
-        if not all(0 <= f < len(share.names) for f in share.features):
+        if not all(0 <= f < len(splits.names) for f in splits.features):
             raise ValueError("features")
         if len(self.parties) != len(self.party_features):
             raise ValueError("parties")
@@ -323,7 +324,7 @@ class VerticalModel:
                 # Children come after their parent: no walk down a tree goes in circles.
                 if not all(node < child < len(tree) for child in children):
                     raise ValueError("children")
-                if not 0 <= owner <= len(self.parties) or (owner == 0 and tree.split_id[node] >= len(share)):
+                if not 0 <= owner <= len(self.parties) or (owner == 0 and tree.split_id[node] >= len(splits)):
                     raise ValueError("splits")
 
     @classmethod
@@ -342,7 +343,7 @@ class VerticalModel:
                 raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
             content["model_id"] = bytes.fromhex(content["model_id"])
             content["objective"] = Objective(**content["objective"])
-            content["share"] = Share(**content["share"])
+            content["splits"] = Splits(**content["splits"])
             content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
             model = cls(**content)
             model._check()
@@ -353,7 +354,7 @@ class VerticalModel:
             raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None
 
 
-def _revealed(answer: RevealedSplits, name: str, n_features: int) -> Share:
+def _revealed(answer: RevealedSplits, name: str, n_features: int) -> Splits:
     """A passive party's splits, checked."""
     try:
         names = json.loads(answer.names)
@@ -366,7 +367,7 @@ def _revealed(answer: RevealedSplits, name: str, n_features: int) -> Share:
     fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
     if not (fine and np.isfinite(answer.thresholds).all()):
         raise ProtocolError(f"party {name!r} reveals splits that are none")
-    return Share(
+    return Splits(
         names,
         answer.features.tolist(),
         answer.thresholds.tolist(),
@@ -383,7 +384,7 @@ def add_leaves(margin: NDArray[np.float32], values: NDArray[np.float32], group: 
 
 
 def _scalar_tree(
-    tree: FederatedTree, shares: list[Share], first: NDArray[np.int64], output: int, group: int
+    tree: FederatedTree, all_splits: list[Splits], first: NDArray[np.int64], output: int, group: int
 ) -> ScalarTree:
     """One class of a tree, in XGBoost's terms."""
     feature, condition, default_left = [], [], []
@@ -393,10 +394,10 @@ def _scalar_tree(
             condition.append(tree.value[node][output])
             default_left.append(False)
         else:
-            share, split = shares[owner], tree.split_id[node]
-            feature.append(int(first[owner]) + share.features[split])
-            condition.append(share.thresholds[split])
-            default_left.append(share.default_left[split])
+            splits, split = all_splits[owner], tree.split_id[node]
+            feature.append(int(first[owner]) + splits.features[split])
+            condition.append(splits.thresholds[split])
+            default_left.append(splits.default_left[split])
     return ScalarTree(
         tree.left,
         tree.right,

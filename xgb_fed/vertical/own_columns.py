@@ -9,10 +9,10 @@ from gbdt_kernels.trees.layout import BinLayout
 from numpy.typing import NDArray
 
 from xgb_fed.boosting.features import BinnedFeatures
-from xgb_fed.boosting.split_gain import Regularization
-from xgb_fed.vertical.finder import NOTHING, Found, Level, Split
+from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.vertical.finder import NO_CANDIDATE, BestCandidates, Level, Split
 from xgb_fed.vertical.gradients import FixedPointGradients
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 
 
 class OwnColumns:
@@ -21,15 +21,15 @@ class OwnColumns:
     Parameters
     ----------
     features : BinnedFeatures
-    share : Share
+    splits : Splits
         Where its splits are kept.
-    regularization : Regularization
+    split_gain : SplitGain
     """
 
-    def __init__(self, features: BinnedFeatures, share: Share, regularization: Regularization) -> None:
+    def __init__(self, features: BinnedFeatures, splits: Splits, split_gain: SplitGain) -> None:
         self.features = features
-        self.share = share
-        self._regularization = regularization
+        self.splits = splits
+        self._split_gain = split_gain
         self._columns = np.arange(features.n_features)
         self._gradients: FixedPointGradients
 
@@ -50,7 +50,7 @@ class OwnColumns:
         self._order = _walk(self._layout)
         self._tried: dict[int, NDArray[np.int64]] = {}
 
-    def find(self, level: Level) -> dict[int, Found]:
+    def find(self, level: Level) -> dict[int, BestCandidates]:
         """See `SplitFinder`."""
         sums, counts = self._histograms(level)
         found = {}
@@ -66,7 +66,7 @@ class OwnColumns:
         pairs = [(halves[q, 0, k], halves[q, 1, k]) for q in range(2) for k in range(n_classes)] + [
             (ones, ones)
         ]
-        split = sorted(level.fate)
+        split = sorted(level.assignment)
         built = []
         for k, (a, b) in enumerate(pairs):
             parents = self._parents[k][split] if self._parents else None
@@ -85,7 +85,9 @@ class OwnColumns:
         of_gradients = np.stack(built[:-1]).reshape(2, n_classes, *built[0].shape)
         return np.moveaxis(of_gradients, -1, 1), built[-1][..., 0]
 
-    def _best(self, level: Level, node: int, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> Found:
+    def _best(
+        self, level: Level, node: int, sums: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> BestCandidates:
         first, missing, at, default_left = self._order
         # Left-hand sums: running sums from the feature's first bin, plus missing values that go left.
         running = np.zeros((*sums.shape[:-1], sums.shape[-1] + 1), dtype=np.int64)
@@ -97,14 +99,14 @@ class OwnColumns:
         moves = np.where(default_left, counts[missing] > 0, True)
         possible = np.flatnonzero(moves & (n_left > 0) & (n_left < level.sampled.sizes()[node]))
         if not len(possible):
-            return NOTHING
+            return NO_CANDIDATE
         g, h = self._gradients.to_float(left[..., possible])
         total_g, total_h = self._gradients.to_float(level.sums[..., node])
-        change = self._regularization.loss_changes(g.T, h.T, total_g, total_h)
+        change = self._split_gain.loss_changes(g.T, h.T, total_g, total_h)
         best = change.max()
-        return Found(best, possible[change == best][:1].astype(np.int32))
+        return BestCandidates(best, possible[change == best][:1].astype(np.int32))
 
-    def split(self, level: Level, chosen: dict[int, Found]) -> dict[int, Split]:
+    def split(self, level: Level, chosen: dict[int, BestCandidates]) -> dict[int, Split]:
         """See `SplitFinder`."""
         first, _, at, default_left = self._order
         splits = {}
@@ -115,7 +117,7 @@ class OwnColumns:
             goes_default = bool(default_left[candidate])
             left = self.features.goes_left(level.partition.of(node), feature, last_left, goes_default)
             threshold = self.features.threshold(feature, last_left)
-            splits[node] = Split(self.share.add(feature, threshold, goes_default), left)
+            splits[node] = Split(self.splits.add(feature, threshold, goes_default), left)
         return splits
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from xgb_fed.errors import PackingError, PlaintextRangeError
 
-MOST_FIELD_BITS = 63
+MAX_FIELD_BITS = 63
 """Bits of one row's g' or h' at most: they are made in 64-bit words."""
 
 
@@ -66,10 +66,10 @@ class GHPacking:
         if self.precision < 0:
             raise ValueError(f"precision={self.precision} must not be negative")
         field = max(self._g_top, self._h_top).bit_length()
-        if field > MOST_FIELD_BITS:
+        if field > MAX_FIELD_BITS:
             raise PackingError(
                 f"precision={self.precision} with these bounds needs {field} bits for one row, "
-                f"{MOST_FIELD_BITS} at most; a precision of {self.precision - field + MOST_FIELD_BITS} fits"
+                f"{MAX_FIELD_BITS} at most; a precision of {self.precision - field + MAX_FIELD_BITS} fits"
             )
 
     def _fixed_point(self, bound: float) -> int:

@@ -53,14 +53,14 @@ from xgb_fed.vertical.messages import (
 )
 from xgb_fed.vertical.partition import Partition
 from xgb_fed.vertical.passive_state import GrowingTree, PredictionSession, TrainingSession, training_session
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 
 logger = logging.getLogger(__name__)
-FEWEST_ROWS = 2
+MIN_ROWS = 2
 """Sampled rows that a tree, or a node with statistics, has at least."""
-MOST_STATISTICS_BYTES = 4 << 30
+MAX_STATISTICS_BYTES = 4 << 30
 """Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
-MOST_SESSIONS = 8
+MAX_SESSIONS = 8
 """Sessions side by side; a further one ends the oldest, which a dead active party may have left."""
 
 
@@ -73,8 +73,8 @@ class PassiveParty:
         Rows to train on, or to predict.
     eval_sets : list of Columns
         The same columns of evaluation rows.
-    shares : dict
-        Shares of trained models by model id; a training that ends adds one.
+    splits_by_model : dict
+        This party's splits of trained models by model id; a finished training run adds its own.
     allow_export : bool
         Whether this party consents to give its splits away.
     allow_plain : bool
@@ -93,17 +93,17 @@ class PassiveParty:
         self,
         columns: Columns,
         eval_sets: list[Columns],
-        shares: MutableMapping[bytes, Share],
+        splits_by_model: MutableMapping[bytes, Splits],
         allow_export: bool = False,
         allow_plain: bool = True,
         allow_weak_key: bool = True,
         journals: Journals | None = None,
-        min_rows: int = FEWEST_ROWS,
+        min_rows: int = MIN_ROWS,
         used: set[bytes] | None = None,
     ) -> None:
         self.columns = columns
         self.eval_sets = eval_sets
-        self.shares = shares
+        self.splits_by_model = splits_by_model
         self.allow_export = allow_export
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
@@ -154,7 +154,7 @@ class PassiveParty:
                 self._sessions.pop(session, None)
                 if is_out_of_room(error):
                     raise
-                reason = f"this party cannot keep its share: {error.strerror}"
+                reason = f"this party cannot keep its splits: {error.strerror}"
                 answer = messages.Refusal(reason, messages.OTHER_REASON)
             except Exception as error:
                 # A request that no check foresaw: the other side learns no more than that.
@@ -174,7 +174,7 @@ class PassiveParty:
                 opened, answer = self._open_training(message, envelope.session)
             else:
                 opened, answer = self._open_model(message)
-            while len(self._sessions) >= MOST_SESSIONS:
+            while len(self._sessions) >= MAX_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
             self._sessions[envelope.session] = opened
             return answer
@@ -188,7 +188,7 @@ class PassiveParty:
             raise ProtocolError(f"{type(message).__name__} is not a request")
         answer = self._answers[type(message)](session, message)
         if isinstance(message, messages.Finish) and isinstance(session, TrainingSession):
-            self.shares[session.model_id] = session.share
+            self.splits_by_model[session.model_id] = session.splits
         if isinstance(message, (messages.Finish, messages.Abort)):
             del self._sessions[envelope.session]
         return answer
@@ -214,7 +214,7 @@ class PassiveParty:
             raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
         session = TrainingSession(
             columns,
-            Share(self.columns.names),
+            Splits(self.columns.names),
             key,
             bin_features(columns, message.max_bin),
             message.field_bits,
@@ -235,15 +235,15 @@ class PassiveParty:
         if session.journal is not None:
             raise ProtocolError("a training is taken up before its first tree")
         kept = self.journals.find(message.model)
-        terms, share = (session.terms, Share(session.columns.names)) if kept is None else kept
+        terms, splits = (session.terms, Splits(session.columns.names)) if kept is None else kept
         # A training that ended here, though the active party never heard, ended with all its splits.
-        fewest = len(self.shares[message.model]) if message.model in self.shares else 0
-        if not fewest <= message.n_splits <= len(share):
+        fewest = len(self.splits_by_model[message.model]) if message.model in self.splits_by_model else 0
+        if not fewest <= message.n_splits <= len(splits):
             raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training")
-        if share.names != session.columns.names:
+        if splits.names != session.columns.names:
             raise ProtocolError("that training was on other columns")
         terms.check(session.terms)
-        session.model_id, session.share = message.model, share.first(message.n_splits)
+        session.model_id, session.splits = message.model, splits.first(message.n_splits)
         for number, other in list(self._sessions.items()):
             # What is left of the interrupted session would write to the same journal.
             if (
@@ -255,16 +255,16 @@ class PassiveParty:
         return messages.Done()
 
     def _open_model(self, message: OpenModel) -> tuple[PredictionSession, Message]:
-        share = self.shares.get(message.model)
-        if share is None:
-            raise ProtocolError("this party has no share of that model")
-        share.check_columns(self.columns)
+        splits = self.splits_by_model.get(message.model)
+        if splits is None:
+            raise ProtocolError("this party has no splits of that model")
+        splits.check_columns(self.columns)
         columns = self._selected(message.rows)
         if message.n_rows not in (0, columns.n_rows):
             raise InvalidDataError(
                 f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
             )
-        return PredictionSession(columns, share), ModelOpened(columns.n_rows)
+        return PredictionSession(columns, splits), ModelOpened(columns.n_rows)
 
     def _selected(self, rows: NDArray[np.int32]) -> Columns:
         """The rows that a session is about."""
@@ -281,7 +281,7 @@ class PassiveParty:
             raise ProtocolError("trees are grown once, in ascending order")
         session.last_tree = message.tree
         if session.journal is None:
-            session.journal = self.journals.start(session.model_id, session.terms, session.share)
+            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
         if sampled.sum() < self._min_rows:
@@ -336,21 +336,21 @@ class PassiveParty:
             raise ProtocolError(f"{len(message.wanted)} nodes named, {tree.partition.n_nodes} exist")
         wanted = np.flatnonzero(message.wanted)
         sizes = tree.partition.kept(tree.sampled).sizes()
-        if not len(wanted) or (sizes[wanted] < FEWEST_ROWS).any():
-            raise ProtocolError(f"statistics are of nodes with at least {FEWEST_ROWS} sampled rows")
+        if not len(wanted) or (sizes[wanted] < MIN_ROWS).any():
+            raise ProtocolError(f"statistics are of nodes with at least {MIN_ROWS} sampled rows")
         self._build(session.key, tree, wanted, parents)
         return self._statistics(session, tree, wanted)
 
     def _advance(self, tree: GrowingTree, message: FindSplits) -> NDArray[np.int64] | None:
         """Go down to the next level; gives each of its nodes' parent, or None at the root."""
         if tree.histograms is None:
-            if len(message.fate) or len(message.left_rows):
+            if len(message.assignment) or len(message.left_rows):
                 raise ProtocolError("the root has no level above")
             return None
-        if len(message.fate) != tree.partition.n_nodes:
-            raise ProtocolError("every node of the level above has a fate")
-        mine = np.flatnonzero(message.fate == SPLIT_BY_YOU).tolist()
-        others = np.flatnonzero(message.fate == SPLIT_BY_OTHERS).tolist()
+        if len(message.assignment) != tree.partition.n_nodes:
+            raise ProtocolError("every node of the level above has an assignment")
+        mine = np.flatnonzero(message.assignment == SPLIT_BY_YOU).tolist()
+        others = np.flatnonzero(message.assignment == SPLIT_BY_OTHERS).tolist()
         if set(mine) != set(tree.owned):
             raise ProtocolError("the nodes said to be split here are not those that were")
         if any(tree.slots[node] < 0 for node in others):
@@ -382,10 +382,10 @@ class PassiveParty:
             derived = wanted[larger]
             summed = np.union1d(wanted[~larger], derived ^ 1)
         size = len(wanted) * int(tree.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in tree.sources)
-        if size > MOST_STATISTICS_BYTES:
+        if size > MAX_STATISTICS_BYTES:
             raise ProtocolError(
                 f"statistics of this level take {size >> 20} MiB, this party keeps at most "
-                f"{MOST_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
+                f"{MAX_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
             )
         chosen = sampled.selected(summed)
         rows = tree.position[chosen.rows]
@@ -459,7 +459,7 @@ class PassiveParty:
             left = session.features.goes_left(rows, column, last_left, default_left)
             tree.owned[node] = left
             threshold = session.features.threshold(column, last_left)
-            split_ids.append(session.share.add(column, threshold, default_left))
+            split_ids.append(session.splits.add(column, threshold, default_left))
             flags.append(left)
         assert session.journal is not None
         session.journal.keep()
@@ -469,7 +469,7 @@ class PassiveParty:
         )
 
     def _route_rows(self, session: PredictionSession, message: RouteRows) -> Message:
-        share = session.share
+        splits = session.splits
         sets = [session.columns, *self.eval_sets]
         if not 0 <= message.dataset < len(sets):
             raise ProtocolError("no such data set")
@@ -481,23 +481,23 @@ class PassiveParty:
             raise ProtocolError("rows and splits do not match")
         flags = []
         for k, split in enumerate(message.split_ids.tolist()):
-            if not 0 <= split < len(share):
+            if not 0 <= split < len(splits):
                 raise ProtocolError("no such split")
             rows = np.flatnonzero(from_bits(message.rows[k * size : (k + 1) * size], columns.n_rows))
             if len(rows) != message.n_rows[k]:
                 raise ProtocolError("rows and their number do not match")
-            flags.append(share.goes_left(split, columns, rows))
+            flags.append(splits.goes_left(split, columns, rows))
         return Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
 
     def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:
         if not self.allow_export:
             return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
-        share = session.share
+        splits = session.splits
         return RevealedSplits(
-            np.array(share.features, dtype=np.int32),
-            np.array(share.thresholds, dtype=np.float32),
-            np.array(share.default_left, dtype=np.uint8),
-            json.dumps(share.names),
+            np.array(splits.features, dtype=np.int32),
+            np.array(splits.thresholds, dtype=np.float32),
+            np.array(splits.default_left, dtype=np.uint8),
+            json.dumps(splits.names),
         )
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:

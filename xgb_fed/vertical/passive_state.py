@@ -14,7 +14,7 @@ from xgb_fed.vertical.candidates import Candidates
 from xgb_fed.vertical.histogram import Histograms
 from xgb_fed.vertical.journal import Journal, Terms
 from xgb_fed.vertical.partition import Partition
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 
 
 @dataclass
@@ -67,13 +67,13 @@ class PredictionSession:
     ----------
     columns : Columns
         Of the rows that the session is about.
-    share : Share
+    splits : Splits
     next : int
         Number of the next request.
     """
 
     columns: Columns
-    share: Share
+    splits: Splits
     next: int = field(default=1, init=False)
 
 

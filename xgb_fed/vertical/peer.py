@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Ciphertexts, PrivateKey
 from xgb_fed.errors import CipherError
-from xgb_fed.vertical.finder import NOTHING, Found, Level, Split
+from xgb_fed.vertical.finder import NO_CANDIDATE, BestCandidates, Level, Split
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.messages import (
     LEAF,
@@ -61,7 +61,7 @@ class PassivePeer:
         self.channel = channel
         self.number = number
         self._key = key
-        self._regularization = settings.regularization
+        self._split_gain = settings.split_gain
         # A feature has a cut more than max_bin at most, and a cut two candidates: missing left or right.
         self._most_candidates = 2 * n_features * (settings.max_bin + 1)
         self._n_splits = n_splits
@@ -83,10 +83,10 @@ class PassivePeer:
         """Encrypted gradients of consecutive rows of the sample."""
         self.channel.ask(message, messages.Done)
 
-    def find(self, level: Level) -> dict[int, Found]:
+    def find(self, level: Level) -> dict[int, BestCandidates]:
         """See `SplitFinder`."""
         answer = self.channel.ask(
-            FindSplits(*self._news(level), level.wanted.astype(np.uint8)), SplitStatistics
+            FindSplits(*self._assignment_and_flags(level), level.wanted.astype(np.uint8)), SplitStatistics
         )
         wanted = np.flatnonzero(level.wanted).tolist()
         try:
@@ -97,22 +97,22 @@ class PassivePeer:
                 f"party {self.channel.name!r}: its split statistics fail the checks"
             ) from None
 
-    def _news(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def _assignment_and_flags(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """How the level above was split, as far as this party does not know."""
         if level.above is None:
             return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8)
-        fate = np.full(level.above.n_nodes, LEAF, dtype=np.uint8)
+        assignment = np.full(level.above.n_nodes, LEAF, dtype=np.uint8)
         flags = [np.empty(0, dtype=bool)]
-        for node in sorted(level.fate):
-            owner, left = level.fate[node]
-            fate[node] = SPLIT_BY_YOU if owner == self.number else SPLIT_BY_OTHERS
+        for node in sorted(level.assignment):
+            owner, left = level.assignment[node]
+            assignment[node] = SPLIT_BY_YOU if owner == self.number else SPLIT_BY_OTHERS
             if owner != self.number:
                 flags.append(left)
-        return fate, to_bits(np.concatenate(flags))
+        return assignment, to_bits(np.concatenate(flags))
 
     def _evaluate(
         self, level: Level, wanted: list[int], answer: SplitStatistics
-    ) -> Iterator[tuple[int, Found]]:
+    ) -> Iterator[tuple[int, BestCandidates]]:
         packing, public = self._gradients.packing, self._key.public
         sizes = level.sampled.sizes()[wanted]
         bounds = np.concatenate([[0], np.cumsum(answer.n_candidates.astype(np.int64))])
@@ -142,16 +142,16 @@ class PassivePeer:
         for k, node in enumerate(wanted):
             part = slice(bounds[k], bounds[k + 1])
             if bounds[k] == bounds[k + 1]:
-                yield node, NOTHING
+                yield node, NO_CANDIDATE
                 continue
-            change = self._regularization.loss_changes(
+            change = self._split_gain.loss_changes(
                 left_g[part], left_h[part], total_g[:, node], total_h[:, node]
             )
             best = change.max()
             tied = np.flatnonzero(change == best)
             places = is_candidate[part][tied]
             self._tied[node] = {(int(counts[i]), *(values[i] for values in fields)) for i in places}
-            yield node, Found(best, tied.astype(np.int32))
+            yield node, BestCandidates(best, tied.astype(np.int32))
 
     def _fields(self, received: Ciphertexts, count: int) -> list[list[int]]:
         """Packed sums of every group, decrypted and taken apart."""
@@ -187,7 +187,7 @@ class PassivePeer:
             raise ProtocolError("a sum is beyond its node's total")
         self._gradients.packing.decode(rests, sizes - counts)
 
-    def split(self, level: Level, chosen: dict[int, Found]) -> dict[int, Split]:
+    def split(self, level: Level, chosen: dict[int, BestCandidates]) -> dict[int, Split]:
         """See `SplitFinder`."""
         nodes = sorted(chosen)
         tied = [chosen[node].tied for node in nodes]

@@ -31,17 +31,17 @@ from xgb_fed.vertical.grower import grow_tree
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel, add_leaves
 from xgb_fed.vertical.own_columns import OwnColumns
-from xgb_fed.vertical.passive import FEWEST_ROWS
+from xgb_fed.vertical.passive import MIN_ROWS
 from xgb_fed.vertical.peer import PassivePeer, send_gradients
 from xgb_fed.vertical.routing import Router, route
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.task import TrainingTask
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
-MOST_FEATURES = 1 << 20
+MAX_FEATURES = 1 << 20
 """Columns of a party at most."""
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
@@ -116,14 +116,14 @@ class Rounds:
             os.urandom(16),
             training.objective,
             self._base_score(),
-            Share(names),
+            Splits(names),
             [party.name for party in training.parties],
             [],
         )
         kept = checkpoint.load(names) if checkpoint is not None else None
         self.progress = kept or self._beginning()
         if kept is not None:
-            self.model.model_id, self.model.share = kept.model_id, kept.share
+            self.model.model_id, self.model.splits = kept.model_id, kept.splits
             self.model.trees, self.model.rounds = kept.trees, kept.rounds
             self.traffic.flows = kept.traffic.flows
         self.model.traffic = self.progress.traffic = self.traffic
@@ -136,8 +136,8 @@ class Rounds:
         self._steadily(lambda: None if self.peers else self._open(resumed=False))
         if rows.columns is not None:
             features = bin_features(rows.columns, self.training.settings.max_bin)
-            regularization = self.training.settings.regularization
-            self.finders[0] = OwnColumns(features, self.model.share, regularization)
+            split_gain = self.training.settings.split_gain
+            self.finders[0] = OwnColumns(features, self.model.splits, split_gain)
 
     @property
     def peers(self) -> dict[int, PassivePeer]:
@@ -154,7 +154,9 @@ class Rounds:
         margins = [np.tile(model.base_margin, (r.n_rows, 1)) for r in [training.rows, *training.eval_rows]]
         state = training.settings.random_state
         seed = int.from_bytes(os.urandom(16), "little") if state is None else int(state)
-        return Progress(model.model_id, seed, model.trees, model.rounds, model.share, margins[0], margins[1:])
+        return Progress(
+            model.model_id, seed, model.trees, model.rounds, model.splits, margins[0], margins[1:]
+        )
 
     def _steadily(self, work: Callable[[], R]) -> R:
         """Do something that can be done again; when a party was lost, again, in new sessions.
@@ -217,7 +219,7 @@ class Rounds:
             )
         self.model.party_features = []
         for number, (channel, answer) in enumerate(zip(channels, opened, strict=True), start=1):
-            if not 1 <= answer.n_features <= MOST_FEATURES:
+            if not 1 <= answer.n_features <= MAX_FEATURES:
                 raise ProtocolError(f"party {channel.name!r} says it has {answer.n_features} columns")
             self.model.party_features.append(answer.n_features)
             self.finders[number] = PassivePeer(
@@ -263,7 +265,7 @@ class Rounds:
             route(
                 self.model.trees[first:],
                 rows.n_rows,
-                Router(self.model.share, rows.columns, channels, k),
+                Router(self.model.splits, rows.columns, channels, k),
             )
             for k, rows in enumerate(self.training.eval_rows, start=1)
         ]
@@ -275,7 +277,7 @@ class Rounds:
         training, settings = self.training, self.training.settings
         number_of_tree = len(self.model.trees)
         # A tree that was begun before is begun again: without its splits, with the same draws.
-        self.model.share.truncate(self._n_splits(0))
+        self.model.splits.truncate(self._n_splits(0))
         random = np.random.default_rng([self.progress.seed, number_of_tree])
         sample = settings.sampling.draw_rows(g, random)
         factor = sample.factor.astype(np.float64)[:, None]
@@ -287,7 +289,7 @@ class Rounds:
         plan = training.mode.plan(number)
         levels = {0: plan.active, **plan.passive}
         # A sample too small to be split is no party's business.
-        able = self.finders.items() if sample.rows.sum() >= FEWEST_ROWS else ()
+        able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
         finders = self._with_columns(searching, random)
         self.together(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
@@ -301,7 +303,7 @@ class Rounds:
             gradients,
             sample.rows,
             settings.max_depth,
-            settings.regularization,
+            settings.split_gain,
             self.together,
         )
         self.model.trees.append(tree)
@@ -331,7 +333,7 @@ class Rounds:
         return searching
 
     def finish(self) -> None:
-        """End the sessions; every party keeps its share."""
+        """End the sessions; every party keeps its splits."""
         self._steadily(self._finish)
 
     def _finish(self) -> None:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.messages import Routed, RouteRows
 from xgb_fed.vertical.partition import Partition
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 
-MOST_BITMAP_BYTES = 8 << 20
+MAX_BITMAP_BYTES = 8 << 20
 """Bytes of row flags in one message."""
-MOST_ROWS = 1 << 31
+MAX_ROWS = 1 << 31
 """Row positions are 32-bit integers."""
 
 
@@ -45,7 +45,7 @@ class Router:
 
     Attributes
     ----------
-    share : Share
+    splits : Splits
     columns : Columns or None
         The active party's columns of the rows.
     channels : dict
@@ -54,7 +54,7 @@ class Router:
         Which rows at the passive parties: 0, or the number of an evaluation set.
     """
 
-    share: Share
+    splits: Splits
     columns: Columns | None
     channels: dict[int, Channel]
     dataset: int
@@ -65,8 +65,8 @@ class Router:
         """Which of the rows that reach some splits of one owner go left."""
         if owner == 0:
             assert self.columns is not None
-            return [self.share.goes_left(s, self.columns, r) for s, r in zip(splits, rows, strict=True)]
-        at_once = max(1, MOST_BITMAP_BYTES // -(-n_rows // 8))
+            return [self.splits.goes_left(s, self.columns, r) for s, r in zip(splits, rows, strict=True)]
+        at_once = max(1, MAX_BITMAP_BYTES // -(-n_rows // 8))
         flags: list[NDArray[np.bool_]] = []
         for k in range(0, len(splits), at_once):
             flags += self._ask(self.channels[owner], splits[k : k + at_once], rows[k : k + at_once], n_rows)

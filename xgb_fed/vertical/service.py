@@ -1,6 +1,6 @@
 """What a passive party's server answers, and to whom: alignments, trainings and predictions on its table.
 
-Every active party has a folder of its own: its aligned rows, its shares of models, its journals.  Nobody can
+Every active party has a folder of its own: its aligned rows, its splits of models, its journals.  Nobody can
 name another one's models, rows or sessions.
 """
 
@@ -31,14 +31,14 @@ from numpy.typing import NDArray
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import OpenModel, OpenTraining, ResumeTraining
-from xgb_fed.vertical.passive import FEWEST_ROWS, PassiveParty
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.passive import MIN_ROWS, PassiveParty
+from xgb_fed.vertical.splits import Splits
 
 logger = logging.getLogger(__name__)
 HOUR = 3600.0
-MOST_SELECTIONS = 4
+MAX_SELECTIONS = 4
 """Selections of rows that are kept in memory for one active party."""
-MOST_COPIES = 4
+MAX_COPIES = 4
 """Times the table that one selection's row sets may have rows: training rows and evaluation sets."""
 ABANDONED = 1800.0
 """Seconds without a request after which sessions need not be kept for other rows' sake."""
@@ -88,8 +88,8 @@ class NamedRows(Protocol):
         """Whether the names are the data's own: rows are then known to others only once aligned."""
 
 
-class ShareFolder(MutableMapping[bytes, Share]):
-    """Shares of models by model id, a file each.
+class SplitsFolder(MutableMapping[bytes, Splits]):
+    """A party's splits of models by model id, one file each.
 
     Parameters
     ----------
@@ -101,22 +101,22 @@ class ShareFolder(MutableMapping[bytes, Share]):
         make_folder(directory)
 
     def _path(self, model: bytes) -> Path:
-        return self._directory / f"{model.hex()}.share.json"
+        return self._directory / f"{model.hex()}.splits.json"
 
-    def __getitem__(self, model: bytes) -> Share:
+    def __getitem__(self, model: bytes) -> Splits:
         path = self._path(model)
         if not path.exists():
             raise KeyError(model)
-        return Share.load(path)
+        return Splits.load(path)
 
-    def __setitem__(self, model: bytes, share: Share) -> None:
-        share.save(self._path(model))
+    def __setitem__(self, model: bytes, splits: Splits) -> None:
+        splits.save(self._path(model))
 
     def __delitem__(self, model: bytes) -> None:
         self._path(model).unlink()
 
     def __iter__(self) -> Iterator[bytes]:
-        return (bytes.fromhex(p.name.split(".")[0]) for p in sorted(self._directory.glob("*.share.json")))
+        return (bytes.fromhex(p.name.split(".")[0]) for p in sorted(self._directory.glob("*.splits.json")))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -161,7 +161,7 @@ class PassiveService:
     ----------
     table : NamedRows
     directory : path
-        Where aligned rows, shares of models, journals and the record are kept.
+        Where aligned rows, splits of models, journals and the record are kept.
     name : str
         This party's, in the record.
     limits : Limits
@@ -260,12 +260,12 @@ class PassiveService:
                 handlers[row_sets] = PassiveParty(
                     columns[0],
                     columns[1:],
-                    ShareFolder(counterpart.directory / "models"),
+                    SplitsFolder(counterpart.directory / "models"),
                     allow_export=self._limits.consents_to_export,
                     allow_plain=self._limits.allow_plain,
                     allow_weak_key=self._limits.allow_weak_key,
                     journals=Journals(counterpart.directory / "models"),
-                    min_rows=max(self._limits.min_rows, FEWEST_ROWS),
+                    min_rows=max(self._limits.min_rows, MIN_ROWS),
                     used=counterpart.used,
                 )
             handlers.move_to_end(row_sets)
@@ -274,11 +274,11 @@ class PassiveService:
     @staticmethod
     def _make_room(handlers: OrderedDict[RowSets, PassiveParty]) -> None:
         """Forget the rows that were used least recently, but none with a session under way."""
-        if len(handlers) < MOST_SELECTIONS:
+        if len(handlers) < MAX_SELECTIONS:
             return
         idle = next((rows for rows, handler in handlers.items() if handler.is_idle(ABANDONED)), None)
         if idle is None:
-            raise ProtocolError(f"sessions on {MOST_SELECTIONS} selections of rows are open; end one first")
+            raise ProtocolError(f"sessions on {MAX_SELECTIONS} selections of rows are open; end one first")
         del handlers[idle]
 
     def _selected(self, counterpart: Counterpart, row_sets: RowSets) -> list[Columns]:
@@ -289,8 +289,8 @@ class PassiveService:
         if len(set(row_sets)) != len(row_sets):
             raise ProtocolError("the same rows are named twice")
         positions = [self._positions(counterpart, digest) for digest in row_sets]
-        if sum(map(len, positions)) > MOST_COPIES * table.n_rows:
-            raise ProtocolError(f"row sets have more than {MOST_COPIES} times the rows of this party")
+        if sum(map(len, positions)) > MAX_COPIES * table.n_rows:
+            raise ProtocolError(f"row sets have more than {MAX_COPIES} times the rows of this party")
         return [table.take(rows) for rows in positions]
 
     def _positions(self, counterpart: Counterpart, digest: bytes) -> NDArray[np.int64]:

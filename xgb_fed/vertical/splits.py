@@ -1,4 +1,4 @@
-"""A party's share of a model: its splits, which nobody else has."""
+"""A party's splits of a model, which nobody else has."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FORMAT = 1
 
 
 @dataclass
-class Share:
-    """Splits by number, in the order in which they were chosen: equal trainings give equal shares.
+class Splits:
+    """Splits by number, in the order in which they were chosen: equal training runs give equal splits.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Share:
         self.default_left.append(default_left)
         return len(self) - 1
 
-    def first(self, count: int) -> Share:
+    def first(self, count: int) -> Splits:
         """The first splits only; `IndexError` if there are fewer."""
         if not 0 <= count <= len(self):
             raise IndexError(f"{count} splits of {len(self)}")
-        return Share(
+        return Splits(
             list(self.names), self.features[:count], self.thresholds[:count], self.default_left[:count]
         )
 
@@ -76,7 +76,7 @@ class Share:
         return np.where(np.isnan(values), self.default_left[split], below)
 
     def check_columns(self, columns: Columns) -> None:
-        """Raise `InvalidDataError` unless the columns are the share's, by number and, if named, by name."""
+        """Raise `InvalidDataError` unless the columns are named as the splits' are, and as many."""
         if columns.n_features != len(self.names):
             raise InvalidDataError("the data has another number of columns than the model was trained on")
         unnamed = [f"f{k}" for k in range(len(self.names))]
@@ -85,7 +85,7 @@ class Share:
             raise InvalidDataError("the data's columns have other names than those the model was trained on")
 
     def save(self, path: str | Path) -> None:
-        """Write the share; a file that is there is replaced only when the new one is complete."""
+        """Write the splits; an existing file is replaced only when the new one is complete."""
         content = {
             "format": FORMAT,
             "names": self.names,
@@ -96,34 +96,36 @@ class Share:
         write_atomically(path, json.dumps(content))
 
     @classmethod
-    def load(cls, path: str | Path) -> Share:
+    def load(cls, path: str | Path) -> Splits:
         """Read what `save` wrote.
 
         Raises
         ------
         CorruptDataError
-            If the file is not a share; without its path.
+            If the file does not hold splits; the text does not quote its path.
         """
         try:
             content = dict(json.loads(Path(path).read_text()))
             if content.pop("format") != FORMAT:
-                raise CorruptDataError(f"a share of another format version than {FORMAT}")
+                raise CorruptDataError(f"splits in a format version other than {FORMAT}")
             names = content.pop("names")
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise TypeError("names")
-            share = cls(names)
+            splits = cls(names)
             columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]
             if content:
                 raise ValueError("unknown entries")
             for split in zip(*columns, strict=True):
-                share.add(*check_split(split, len(names)))
+                splits.add(*check_split(split, len(names)))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptDataError):
                 raise
             # Without the path: this text may go to another party.
-            logger.error("%s is not a share of a model", path)
-            raise CorruptDataError("a file is not a party's share of a model; the log says which") from None
-        return share
+            logger.error("%s does not hold splits of a model", path)
+            raise CorruptDataError(
+                "a file does not hold a party's splits of a model; the log says which"
+            ) from None
+        return splits
 
 
 def check_split(content: Any, n_columns: int) -> tuple[int, float, bool]:

@@ -16,7 +16,7 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 if TYPE_CHECKING:
     import grpc
-MOST_ANSWER_BYTES = 2 << 30
+MAX_ANSWER_BYTES = 2 << 30
 """A party's longest answer: encrypted statistics of a level with half a million candidates, and more."""
 DEADLINE = 3600.0
 """Seconds that one answer may take, however lively the party says it is."""
@@ -167,9 +167,9 @@ class RemoteParty:
             call = self._exchange(frames(request, self._row_sets, dog.feed), timeout=DEADLINE)
             self._call = call
             try:
-                answer, _ = assemble(call, MOST_ANSWER_BYTES, dog.feed, heartbeats=True)
+                answer, _ = assemble(call, MAX_ANSWER_BYTES, dog.feed, heartbeats=True)
             except grpc.RpcError as error:
-                raise self._explained(error, dog.barked) from None
+                raise self._explained(error, dog.fired) from None
             except ProtocolError as error:
                 call.cancel()
                 raise ProtocolError(f"party {self.name!r}: {error}") from None

@@ -22,7 +22,7 @@ from gbdt_parties.transport.remote import host_of, is_loopback
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 logger = logging.getLogger(__name__)
-MOST_REQUEST_BYTES = 256 << 20
+MAX_REQUEST_BYTES = 256 << 20
 """A request's longest: gradients come in pieces far shorter, ids of an alignment of a million rows fit."""
 SILENCE = 60.0
 """Seconds that a caller may take for a frame, to send or to receive it; else it is cut off.  Frames are of
@@ -37,7 +37,7 @@ CALLS_EACH = 2
 """Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
 the answer, or the end of the work on it; more are turned away.  One would do, but for the caller who lost its
 connection and is back."""
-MOST_CONNECTIONS = 10_000
+MAX_CONNECTIONS = 10_000
 """At the same time, from anybody; fewer if the process may open fewer files."""
 SPARE_CALLS = 8
 """Calls on their way to be turned away."""
@@ -157,7 +157,7 @@ class Server:
                 ("grpc.http2.max_ping_strikes", 0),
                 ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
                 ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
-                ("grpc.max_allowed_incoming_connections", _most_connections()),
+                ("grpc.max_allowed_incoming_connections", _max_connections()),
             ],
             maximum_concurrent_rpcs=most_calls + SPARE_CALLS,
         )
@@ -211,7 +211,7 @@ class Server:
     def _received(self, received: Iterator[bytes], caller: Identity, context: Any) -> tuple[RowSets, bytes]:
         try:
             with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
-                request, row_sets = assemble(received, MOST_REQUEST_BYTES, dog.feed, heartbeats=False)
+                request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
         except ProtocolError as error:
             logger.warning("a request of %s was refused: %s", caller.name, error)
             _refuse(context, "INVALID_ARGUMENT", str(error))
@@ -268,10 +268,10 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     """Half of the descriptors that this process may open: connections leave some for files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 2)
 
 
 def _refuse(context: Any, code: str, reason: str) -> NoReturn:

@@ -25,7 +25,7 @@ from gbdt_parties.errors import ProtocolError
 
 VERSION = 1
 PIECE_BYTES = 1 << 20
-MOST_ROW_SETS = 64
+MAX_ROW_SETS = 64
 ROW_SET_BYTES = 32
 METHOD = ("veilboost.Party", "Exchange")
 """Service and method; one call is one request and its answer."""
@@ -102,7 +102,7 @@ def _read_header(piece: bytes, most_bytes: int) -> tuple[int, RowSets]:
         raise ProtocolError("this stream is not veilboost's")
     if version != VERSION:
         raise ProtocolError(f"stream version {version}; this release speaks version {VERSION}")
-    if count > MOST_ROW_SETS or len(piece) != _HEADER.size + count * ROW_SET_BYTES:
+    if count > MAX_ROW_SETS or len(piece) != _HEADER.size + count * ROW_SET_BYTES:
         raise ProtocolError("a stream's header is malformed")
     if total > most_bytes:
         raise ProtocolError(f"a message of {total} bytes was announced; {most_bytes} are accepted")
@@ -116,18 +116,18 @@ class Watchdog:
     Parameters
     ----------
     seconds : float
-    bark : callable
+    on_silence : callable
     longest : float
         Seconds after which it is called however often it is fed.
     """
 
-    def __init__(self, seconds: float, bark: Callable[[], object], longest: float = math.inf) -> None:
+    def __init__(self, seconds: float, on_silence: Callable[[], object], longest: float = math.inf) -> None:
         self._seconds = seconds
-        self._bark = bark
+        self._on_silence = on_silence
         self._over = Event()
         self._fed_at = monotonic()
         self._last = self._fed_at + longest
-        self.barked = False
+        self.fired = False
 
     def feed(self) -> None:
         """Put it off."""
@@ -148,8 +148,8 @@ class Watchdog:
         while True:
             left = min(self._fed_at + self._seconds, self._last) - monotonic()
             if left <= 0:
-                self.barked = True
-                self._bark()
+                self.fired = True
+                self._on_silence()
                 return
             if self._over.wait(left):
                 return

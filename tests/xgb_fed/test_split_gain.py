@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from xgb_fed.boosting.split_gain import SMALLEST_LOSS_CHANGE, Regularization
+from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, SplitGain
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -41,7 +41,7 @@ PARAMS = st.fixed_dictionaries(
 
 
 def rounded(params):
-    return Regularization(**{name: np.float32(value) for name, value in params.items()})
+    return SplitGain(**{name: np.float32(value) for name, value in params.items()})
 
 
 def rows_of(seed, scale=0, n_targets=1, n=60):
@@ -134,8 +134,8 @@ def test_weights_keep_their_bounds(sums, params):
 @pytest.mark.parametrize(
     ("gamma", "change", "worth"),
     [
-        (0.0, SMALLEST_LOSS_CHANGE, False),
-        (0.0, np.nextafter(SMALLEST_LOSS_CHANGE, np.float32(1)), True),
+        (0.0, MIN_LOSS_CHANGE, False),
+        (0.0, np.nextafter(MIN_LOSS_CHANGE, np.float32(1)), True),
         (2.0, np.float32(2), True),
         (2.0, np.nextafter(np.float32(2), np.float32(0)), False),
         (0.0, np.float32(-np.inf), False),

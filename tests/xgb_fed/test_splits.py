@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CorruptDataError
-from xgb_fed.vertical.splits import Share
+from xgb_fed.vertical.splits import Splits
 
 SPLITS = st.lists(
     st.tuples(st.integers(0, 2), st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans()),
@@ -20,61 +20,61 @@ SPLITS = st.lists(
 )
 
 
-def share_of(splits, names=("a", "β\n", '"c"')):
-    share = Share(list(names))
-    numbers = [share.add(*split) for split in splits]
+def splits_of(splits, names=("a", "β\n", '"c"')):
+    kept = Splits(list(names))
+    numbers = [kept.add(*split) for split in splits]
     assert numbers == list(range(len(splits)))
-    return share
+    return kept
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("shares")
+    return tmp_path_factory.mktemp("splits")
 
 
 @given(SPLITS)
 @settings(max_examples=40)
 def test_what_is_saved_is_loaded(folder, splits):
-    share = share_of(splits)
-    share.save(folder / "share.json")
-    assert Share.load(folder / "share.json") == share
-    assert os.listdir(folder) == ["share.json"]
+    kept = splits_of(splits)
+    kept.save(folder / "splits.json")
+    assert Splits.load(folder / "splits.json") == kept
+    assert os.listdir(folder) == ["splits.json"]
 
 
 @given(SPLITS, st.data())
 @settings(max_examples=40)
 def test_the_first_splits(splits, data):
-    share = share_of(splits)
+    kept = splits_of(splits)
     count = data.draw(st.integers(0, len(splits)))
-    first = share.first(count)
-    assert first == share_of(splits[:count])
+    first = kept.first(count)
+    assert first == splits_of(splits[:count])
     first.add(0, 1.5, True)
-    assert share == share_of(splits)
-    share.truncate(count)
-    assert share == share_of(splits[:count])
-    for wrong in (-1, len(share) + 1):
+    assert kept == splits_of(splits)
+    kept.truncate(count)
+    assert kept == splits_of(splits[:count])
+    for wrong in (-1, len(kept) + 1):
         with pytest.raises(IndexError):
-            share.first(wrong)
+            kept.first(wrong)
 
 
 @given(SPLITS.filter(bool), st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=9))
 @settings(max_examples=40)
 def test_rows_below_the_threshold_go_left(splits, values):
-    share = share_of(splits)
+    kept = splits_of(splits)
     X = np.array(values + [t for _, t, _ in splits] + [np.nan], dtype=np.float32)[:, None].repeat(3, axis=1)
     columns, rows = read_columns(X), np.arange(len(X))[::-1]
     for k, (feature, threshold, default_left) in enumerate(splits):
         expected = [default_left if np.isnan(x) else bool(x < threshold) for x in X[rows, feature].tolist()]
-        assert share.goes_left(k, columns, rows).tolist() == expected
+        assert kept.goes_left(k, columns, rows).tolist() == expected
 
 
-def test_columns_must_be_those_of_the_share():
-    named, unnamed = share_of([]), Share(["f0", "f1", "f2"])
+def test_columns_must_be_those_of_the_splits():
+    named, unnamed = splits_of([]), Splits(["f0", "f1", "f2"])
     assert unnamed.is_unnamed
     assert not named.is_unnamed
     plain = read_columns(np.zeros((1, 3)))
-    for share in (named, unnamed):
-        share.check_columns(plain)
+    for kept in (named, unnamed):
+        kept.check_columns(plain)
     with pytest.raises(InvalidDataError, match="number of columns"):
         named.check_columns(read_columns(np.zeros((1, 2))))
     plain.names[:] = ["a", "secret", "c"]
@@ -93,13 +93,13 @@ GOOD = {
 
 
 def test_a_file_cut_off_anywhere_is_refused(tmp_path):
-    path = tmp_path / "share.json"
-    share_of([(1, 0.5, True), (0, -3e30, False)]).save(path)
+    path = tmp_path / "splits.json"
+    splits_of([(1, 0.5, True), (0, -3e30, False)]).save(path)
     content = path.read_bytes()
     for end in range(len(content)):
         path.write_bytes(content[:end])
-        with pytest.raises(CorruptDataError, match="share of a model"):
-            Share.load(path)
+        with pytest.raises(CorruptDataError, match="splits of a model"):
+            Splits.load(path)
 
 
 @pytest.mark.parametrize(
@@ -128,23 +128,23 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
     ids=str,
 )
 def test_files_of_other_content_are_refused(tmp_path, change):
-    path = tmp_path / "share.json"
+    path = tmp_path / "splits.json"
     path.write_text(json.dumps(GOOD))
-    assert len(Share.load(path)) == 2
+    assert len(Splits.load(path)) == 2
     path.write_text(json.dumps({**GOOD, **change}))
     with pytest.raises(CorruptDataError):
-        Share.load(path)
+        Splits.load(path)
     path.write_text(json.dumps({name: value for name, value in GOOD.items() if name not in change}))
     if "more" not in change:
         with pytest.raises(CorruptDataError):
-            Share.load(path)
+            Splits.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_files_of_anything_else_are_refused(tmp_path, content):
-    (tmp_path / "share.json").write_bytes(content)
+    (tmp_path / "splits.json").write_bytes(content)
     with pytest.raises(CorruptDataError):
-        Share.load(tmp_path / "share.json")
+        Splits.load(tmp_path / "splits.json")
 
 
 @pytest.mark.parametrize("step", ["os.replace", "os.fsync", "os.open"])
@@ -205,7 +205,7 @@ def test_files_and_folders_are_their_owners_only(tmp_path):
     write_atomically(folder / "x", "secret")
     (folder / "y").write_text("was readable")
     write_atomically(folder / "y", b"secret")
-    Share(["f0"], [0], [0.5], [True]).save(folder / "z")
+    Splits(["f0"], [0], [0.5], [True]).save(folder / "z")
     os.close(open_to_append(folder / "w"))
     assert [mode(folder / name) for name in "xyzw"] == [0o600] * 4
     assert sorted(path.name for path in folder.iterdir()) == ["w", "x", "y", "z"]
@@ -251,11 +251,11 @@ def test_lines_after_a_torn_one_are_whole(tmp_path):
     assert (tmp_path / "x").read_text() == "whole\nto\nnew\nnewer\n"
 
 
-def test_a_damaged_share_is_refused_without_its_path(tmp_path):
+def test_a_damaged_splits_file_is_refused_without_its_path(tmp_path):
     path = tmp_path / "secret-folder.json"
     path.write_text("nonsense")
     with pytest.raises(CorruptDataError) as caught:
-        Share.load(path)
+        Splits.load(path)
     assert "secret" not in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
 
