@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+import xgboost
 from data import load
 from gbdt_kernels.threads import available_threads
 from report import machine, print_table, save_panels, say, write_json
 from tqdm import tqdm
 
-from xgb_fed.horizontal.baselines import train_all_in, train_solo, train_stock, train_tfl
+from xgb_fed.horizontal.baselines import train_stock, train_tfl
 from xgb_fed.horizontal.coordinator import as_parties, check_training
 from xgb_fed.horizontal.messages import AggregatedGradients
 from xgb_fed.horizontal.party import HorizontalParty
@@ -90,9 +92,15 @@ def divide(problem: Any, n_parties: int, theta: float | None) -> Split:
 
 def error(booster: Any, split: Split) -> float:
     """Test error in percent."""
-    import xgboost
 
     return 100 * float(np.mean((booster.predict(xgboost.DMatrix(split.X_test)) > 0.5) != split.y_test))
+
+
+def train_all_in(parties: list[tuple[Any, np.ndarray]], trees: int) -> xgboost.Booster:
+    """ALL-IN: stock XGBoost on the pooled rows, which the parties would have to reveal."""
+    matrices, labels = zip(*parties, strict=True)
+    stack = scipy.sparse.vstack if scipy.sparse.issparse(matrices[0]) else np.vstack
+    return train_stock(PARAMS, stack(matrices), np.concatenate(labels), trees)
 
 
 def errors(split: Split, trees: int, runs: int) -> dict[str, Any]:
@@ -115,8 +123,8 @@ def errors(split: Split, trees: int, runs: int) -> dict[str, Any]:
             ).booster,
             split,
         ),
-        "solo": [error(booster, split) for booster in train_solo(PARAMS, split.parties, trees)],
-        "all_in": error(train_all_in(PARAMS, split.parties, trees), split),
+        "solo": [error(train_stock(PARAMS, X, y, trees), split) for X, y in split.parties],
+        "all_in": error(train_all_in(split.parties, trees), split),
     }
 
 
@@ -288,7 +296,7 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
             booster = train_stock(PARAMS, X, y, trees, n_jobs=1)
             solo.append((time.process_time() - started) / trees)
         started = time.process_time()
-        train_all_in({**PARAMS}, data, trees)
+        train_all_in(data, trees)
         all_in = (time.process_time() - started) / trees
         received = clock.mean("AggregatedGradients") + seconds_to_add_up(n_parties - 1, len(data[0][1]))
         path = clock.mean("AggregateGradients") + received + clock.mean("GrowTrees") + clock.mean("Trees")

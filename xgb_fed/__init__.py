@@ -36,7 +36,7 @@ from xgb_fed.errors import (
     WeakKeyError,
     WrongKeyError,
 )
-from xgb_fed.horizontal.baselines import train_all_in, train_solo, train_tfl
+from xgb_fed.horizontal.baselines import train_tfl
 from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.shared_model import HorizontalModel
@@ -89,8 +89,6 @@ __all__ = [
     "WeakKeyError",
     "WrongKeyError",
     "train",
-    "train_all_in",
     "train_simfl",
-    "train_solo",
     "train_tfl",
 ]

@@ -1,10 +1,14 @@
 """Trees grown by stock XGBoost on given gradients."""
 
+import json
+
 import numpy as np
 import pytest
 import xgboost
 from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree
 from gbdt_hosts.xgboost.model import booster_from_trees
+from hypothesis import given
+from hypothesis import strategies as st
 
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
 
@@ -92,4 +96,30 @@ def test_more_than_one_tree_is_refused(rows):
     X, y = rows
     booster = xgboost.train({"max_depth": 2}, xgboost.DMatrix(X, label=y), 2)
     with pytest.raises(ValueError, match="not a tree"):
-        read_tree(bytes(booster.save_raw("ubj")), 5)
+        read_tree(bytes(booster.save_raw("json")), 5)
+
+
+@pytest.mark.parametrize("data", [b"", b"null", b"[]", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 10_000])
+def test_what_is_not_json_of_a_model_is_refused(data):
+    with pytest.raises(ValueError, match="not a tree"):
+        read_tree(data, 5)
+
+
+def test_every_cut_is_refused(model):
+    for end in range(len(model)):
+        with pytest.raises(ValueError, match="not a tree"):
+            read_tree(model[:end], 5)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", '"a"', "[]", "null"])
+def test_a_value_that_is_no_finite_number_is_refused(model, value):
+    raw = json.loads(model)
+    raw["learner"]["gradient_booster"]["model"]["trees"][0]["split_conditions"][1] = "here"
+    with pytest.raises(ValueError, match=r"not a tree|not finite"):
+        read_tree(json.dumps(raw).replace('"here"', value).encode(), 5)
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_refused(data):
+    with pytest.raises(ValueError, match="not a tree"):
+        read_tree(data, 5)

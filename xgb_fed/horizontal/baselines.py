@@ -1,4 +1,4 @@
-"""What SimFL is compared with (section 6 of the paper): each on its own, everything pooled, and TFL."""
+"""What SimFL is compared with (section 6 of the paper): TFL, and stock XGBoost on one matrix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import xgboost
 
 from xgb_fed.boosting.features import check_weight
@@ -73,35 +72,3 @@ def train_stock(
     if settings.base_score is not None:
         stock["base_score"] = settings.base_score
     return xgboost.train(stock, data, num_boost_round)
-
-
-def train_solo(
-    params: Mapping[str, Any], parties: Sequence[tuple[Any, ...]], num_boost_round: int = 10
-) -> list[xgboost.Booster]:
-    """SOLO: stock XGBoost on each party's rows alone; parties are (X, y) or (X, y, sample_weight)."""
-    return [
-        train_stock(
-            params, party[0], party[1], num_boost_round, sample_weight=party[2] if len(party) > 2 else None
-        )
-        for party in parties
-    ]
-
-
-def train_all_in(
-    params: Mapping[str, Any], parties: Sequence[tuple[Any, ...]], num_boost_round: int = 10
-) -> xgboost.Booster:
-    """ALL-IN: stock XGBoost on all rows together, which the parties would have to reveal."""
-    matrices = [party[0] for party in parties]
-    X = (
-        scipy.sparse.vstack(matrices, format="csr")
-        if scipy.sparse.issparse(matrices[0])
-        else np.vstack(matrices)
-    )
-    y = np.concatenate([np.asarray(party[1]) for party in parties])
-    weighted = any(len(party) > 2 for party in parties)
-    weights = (
-        [party[2] if len(party) > 2 else np.ones(len(party[1])) for party in parties] if weighted else None
-    )
-    return train_stock(
-        params, X, y, num_boost_round, sample_weight=None if weights is None else np.concatenate(weights)
-    )

@@ -139,7 +139,7 @@ class Trees(Message):
     lengths: Int64s
     """Bytes of each model."""
     models: Octets
-    """One-tree models in XGBoost's binary format, one after the other."""
+    """One-tree models in XGBoost's JSON format, one after the other."""
 
 
 @dataclass(frozen=True, eq=False)

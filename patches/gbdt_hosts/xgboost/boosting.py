@@ -1,8 +1,9 @@
-"""Trees grown by stock XGBoost on given gradients, one at a time, as one-tree models in its own format."""
+"""Trees grown by stock XGBoost on given gradients, one at a time, as one-tree models in its JSON format."""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost import ubjson
 from gbdt_hosts.xgboost.model import ScalarTree
 
 _ITERATION_IS_ASKED_FOR = "iteration" in inspect.signature(xgboost.Booster.boost).parameters
@@ -18,7 +18,7 @@ _ITERATION_IS_ASKED_FOR = "iteration" in inspect.signature(xgboost.Booster.boost
 
 
 class TreeGrower:
-    """Grows trees on the same rows, a class at a time; rows are binned once.
+    """Grower of trees on the same rows, for one class at a time; the rows are binned once.
 
     Parameters
     ----------
@@ -26,8 +26,9 @@ class TreeGrower:
     params : mapping
         XGBoost's tree parameters.
     n_classes : int
+        Number of trees in one round.
     n_threads : int
-        0 means all.
+        Number of threads; 0 means all available processors.
     """
 
     def __init__(self, X: Any, params: Mapping[str, Any], n_classes: int = 1, n_threads: int = 0) -> None:
@@ -47,15 +48,24 @@ class TreeGrower:
     def grow(
         self, group: int, g: NDArray[np.float32], h: NDArray[np.float32], seed: int
     ) -> tuple[bytes, NDArray[np.float32]]:
-        """A tree for these gradients and hessians of a class.
+        """Grow a tree on the gradients and hessians of one class.
+
+        Parameters
+        ----------
+        group : int
+            Number of the class.
+        g, h : ndarray of float32, shape (n_rows,)
+            Gradients and hessians.
+        seed : int
+            Determines the rows and columns that are sampled.
 
         Returns
         -------
         model : bytes
-            One-tree model in XGBoost's binary format.
+            One-tree model in XGBoost's JSON format.
         values : ndarray of float32, shape (n_rows,)
-            Of every row, the sum of the values of all trees grown here for the class, from XGBoost's
-            prediction cache: it knows each row's leaf.
+            For each row, the sum of its leaf values in all trees grown so far for the class.  It comes from
+            XGBoost's prediction cache, so that no tree is traversed.
         """
         booster = self._boosters[group]
         if _ITERATION_IS_ASKED_FOR:
@@ -64,29 +74,33 @@ class TreeGrower:
             booster.set_param({"seed": seed})
             booster.boost(self._data, grad=g, hess=h)
         last = booster.num_boosted_rounds()
-        model = bytes(booster[last - 1 : last].save_raw("ubj"))
+        model = bytes(booster[last - 1 : last].save_raw("json"))
         return model, booster.predict(self._data, output_margin=True)
 
 
 def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
-    """The tree of a one-tree model, as arrays, with everything that prediction rests on checked.
+    """Read the tree of a one-tree model, and check everything that prediction relies on.
 
     Parameters
     ----------
     model : bytes
-        In XGBoost's binary format.
+        In XGBoost's JSON format.
     n_features : int
-        Columns that splits may be on.
+        Number of columns that splits may be on.
     group : int
-        Class that the tree is for.
+        Number of the class that the tree is for.
+
+    Returns
+    -------
+    ScalarTree
 
     Raises
     ------
     ValueError
-        If it is not one binary tree of numeric splits.
+        If the model is not one binary tree of numeric splits.
     """
-    parsed = ubjson.parse(model)
     try:
+        parsed = json.loads(model)
         (raw,) = parsed["learner"]["gradient_booster"]["model"]["trees"]
         whole = ("left_children", "right_children", "parents", "split_indices", "default_left", "split_type")
         left, right, parent, feature, default_left, kinds = (
@@ -94,22 +108,22 @@ def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
         )
         real = ("split_conditions", "base_weights", "loss_changes", "sum_hessian")
         condition, weight, loss_change, hessian = (np.asarray(raw[n], dtype=np.float32) for n in real)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a tree: {type(error).__name__}") from None
     every = (left, right, parent, feature, default_left, kinds, condition, weight, loss_change, hessian)
     if {values.shape for values in every} != {(left.size,)} or not left.size:
-        raise ValueError("a tree of unequal parts")
+        raise ValueError("not a tree: its arrays differ in length, or are empty")
     leaf = left == -1
     if kinds.any() or (right[leaf] != -1).any():
-        raise ValueError("not a tree of numeric splits")
+        raise ValueError("not a tree of numeric splits only")
     children, above = np.concatenate([left[~leaf], right[~leaf]]), np.tile(np.flatnonzero(~leaf), 2)
-    # Children after their parents, and each node but the root once: every path ends.
+    # If children follow their parents, and each node but the root is a child once, every path ends.
     if (children <= above).any() or not np.array_equal(np.sort(children), np.arange(1, left.size)):
-        raise ValueError("children out of order")
+        raise ValueError("the nodes do not form a tree in which children follow their parents")
     if not np.isfinite([condition, weight, loss_change, hessian]).all():
-        raise ValueError("a value that is not finite")
+        raise ValueError("a value of the tree is not finite")
     if ((feature < 0) | (feature >= n_features))[~leaf].any():
-        raise ValueError("a split on no column of the data")
+        raise ValueError("a split is on no column of the data")
     return ScalarTree(
         left.tolist(),
         right.tolist(),
