@@ -26,8 +26,9 @@ from gbdt_kernels.threads import available_threads
 from report import machine, print_table, save_panels, say, write_json
 from tqdm import tqdm
 
+from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.horizontal.baselines import train_stock, train_tfl
-from xgb_fed.horizontal.coordinator import as_parties, check_training
+from xgb_fed.horizontal.coordinator import as_parties, horizontal_settings
 from xgb_fed.horizontal.messages import AggregatedGradients
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.simfl import SimFL, add_up, train_simfl
@@ -286,9 +287,9 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
         n_parties = len(data)
         parties = [HorizontalParty(X, y, f"party{k}", n_jobs=1) for k, (X, y) in enumerate(data)]
         clock = Stopwatch(parties)
-        training = SimFL(check_training(PARAMS, trees, None, [], []), as_parties(parties), hash_seed=0)
+        training = SimFL(horizontal_settings(PARAMS), as_parties(parties), hash_seed=0)
         started = time.process_time()
-        model = training.run(trees, None, False, [])
+        model = training.run(LoopOptions(trees))
         whole = time.process_time() - started
         solo = []
         for X, y in data[:5]:
@@ -360,9 +361,7 @@ def million(args: Any) -> dict[str, Any]:
     if args.gaussian:
         X = np.random.default_rng(0).standard_normal((n_rows, 18), dtype=np.float32)
     parties = list(zip(np.array_split(X, 10), np.array_split(y, 10), strict=True))
-    training = SimFL(
-        check_training(PARAMS, 1, None, [], []), as_parties(parties, 0), n_hashes=17, hash_seed=0
-    )
+    training = SimFL(horizontal_settings(PARAMS), as_parties(parties, 0), n_hashes=17, hash_seed=0)
     started, used = time.perf_counter(), time.process_time()
     training.prepare()
     found = {

@@ -7,7 +7,7 @@ import pytest
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 
-from xgb_fed.horizontal.coordinator import check_training
+from xgb_fed.horizontal.coordinator import horizontal_settings
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -43,7 +43,7 @@ def ask(party, number, message, session=SESSION):
 def opened():
     """A party in the middle of a training, the other one, and the number of the next request."""
     parties = [drawn_party("a"), drawn_party("b", 1)]
-    training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
     training.prepare()
     training.ask_all(StartBoosting(np.array([0.5])), messages.Done)
     channel = training.channels[0]

@@ -9,10 +9,11 @@ import xgboost
 from gbdt_hosts.xgboost.boosting import TreeGrower
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 
+from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.horizontal.baselines import train_stock, train_tfl
-from xgb_fed.horizontal.coordinator import as_parties, check_training
+from xgb_fed.horizontal.coordinator import as_parties, horizontal_settings
 from xgb_fed.horizontal.lsh import TIE_DRAWS
 from xgb_fed.horizontal.messages import AggregatedGradients, ColumnMoments, HashRows, HashTable, TellMoments
 from xgb_fed.horizontal.party import HorizontalParty
@@ -94,7 +95,7 @@ def test_weighted_gradients_add_up_to_those_of_all_rows_for_every_builder(grown_
 def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     """Algorithm 2 for the first tree, row by row, with the similarity that is written down here again."""
     parties = [HorizontalParty(X, y, f"p{k}", random_state=k) for k, (X, y) in enumerate(drawn_parties())]
-    training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
     training.prepare()
     tables = [party._state.hashes for party in parties]
     draws = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
@@ -103,7 +104,7 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
         counts = (tables[j][:, None, :] == tables[m][None]).sum(axis=2)
         assert np.array_equal(counts[np.arange(len(rows)), rows], counts.max(axis=1))
     training.prepare = lambda: None
-    training.run(1, None, False, [])
+    training.run(LoopOptions(1))
     p = np.mean(np.concatenate([party._y for party in parties]))
     expected = p - parties[0]._y
     for j in (1, 2):
@@ -117,13 +118,13 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     X = np.repeat(np.random.default_rng(0).integers(0, 2, (30, 6)), 20, axis=0).astype(np.float32)
     y = np.random.default_rng(1).standard_normal(len(X))
     parties = [HorizontalParty(X, y + k, f"p{k}", random_state=k) for k in range(2)]
-    settings = check_training({**PARAMS, "objective": "reg:squarederror"}, 4, None, [], [])
+    settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
     training = SimFL(settings, parties, hash_seed=0)
     training.prepare()
     draws = parties[1]._state.similar[0].copy()
     assert draws.shape == (TIE_DRAWS, len(y))
     training.prepare = lambda: None
-    booster = training.run(4, None, False, []).booster
+    booster = training.run(LoopOptions(4)).booster
     assert not np.array_equal(draws[0], draws[1])
     margin = booster.predict(xgboost.DMatrix(X), output_margin=True, iteration_range=(0, 2))
     expected = margin - y
@@ -196,12 +197,12 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
             parties.append(
                 HorizontalParty(X, (X[:, 0] + X[:, 1] > 1).astype(int), f"p{k}", random_state=seed)
             )
-        settings = check_training({**PARAMS, "max_depth": depth}, 1, None, [], [])
+        settings = horizontal_settings({**PARAMS, "max_depth": depth})
         training = SimFL(settings, parties, window=0.5, hash_seed=seed)
         training.prepare()
         similar = [parties[j]._state.similar[0][0] for j in (1, 2)]
         training.prepare = lambda: None
-        booster = training.run(1, None, False, []).booster
+        booster = training.run(LoopOptions(1)).booster
         base = np.mean(np.concatenate([party._y for party in parties]))
         f = [
             booster.predict(xgboost.DMatrix(p._X), output_margin=True) - np.log(base / (1 - base))
@@ -378,7 +379,7 @@ def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so():
 
     def similar(**options):
         parties = [HorizontalParty(X, y, name, **options) for name in ("a", "b")]
-        training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
+        training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
         training.prepare()
         return parties[0]._state.similar[1]
 
@@ -405,7 +406,7 @@ def test_bad_hashing_options(options, message):
 
 def test_known_features_lower_the_number_of_hashes():
     parties = as_parties(drawn_parties(), 0)
-    training = SimFL(check_training(PARAMS, 1, None, [], []), parties, known_features=2, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties, known_features=2, hash_seed=0)
     training.prepare()
     assert training.n_hashes == 6 - 1 - 2
 
@@ -419,7 +420,7 @@ def test_a_partys_own_known_features_and_constant_columns_lower_it_too():
             HorizontalParty(*data[0], "a"),
             HorizontalParty(*data[1], "b", known_features=int(change == "known")),
         ]
-        training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
+        training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
         training.prepare()
         assert training.n_hashes == 6 - 1 - 1
         with pytest.raises(InvalidDataError, match="party 'b' allows 4"):
@@ -428,7 +429,7 @@ def test_a_partys_own_known_features_and_constant_columns_lower_it_too():
 
 def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
     parties = as_parties(drawn_parties(2), 0)
-    training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
     training.ask_all(TellMoments(0), ColumnMoments)
     request = HashRows(bytes(32), 6, np.array([4.0]), np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="gives 1 to 5"):
@@ -437,7 +438,7 @@ def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
 
 def test_a_party_hashes_once_in_a_session():
     parties = as_parties(drawn_parties(2), 0)
-    training = SimFL(check_training(PARAMS, 1, None, [], []), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
     training.prepare()
     request = HashRows(bytes(32), 2, np.array([4.0]), np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="once in a session"):
@@ -467,7 +468,7 @@ def test_few_rows_have_fewer_hashes():
     """Six columns and ten rows: 10 L + 12 < 60 leaves four hashes."""
     parties = drawn_parties(2)
     training = SimFL(
-        check_training(PARAMS, 1, None, [], []),
+        horizontal_settings(PARAMS),
         as_parties([parties[0], (parties[1][0][:10], parties[1][1][:10])], 0),
         hash_seed=0,
     )

@@ -1,20 +1,129 @@
-"""What both training loops share: argument checks, callbacks, progress."""
+"""The loop over boosting rounds, with metrics, callbacks, early stopping and a progress bar.
+
+Vertical and horizontal training differ in how a round is grown; everything around it is here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+from xgboost.callback import TrainingCallback
 
-from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 
-def check_loop(rounds: Any, stopping: Any, callbacks: Sequence[Any], evals: Sequence[Any]) -> None:
-    """Refuse rounds, early stopping or callbacks that the training loops cannot honour, by name."""
-    if not (isinstance(rounds, (int, np.integer)) and rounds >= 1):
-        raise ValueError(f"num_boost_round={rounds!r} must be an integer of at least 1")
-    if stopping is not None and not evals:
-        raise ValueError("early_stopping_rounds needs an evaluation set")
-    if any(getattr(callback, "save_best", False) for callback in callbacks):
-        raise UnsupportedParameterError("EarlyStopping(save_best=True) is not supported; use iteration_range")
+@dataclass(frozen=True)
+class LoopOptions:
+    """The arguments of the training functions that concern the loop, checked.
+
+    Parameters
+    ----------
+    num_boost_round : int
+        Number of boosting rounds.
+    early_stopping_rounds : int, optional
+        Stop when the last metric of the last evaluation set has not improved for this many rounds.
+    verbose_eval : bool or int
+        Whether to print the metrics, or after how many rounds each time.
+    callbacks : sequence of xgboost.callback.TrainingCallback
+    has_evals : bool
+        Whether there are evaluation sets.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `num_boost_round` is not an integer of at least 1, or early stopping has no evaluation set.
+    UnsupportedParameterError
+        For ``EarlyStopping(save_best=True)``.
+    """
+
+    num_boost_round: int
+    early_stopping_rounds: int | None = None
+    verbose_eval: bool | int = False
+    callbacks: Sequence[TrainingCallback] = ()
+    has_evals: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.num_boost_round, (int, np.integer)) and self.num_boost_round >= 1):
+            raise InvalidArgumentError(
+                f"num_boost_round={self.num_boost_round!r} must be an integer of at least 1"
+            )
+        if self.early_stopping_rounds is not None and not self.has_evals:
+            raise InvalidArgumentError("early_stopping_rounds needs an evaluation set")
+        if any(getattr(callback, "save_best", False) for callback in self.callbacks):
+            raise UnsupportedParameterError(
+                "EarlyStopping(save_best=True) is not supported; use iteration_range"
+            )
+
+
+@dataclass(frozen=True)
+class LoopResult:
+    """What the loop leaves besides the trees.
+
+    Parameters
+    ----------
+    evals_result : dict
+        Metrics by evaluation set, metric and round.
+    best_iteration, best_score : int, float or None
+        Round and metric that early stopping found best; None without early stopping.
+    """
+
+    evals_result: dict[str, Any]
+    best_iteration: int | None = None
+    best_score: float | None = None
+
+
+def boost(
+    options: LoopOptions,
+    params: Mapping[str, Any],
+    sets: Sequence[EvaluationSet],
+    margins: Callable[[], Sequence[NDArray[np.float32]]],
+    grow: Callable[[int], None],
+    *,
+    description: str,
+    known_metrics: dict[int, str] | None = None,
+) -> LoopResult:
+    """Grow rounds until there are enough of them or a callback asks to stop.
+
+    Parameters
+    ----------
+    options : LoopOptions
+    params : mapping
+        XGBoost's objective, number of classes and metrics.
+    sets : sequence of EvaluationSet
+    margins : callable
+        Returns the present margins of every evaluation set.
+    grow : callable
+        Grows the round of the given number.
+    description : str
+        Text beside the progress bar.
+    known_metrics : dict, optional
+        XGBoost's lines of metrics by round.  The loop adds to it and does not compute those again that it
+        holds.
+
+    Returns
+    -------
+    LoopResult
+    """
+    n_grown = 0
+    metrics = MetricBooster(params, sets, margins, lambda: n_grown)
+    if known_metrics is not None:
+        metrics.lines = known_metrics
+    callbacks = Callbacks(
+        metrics, sets, options.callbacks, options.early_stopping_rounds, options.verbose_eval
+    )
+    callbacks.before_training()
+    for number in tqdm(range(options.num_boost_round), desc=description, disable=None, leave=False):
+        if callbacks.before_round(number):
+            break
+        grow(number)
+        n_grown = number + 1
+        if callbacks.after_round(number):
+            break
+    callbacks.after_training()
+    return LoopResult(callbacks.history, *(callbacks.best or (None, None)))

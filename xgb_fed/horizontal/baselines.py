@@ -9,8 +9,9 @@ import numpy as np
 import xgboost
 
 from xgb_fed.boosting.features import check_weight
+from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
-from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, check_training
+from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
 from xgb_fed.horizontal.shared_model import TREE_PARAMETERS, HorizontalModel, read_rows
 
 
@@ -30,9 +31,10 @@ def train_tfl(
     Parameters and result as `train_simfl`'s, and `rounds_per_turn`: rounds that a party grows before the next
     one's turn.
     """
-    settings = check_training(params, num_boost_round, early_stopping_rounds, evals, callbacks)
+    settings = horizontal_settings(params)
+    options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     training = TurnTaking(settings, as_parties(parties), evals, rounds_per_turn)
-    return training.run(num_boost_round, early_stopping_rounds, verbose_eval, callbacks)
+    return training.run(options)
 
 
 def train_stock(

@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
+from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from xgb_fed.boosting.features import check_weight, numeric_vector
+from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import UnsupportedParameterError
@@ -240,37 +240,25 @@ class TurnTaking:
         for rows in self._evals:
             add_round(rows.margin, rows.X, trees)
 
-    @property
-    def n_rounds(self) -> int:
-        """Rounds so far."""
-        return len(self.shared.rounds)
-
-    def run(
-        self,
-        n_rounds: int,
-        early_stopping_rounds: int | None,
-        verbose: bool | int,
-        callbacks: Sequence[Any],
-    ) -> HorizontalModel:
+    def run(self, options: LoopOptions) -> HorizontalModel:
         """Prepare, train, and give every party the model."""
         with self._pool:
             self.prepare()
             self.ask_all(StartBoosting(np.array(self.shared.base_score)), messages.Done)
-            margins = lambda: [rows.margin for rows in self._evals]  # noqa: E731
-            metrics = MetricBooster(self.settings.of_xgboost, self._sets, margins, lambda: self.n_rounds)
-            loop = Callbacks(metrics, self._sets, callbacks, early_stopping_rounds, verbose)
-            loop.before_training()
-            for number in tqdm(range(n_rounds), desc="federated rounds", disable=None, leave=False):
-                if loop.before_round(number):
-                    break
-                self.grow(number)
-                if loop.after_round(number):
-                    break
-            loop.after_training()
-            best, score = loop.best or (None, None)
+            result = boost(
+                options,
+                self.settings.of_xgboost,
+                self._sets,
+                lambda: [rows.margin for rows in self._evals],
+                self.grow,
+                description="federated rounds",
+            )
+            best = result.best_iteration
             self.ask_all(FinishBoosting(-1 if best is None else best), messages.Done)
         booster = self.shared.booster(self.names, best)
-        return HorizontalModel(booster, self.classes, self.traffic, best, score, loop.history)
+        return HorizontalModel(
+            booster, self.classes, self.traffic, best, result.best_score, result.evals_result
+        )
 
 
 def _given(settings: Settings) -> dict[str, Any]:
@@ -278,19 +266,13 @@ def _given(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
-def check_training(
-    params: Mapping[str, Any],
-    num_boost_round: Any,
-    early_stopping_rounds: Any,
-    evals: Sequence[Any],
-    callbacks: Sequence[Any],
-) -> Settings:
-    """Settings, and arguments of the loop.
+def horizontal_settings(params: Mapping[str, Any]) -> Settings:
+    """Settings from XGBoost's parameters.
 
     Raises
     ------
-    UnsupportedParameterError, ValueError
-        Naming the parameter.
+    UnsupportedParameterError
+        For parameters, or values of them, that horizontal training does not support.
     """
     settings = Settings.from_params(params)
     default = Settings()
@@ -299,10 +281,4 @@ def check_training(
             raise UnsupportedParameterError(
                 f"{name}={getattr(settings, name)!r} is for vertical training only"
             )
-    if not (isinstance(num_boost_round, (int, np.integer)) and num_boost_round >= 1):
-        raise ValueError(f"num_boost_round={num_boost_round!r} must be an integer of at least 1")
-    if early_stopping_rounds is not None and not evals:
-        raise ValueError("early_stopping_rounds needs an evaluation set")
-    if any(getattr(callback, "save_best", False) for callback in callbacks):
-        raise UnsupportedParameterError("EarlyStopping(save_best=True) is not supported; use iteration_range")
     return settings

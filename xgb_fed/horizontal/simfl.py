@@ -17,8 +17,9 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 
+from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
-from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, check_training
+from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
 from xgb_fed.horizontal.lsh import PAPER_HASHES, Moments, typical_distance
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
@@ -82,11 +83,12 @@ def train_simfl(
     ProtocolError
         If a party refuses, or breaks the protocol.
     """
-    settings = check_training(params, num_boost_round, early_stopping_rounds, evals, callbacks)
+    settings = horizontal_settings(params)
+    options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     training = SimFL(
         settings, as_parties(parties, hash_seed), evals, n_hashes, window, known_features, hash_seed
     )
-    return training.run(num_boost_round, early_stopping_rounds, verbose_eval, callbacks)
+    return training.run(options)
 
 
 class SimFL(TurnTaking):

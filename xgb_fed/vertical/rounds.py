@@ -92,8 +92,6 @@ class Rounds:
     ) -> None:
         self.training, self.together = training, together
         self.checkpoint, self.patience = checkpoint, patience
-        self.n_shown = 0
-        """Rounds that callbacks know of: after a crash they see them all again."""
         settings, rows = training.settings, training.rows
         self.key: PrivateKey = training.cipher.generate()
         if isinstance(self.key, Plain) and not isinstance(training.cipher, Plain):

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
+from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
-from tqdm.auto import tqdm
 
-from xgb_fed.boosting.loop import check_loop
+from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.paillier import Paillier
@@ -90,60 +89,44 @@ def train(
     training = TrainingTask(
         settings, active_data, parties, evals, cipher if cipher is not None else Paillier()
     )
-    check_loop(num_boost_round, early_stopping_rounds, callbacks, evals)
+    options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     if not (np.isfinite(patience) and patience >= 0):
         raise ValueError(f"patience={patience!r} must be a finite number of seconds of at least 0")
     kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
-    return run(
-        training,
-        num_boost_round,
-        early_stopping_rounds,
-        evals_result,
-        verbose_eval,
-        callbacks,
-        kept,
-        patience,
-    )
+    return run(training, options, evals_result, kept, patience)
 
 
 def run(
     task: TrainingTask,
-    n_rounds: int,
-    early_stopping_rounds: int | None,
-    evals_result: dict[str, Any] | None,
-    verbose: bool | int,
-    callbacks: Sequence[Any],
+    options: LoopOptions,
+    evals_result: dict[str, Any] | None = None,
     checkpoint: Checkpoint | None = None,
     patience: float = 0.0,
 ) -> VerticalModel:
-    """Train; parties' sessions end whether or not it succeeds."""
+    """Train; the parties' sessions end whether or not training succeeds."""
     with ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
         rounds = Rounds(task, Together(pool, task.parties), checkpoint, patience)
-        if rounds.n_finished > n_rounds:
+        n_finished = rounds.n_finished
+        if n_finished > options.num_boost_round:
             raise CheckpointError(
-                f"the checkpoint has {rounds.n_finished} rounds; num_boost_round={n_rounds}"
+                f"the checkpoint has {n_finished} rounds; num_boost_round={options.num_boost_round}"
             )
-        sets = [EvaluationSet(name, rows.y, rows.weight) for rows, name in task.evals]
-        metrics = MetricBooster(
-            task.settings.of_xgboost,
-            sets,
-            lambda: rounds.progress.eval_margins,
-            lambda: rounds.n_shown,
-        )
-        metrics.lines = rounds.progress.evaluations
-        loop = Callbacks(metrics, sets, callbacks, early_stopping_rounds, verbose)
+
+        def grow(number: int) -> None:
+            if number >= n_finished:
+                rounds.grow(number)
+
         try:
             rounds.open()
-            loop.before_training()
-            for number in tqdm(range(n_rounds), desc=task.announced(), disable=None, leave=False):
-                if loop.before_round(number):
-                    break
-                if number >= rounds.n_finished:
-                    rounds.grow(number)
-                rounds.n_shown = number + 1
-                if loop.after_round(number):
-                    break
-            loop.after_training()
+            result = boost(
+                options,
+                task.settings.of_xgboost,
+                [EvaluationSet(name, rows.y, rows.weight) for rows, name in task.evals],
+                lambda: rounds.progress.eval_margins,
+                grow,
+                description=task.announced(),
+                known_metrics=rounds.progress.evaluations,
+            )
             rounds.finish()
         except PartyUnavailableError:
             # One party cannot be told, and waiting for it once more would hide the error.
@@ -152,9 +135,8 @@ def run(
             rounds.abort()
             raise
     model = rounds.model
-    model.evals_result = loop.history
+    model.evals_result = result.evals_result
+    model.best_iteration, model.best_score = result.best_iteration, result.best_score
     if evals_result is not None:
-        evals_result.update(loop.history)
-    if loop.best is not None:
-        model.best_iteration, model.best_score = loop.best
+        evals_result.update(result.evals_result)
     return model
