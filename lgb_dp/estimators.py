@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.training import PrivateTrainer
 from lgb_dp.checks import Auto, checked_choice
 from lgb_dp.data.bins import Bounds, Spacing, is_data_frame
@@ -187,7 +188,7 @@ class _DPLGBMModel(BaseEstimator):
         if _is_searched():
             train_set.notes += (_SEARCH_NOTE,)
             warnings.warn(_SEARCH_NOTE, NotPrivateWarning, stacklevel=3)
-        valid_sets = [
+        valid_sets: list[lightgbm.Dataset] = [
             Dataset(_as_matrix(X_eval), eval_target(y_eval), reference=train_set, public=public_eval_set)
             for X_eval, y_eval in eval_set or []
         ]
@@ -223,8 +224,8 @@ class _DPLGBMModel(BaseEstimator):
     def privacy_(self) -> PrivacyReport:
         """The guarantee of the fitted model."""
         check_is_fitted(self, "booster_")
-        report: PrivacyReport = self.booster_.privacy
-        return report
+        assert isinstance(self.booster_, DPBooster)
+        return self.booster_.privacy
 
     @property
     def feature_importances_(self) -> NDArray[Any]:
@@ -314,7 +315,7 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
             raise InvalidArgumentError(
                 f"y holds a label that is not among the classes {self.classes_.tolist()}"
             )
-        return code.astype(np.float64)
+        return np.asarray(code, dtype=np.float64)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, n_classes)."""

@@ -63,7 +63,7 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     """Shares of the budget by what was released.
 
     Releases that are Gaussian compose by squares, so their shares are shares of μ²; others are shares of ε.
-    Of releases on disjoint rows, the dearest counts.
+    Of releases on disjoint rows, the most expensive counts.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
+from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.report import PrivacyReport
@@ -42,11 +43,11 @@ _WORST_ERROR = 0.25
 
 def logarithmic_gamma(mean: float) -> float:
     """γ of the logarithmic distribution P(K = k) = (1 - γ)^k / (k ln(1/γ)), its mean at most `mean`."""
-    low, high = 1e-12, 1.0 - 1e-12  # the mean (1/γ - 1) / ln(1/γ) falls in γ
-    while high - low > 1e-12 * high:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if (1 / middle - 1) / math.log(1 / middle) > mean else (low, middle)
-    return high
+
+    def keeps_to_mean(gamma: float) -> bool:
+        return (1 / gamma - 1) / math.log(1 / gamma) <= mean  # falls in γ
+
+    return last_safe(keeps_to_mean, 1.0 - 1e-12, 1e-12, middle=geometric_mean)
 
 
 def draw_number_of_trials(gamma: float, random: SecureRandom) -> int:
@@ -75,15 +76,17 @@ def search_epsilon(mu: float, delta: float, mean_trials: float) -> float:
 @lru_cache(maxsize=64)
 def trial_mu(epsilon: float, delta: float, mean_trials: float) -> float:
     """Largest μ of a trial such that the search keeps to (ε, δ), rounded down."""
-    low, high = 0.0, math.sqrt(2 * epsilon) + 1
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if search_epsilon(middle, delta, mean_trials) <= epsilon else (low, middle)
-    if low == 0.0:
+    mu = last_safe(
+        lambda mu: search_epsilon(mu, delta, mean_trials) <= epsilon,
+        0.0,
+        math.sqrt(2 * epsilon) + 1,
+        max_steps=40,
+    )
+    if mu == 0.0:
         raise InvalidArgumentError(
             f"epsilon = {epsilon:g} is too small for a search of {mean_trials:g} trials"
         )
-    return low
+    return mu
 
 
 class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -91,7 +94,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Every row is put in the training or the test part, on its own, once for the whole search.  A trial draws
     settings, trains on the one part, and scores on the other with noise: the parts are disjoint, so a trial
-    costs what the dearer of the two does, and both spend all of its μ.  The best trial's model is the
+    costs what the more expensive of the two does, and both spend all of its μ.  The best trial's model is the
     result; nothing else leaves the search, the number of trials neither.
 
     Parameters
@@ -105,7 +108,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     mean_trials : float
         Expected number of trials, at least 2; the number itself is drawn.
     test_share : float
-        Chance of a row to be in the test part, in (0, 1).
+        Probability of a row to be in the test part, in (0, 1).
     random_state : int, optional
         For tests: fixes all draws, which voids the guarantee.
 
@@ -215,10 +218,10 @@ def _rows(X: Any, rows: NDArray[np.int64]) -> Any:
 def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any]) -> NDArray[np.int64]:
     """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
     if hasattr(model, "predict_proba"):
-        chance = model.predict_proba(X)[
+        probability = model.predict_proba(X)[
             np.arange(len(y)), np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
         ]
-        loss = -np.log(np.maximum(chance, 1e-300)) / _WORST_LOG_LIKELIHOOD
+        loss = -np.log(np.maximum(probability, 1e-300)) / _WORST_LOG_LIKELIHOOD
     else:
         low, high = fit_params["label_bounds"]
         loss = np.minimum(np.abs(model.predict(X) - y) / (_WORST_ERROR * (high - low)), 1.0) ** 2

@@ -11,12 +11,13 @@ releases of μ₁, μ₂, … on the same rows, each free to depend on those bef
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from scipy.special import erfcx, log_ndtr
 
+from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.errors import InvalidArgumentError
 
 _SLACK = 1e-9
@@ -26,7 +27,7 @@ Both terms are evaluated within about 1e-12 of themselves (`erfcx` and `log_ndtr
 arguments below 1e3).  Their difference can lose digits: at ε = 0 it is about 0.4 μ, smaller differences come
 with smaller terms; `gaussian_delta` adds the error bound of its terms, so the loss is paid for there.
 """
-_LARGEST_EPSILON = 1e6
+_MAX_EPSILON = 1e6
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -58,24 +59,16 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return min(1.0, max(0.0, first - second) + 1e-13 * (first + second) + 5e-324)
 
 
-def _smallest(accepts: Callable[[float], bool], low: float, high: float) -> float:
-    """A float that is accepted, a relative 1e-12 above one that is not (or `low`, if accepted)."""
-    if accepts(low):
-        return low
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if accepts(middle) else (middle, high)
-    return high
-
-
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Smallest ε such that μ-GDP implies (ε, δ)-DP, rounded up; infinite from μ of about 1000 on."""
     if mu == 0:
         return 0.0
     widened = mu * (1 + _SLACK)
-    if gaussian_delta(_LARGEST_EPSILON, widened) > delta:
+    if gaussian_delta(_MAX_EPSILON, widened) > delta:
         return math.inf
-    return _smallest(lambda epsilon: gaussian_delta(epsilon, widened) <= delta, 0.0, _LARGEST_EPSILON)
+    if gaussian_delta(0.0, widened) <= delta:
+        return 0.0
+    return last_safe(lambda epsilon: gaussian_delta(epsilon, widened) <= delta, _MAX_EPSILON, 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -87,16 +80,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     ValueError
         If there is none.
     """
-    low, high = 0.0, math.sqrt(2 * epsilon) + 10
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if gaussian_delta(epsilon, middle * (1 + 2 * _SLACK)) <= delta:
-            low = middle
-        else:
-            high = middle
-    if low == 0.0:
+    mu = last_safe(
+        lambda mu: gaussian_delta(epsilon, mu * (1 + 2 * _SLACK)) <= delta, 0.0, math.sqrt(2 * epsilon) + 10
+    )
+    if mu == 0.0:
         raise InvalidArgumentError(f"no Gaussian noise gives epsilon = {epsilon:g} at delta = {delta:g}")
-    return low
+    return mu
 
 
 @dataclass(frozen=True)
@@ -172,15 +161,12 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     def fits(each: float) -> bool:
         return composed_epsilon(mu, (SampledGaussian(each, probability, count),), delta) <= epsilon
 
-    # Without subsampling is the dearest; taking rows with probability q is worth about 1/q at best.
+    # A release costs most without subsampling; taking rows with probability q is worth about 1/q at best.
     low = math.sqrt(max(gaussian_mu(epsilon, delta) ** 2 - mu**2, 0.0) / count) * (1 - 1e-6)
     if low == 0.0 or not fits(low):
         raise InvalidArgumentError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
-    high = 2 * low / probability
-    for _ in range(12):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    # A step takes about a second of `dp_accounting`'s; twelve leave the μ of a release within 0.1 percent.
+    return last_safe(fits, low, 2 * low / probability, middle=geometric_mean, max_steps=12)
 
 
 def composed_mu(mus: Sequence[float]) -> float:

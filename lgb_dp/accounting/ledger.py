@@ -174,18 +174,18 @@ class Ledger:
     def cost(self) -> Cost:
         """What all releases cost: sums over groups of the largest sum over a part, rounded up.
 
-        Each kind of cost is summed up for itself, which takes the dearest part of each kind.
+        Each kind of cost is summed up for itself, which takes the largest part of each kind.
         """
         whole = [release for release in self.releases if release.probability == 1.0]
         parts: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for release in whole:
             parts[release.group][release.part].append(release.mu)
-        dearest = [max(composed_mu(mus) for mus in group.values()) for group in parts.values()]
+        largest = [max(composed_mu(mus) for mus in group.values()) for group in parts.values()]
         drawn = Counter((r.mu, r.probability) for r in self.releases if r.probability < 1.0)
         return Cost(
             self._total(lambda release: release.epsilon),
             self._total(lambda release: release.delta),
-            composed_mu(dearest * self.copies),
+            composed_mu(largest * self.copies),
             tuple(SampledGaussian(mu, p, count * self.copies) for (mu, p), count in drawn.items()),
         )
 

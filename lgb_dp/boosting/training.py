@@ -251,9 +251,9 @@ class Training(ABC):
                     "or pass lgb_dp.Dataset(..., public=True)"
                 )
             codes = self.data.bins.transform(data.data)
-            is_public, start = False, data.get_init_score()
-            if start is not None:
-                start = np.asarray(start).reshape(codes.n_rows, -1, order="F")
+            is_public, start, scores = False, None, data.get_init_score()
+            if scores is not None:
+                start = np.asarray(scores).reshape(codes.n_rows, -1, order="F")
         self._follow(data, codes, start)
         if not is_public:
             self._note_private_evaluation()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.data.bins import PublicBins
 
-SMALLEST_GAIN = 1e-12
+MIN_GAIN = 1e-12
 _NODES_AT_ONCE = 1024
 
 
@@ -65,7 +65,7 @@ def _up_the_trees(
         total = (counts[0] * values[0]).reshape(n_trees, -1, 2).sum(axis=2)
         count = counts[0].reshape(n_trees, -1, 2).sum(axis=2)
         squares = (counts[0] * values[0] ** 2).reshape(n_trees, -1, 2).sum(axis=2)
-        gains.insert(0, np.maximum(squares - total**2 / count, SMALLEST_GAIN))
+        gains.insert(0, np.maximum(squares - total**2 / count, MIN_GAIN))
         values.insert(0, total / count)
         counts.insert(0, count)
     return (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lgb_dp.errors import InvalidArgumentError
 
 Spacing = Literal["linear", "mixed"]
-SMALLEST_STEP = 1e-6
+MIN_STEP = 1e-6
 """Smallest geometric threshold over the width of the bounds."""
 Bounds = tuple[Any, Any] | Mapping[Any, tuple[float, float]]
 
@@ -189,25 +189,26 @@ def _checked_bounds(pair: Any, name: str) -> tuple[float, float]:
 
 
 def _checked_edges(edges: Any, name: str) -> NDArray[np.float64]:
-    edges = np.asarray(edges, dtype=np.float64)
-    if edges.ndim != 1 or len(edges) == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+    thresholds = np.asarray(edges, dtype=np.float64)
+    is_finite = thresholds.ndim == 1 and len(thresholds) > 0 and np.isfinite(thresholds).all()
+    if not is_finite or (np.diff(thresholds) <= 0).any():
         raise InvalidArgumentError(
             f"bin_edges of feature {name!r} must be ascending finite numbers, got {edges!r}"
         )
-    return edges
+    return thresholds
 
 
 def _checked_categories(values: Any, name: str) -> list[Any]:
-    values = list(values)
-    if not values or len(set(values)) != len(values):
+    known = list(values)
+    if not known or len(set(known)) != len(known):
         raise InvalidArgumentError(
-            f"categories of feature {name!r} must be distinct and at least one, got {values!r}"
+            f"categories of feature {name!r} must be distinct and at least one, got {known!r}"
         )
-    if len(values) > MAX_BINS:
+    if len(known) > MAX_BINS:
         raise InvalidArgumentError(
-            f"feature {name!r} has {len(values)} categories; at most {MAX_BINS} are supported"
+            f"feature {name!r} has {len(known)} categories; at most {MAX_BINS} are supported"
         )
-    return values
+    return known
 
 
 def _integer_categories(values: list[Any], name: str) -> NDArray[np.float64]:
@@ -243,7 +244,7 @@ def _spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDA
     origin = min(max(low, 0.0), high)
     sides = [side for side in (high - origin, low - origin) if side != 0]
     n_geometric = (n_bins - 2 - len(linear)) // len(sides)
-    ladder = np.geomspace(SMALLEST_STEP, 1.0, n_geometric + 1)[:-1]
+    ladder = np.geomspace(MIN_STEP, 1.0, n_geometric + 1)[:-1]
     edges = np.unique(np.concatenate([linear, [origin], *(origin + side * ladder for side in sides)]))
     return edges[(edges >= low) & (edges < high)]
 

@@ -252,7 +252,7 @@ class Dataset(StandInDataset):
             free_raw_data=self.free_raw_data,
         )
         part._predictor = self._predictor
-        part.used_indices = rows
+        part.used_indices = rows.tolist()
         part.leaks = self.leaks
         part.notes = self.notes
         if self.assigned_folds is not None and self.assigned_folds.take_training_part(rows):
@@ -291,12 +291,17 @@ class Dataset(StandInDataset):
 
     def num_feature(self) -> int:
         """Number of features."""
-        return len(self.construct().bins.names)
+        return len(self._constructed_bins().names)
 
     def feature_num_bin(self, feature: int | str) -> int:
         """Number of bins of a feature, missing bin not counted."""
-        bins = self.construct().bins
+        bins = self._constructed_bins()
         return int(bins.n_bins[bins.names.index(feature) if isinstance(feature, str) else feature])
+
+    def _constructed_bins(self) -> PublicBins:
+        self.construct()
+        assert self.bins is not None
+        return self.bins
 
     def _leak(self, reason: str) -> None:
         self.leaks += (reason,)

@@ -2,7 +2,7 @@
 
 Both count rows in cells that are fixed before the data is read, and release the counts of all columns at once
 with Gaussian noise.  A row is in one cell of every column, so adding it changes the counts of d columns by a
-vector of length √d: noise of deviation √d / μ makes the release μ-GDP.
+vector of length √d: noise of standard deviation √d / μ makes the release μ-GDP.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _matrix(data: Any) -> NDArray[np.float64]:
 
 
 def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64], float]:
-    """Counts of cells, one column of `counts` per feature, with noise, and its deviation."""
-    deviation = np.sqrt(counts.shape[1]) / mu
-    noise = rounded_gaussian(counts.size, float(deviation), SecureRandom())
-    return (counts + noise.reshape(counts.shape)).astype(np.float64), float(deviation)
+    """Counts of cells, one column of `counts` per feature, with noise, and its standard deviation."""
+    std = np.sqrt(counts.shape[1]) / mu
+    noise = rounded_gaussian(counts.size, float(std), SecureRandom())
+    return (counts + noise.reshape(counts.shape)).astype(np.float64), float(std)
 
 
 def _report(what: str, mu: float, delta: float) -> PrivacyReport:
@@ -100,8 +100,8 @@ def private_bounds(
     counts = np.zeros((2 * n_cells + 1, matrix.shape[1]), dtype=np.int64)
     rows, columns = np.nonzero(~np.isnan(matrix))
     np.add.at(counts, (cell[rows, columns], columns), 1)
-    noisy, deviation = _released(counts, mu)
-    occupied = noisy > deviation * np.sqrt(2 * np.log(noisy.size / _FALSE_CELLS))
+    noisy, std = _released(counts, mu)
+    occupied = noisy > std * np.sqrt(2 * np.log(noisy.size / _FALSE_CELLS))
     edges = 2.0**_EXPONENTS
     below = np.concatenate([-edges[::-1], [0.0], [0.0], edges[:-1]])
     above = np.concatenate([-edges[:-1][::-1], [0.0], [0.0], edges])
@@ -152,10 +152,10 @@ def private_quantile_edges(
         column = matrix[:, f]
         cell = np.searchsorted(values, column[~np.isnan(column)], side="left")
         counts[: len(values) + 1, f] = np.bincount(cell, minlength=len(values) + 1)
-    noisy, deviation = _released(counts, mu)
+    noisy, std = _released(counts, mu)
     edges = {}
     for f, values in enumerate(bins.values):
-        mass = _halved(noisy[: len(values) + 1, f], deviation)
+        mass = _halved(noisy[: len(values) + 1, f], std)
         reached = np.cumsum(mass)[:-1] / mass.sum()
         wanted = np.searchsorted(reached, np.arange(1, max_bin) / max_bin)
         if len(values):
@@ -171,13 +171,13 @@ def bounds_of(pair: tuple[float, float] | None) -> float:
     return pair[0]
 
 
-def _halved(counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+def _halved(counts: NDArray[np.float64], std: float) -> NDArray[np.float64]:
     """Non-negative masses: a half gets its share of a whole that stands out of the noise."""
     mass = np.zeros(len(counts))
     pending = [(0, len(counts), max(float(counts.sum()), 1.0))]
     while pending:
         first, stop, whole = pending.pop()
-        if stop - first == 1 or counts[first:stop].sum() < 3 * deviation * np.sqrt(stop - first):
+        if stop - first == 1 or counts[first:stop].sum() < 3 * std * np.sqrt(stop - first):
             mass[first:stop] = whole / (stop - first)
             continue
         middle = (first + stop) // 2

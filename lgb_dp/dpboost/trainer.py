@@ -41,8 +41,8 @@ def draw_tree_of_row(
     -------
     ndarray of uint16, shape (n_rows,)
     """
-    chance = (1.0 - learning_rate) ** np.arange(n_trees)
-    upper = np.cumsum(chance / chance.sum())[:-1]
+    probability = (1.0 - learning_rate) ** np.arange(n_trees)
+    upper = np.cumsum(probability / probability.sum())[:-1]
     thresholds = np.minimum(upper, np.nextafter(1.0, 0.0)) * 2.0**64
     return np.searchsorted(thresholds.astype(np.uint64), random.words(n_rows), side="right").astype(np.uint16)
 

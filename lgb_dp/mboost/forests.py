@@ -43,7 +43,8 @@ class _RandomForestTraining(Training):
 
     def _classes(self) -> NDArray[np.int64]:
         label = self.data.label
-        return (label if self.n_classes > 2 else label == self.label_scale.high).astype(np.int64)
+        number = label if self.n_classes > 2 else label == self.label_scale.high
+        return np.asarray(number, dtype=np.int64)
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One random tree; with several outputs its copies say whether a leaf votes for their class."""

@@ -112,11 +112,11 @@ class MLoss:
         The smaller of ψ⁻¹(z) and 1 - ψ⁻¹(z) is computed first, as ``2α² / (r (r + |z'|))`` with
         r = √(4α² + z'²): no cancellation, no overflow.
         """
-        z = np.asarray(z, dtype=np.float64)
-        beyond = np.maximum(np.abs(z) - self.flat, 0.0)
+        score: Floats = np.asarray(z, dtype=np.float64)
+        beyond = np.maximum(np.abs(score) - self.flat, 0.0)
         r = np.hypot(2.0 * self.alpha, beyond)
         smaller = (2.0 * self.alpha / r) * (self.alpha / (r + beyond))
-        return np.where(z > 0, 1.0 - smaller, smaller)
+        return np.asarray(np.where(score > 0, 1.0 - smaller, smaller))
 
     def weight(self, margin: ArrayLike) -> Floats:
         """Boosting weight ψ⁻¹(-z) ∈ [0, 1] of an example with margin z = y H(x); ½ at 0 (mirror update)."""

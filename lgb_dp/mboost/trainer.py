@@ -45,7 +45,7 @@ COUNT_SHARE = 0.02
 """Share of ε that pays for the number of rows where it is not public; only √(number of rows) is used."""
 ROUNDING = 2.0**-13
 """What float64 adds to the sensitivity of a risk, in largest weights."""
-SMALLEST_ALPHA = 2.0**-10
+MIN_ALPHA = 2.0**-10
 """Lower end of a calibrated α."""
 _BEFORE_THE_TREES = -2
 """Group of the release of the number of rows."""
@@ -237,7 +237,7 @@ class _MBoostTraining(Training):
         caps = np.minimum(caps, noised + 2 * noise)
         if not self.calibrated:
             return np.full(n_nodes, self.loss.alpha), caps
-        return np.clip(noised / noised.sum(), SMALLEST_ALPHA, 1.0), caps
+        return np.clip(noised / noised.sum(), MIN_ALPHA, 1.0), caps
 
     def _select(
         self,
@@ -252,7 +252,8 @@ class _MBoostTraining(Training):
         n_threads = self.params.n_threads
         if self.exact:
             no_prior = np.zeros(len(caps))
-            return candidate_risks(histograms, layout, alphas, caps, no_prior, n_threads).argmin(axis=1)
+            risks = candidate_risks(histograms, layout, alphas, caps, no_prior, n_threads)
+            return np.asarray(risks.argmin(axis=1))
         priors = self.smoothing * caps
         what = f"splits of level {level + 1}"
         self.ledger.charge(Release(what, "exponential", self._split_epsilon, self.iteration - 1, 0))

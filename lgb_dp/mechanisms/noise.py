@@ -115,9 +115,9 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
 NDTRI_ERROR = 2.0**-40
 """Error granted to SciPy's inverse normal distribution on (0, 1/2], relative and beside an error of its
 argument in the last place; observed against MPFR is below 2**-50."""
-_FEWEST_STEPS_OF_TAIL = 2**20
+_MIN_STEPS_OF_TAIL = 2**20
 _EXACT_BITS = 64
-_LARGEST_SCALE = 2.0**48
+_MAX_SCALE = 2.0**48
 
 
 def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.int64]:
@@ -143,7 +143,7 @@ def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.i
     ValueError
         If `scale` is out of range.
     """
-    checked_number("scale of Gaussian noise in integer steps", scale, Interval(0, _LARGEST_SCALE, "(]"))
+    checked_number("scale of Gaussian noise in integer steps", scale, Interval(0, _MAX_SCALE, "(]"))
     words = random.words(n)
     tail = words >> np.uint64(1)
     negative = (words & np.uint64(1)).astype(bool)
@@ -154,8 +154,8 @@ def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.i
     unknown = scale * (1.26 * (1.0 / np.maximum(steps, 0.5) + 2.0**-51) + z * (NDTRI_ERROR + 2.0**-51))
     magnitude = scale * z
     nearest = np.rint(magnitude)
-    doubtful = (np.abs(np.abs(magnitude - nearest) - 0.5) <= unknown) | (steps < _FEWEST_STEPS_OF_TAIL)
-    drawn = nearest.astype(np.int64)
+    doubtful = (np.abs(np.abs(magnitude - nearest) - 0.5) <= unknown) | (steps < _MIN_STEPS_OF_TAIL)
+    drawn: NDArray[np.int64] = nearest.astype(np.int64)
     for i in np.flatnonzero(doubtful):
         drawn[i] = _resolved(int(tail[i]), int(drawn[i]), scale, random)
     return np.where(negative, -drawn, drawn)

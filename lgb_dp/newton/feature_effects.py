@@ -8,8 +8,8 @@ In group g of a feature, G and H are released and f is the sum of the values tha
 added so far.  ``D = -G + H f`` is what -G would be without these trees; it is averaged over the releases, to
 noise of variance v.  A split with share p of all hessians on its left has ``C = Σ_left D - p Σ D``, and
 explains ``C² / (H p (1 - p))`` of loss, H that of all groups.  The known variance of the noise in C is taken
-off C², and its deviation is added to the denominator, so that a split with next to no rows on one side
-explains next to nothing.  Missing and unknown values are in the last group's leaf and count with it.
+off C², and its standard deviation is added to the denominator, so that a split with next to no rows on one
+side explains next to nothing.  Missing and unknown values are in the last group's leaf and count with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Effect:
         hessian = release.hessian[self.leaf]
         self.undone = self.undone - release.gradient[self.leaf] + np.maximum(hessian, 0.0) * self.value
         self.hessian = self.hessian + hessian
-        self.variance += release.deviation**2
+        self.variance += release.std**2
         self.value = self.value + value[self.leaf]
         self.n_releases += 1
 

@@ -19,7 +19,7 @@ OPENING_SHARE = 0.06
 """Share of the rounds, at most, that is spent on trees of one feature each at the beginning."""
 OPENING_DEPTH = 4
 """Levels of these trees at most."""
-_SMALLEST_DEPTH_TO_OPEN = 3
+_MIN_DEPTH_TO_OPEN = 3
 _FIRST_FOLLOWED = 0.15
 _FOLLOWED_EVERY = 0.05
 """Shares of the rounds before what random trees showed is followed, and between two updates of it."""
@@ -53,7 +53,7 @@ class LearnedSplits:
         self._gains = SplitGains(cells.n_categories, continues)
         self._opening: list[PublicTree] = []
         n_passes = int(OPENING_SHARE * n_rounds / np.count_nonzero(bins.n_bins > 1))
-        if depth >= _SMALLEST_DEPTH_TO_OPEN and n_passes:
+        if depth >= _MIN_DEPTH_TO_OPEN and n_passes:
             cyclic = CyclicSplits(bins, opening_depth)
             self._effects = FeatureEffects(cyclic.trees, bins.n_bins, cells)
             self._opening = cyclic.trees * n_passes
@@ -73,7 +73,7 @@ class LearnedSplits:
         if self._round < self._n_opening:
             self._effects.note(tree, release, value)
         else:
-            self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.deviation)
+            self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.std)
         self._round += 1
         if self._round == self._n_opening:
             self._follow(self._effects.gains())
@@ -83,7 +83,7 @@ class LearnedSplits:
 
     def _follow(self, gains: NDArray[np.float64]) -> None:
         """Draw from now on mostly where splits explain something."""
-        uniform = self._random_splits.cells.chance
+        uniform = self._random_splits.cells.probability
         learned = gains**GAIN_POWER * uniform
         if learned.sum() > 0:
             self._random_splits.prefer(

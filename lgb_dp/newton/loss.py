@@ -1,14 +1,14 @@
 """Gradients and hessians with a bound on the pair, for NewtonBoost.
 
 A row adds a gradient g and a hessian h to one leaf, and both sums get Gaussian noise.  What the release costs
-is the length of (g, h) measured in the deviations of the noise, so g and h are bounded *jointly*: h is
+is the length of (g, h) measured in standard deviations of the noise, so g and h are bounded *jointly*: h is
 smallest where g is largest.  In units where |g| ≤ 1 every row keeps to
 
     (1 - s) (g / C)² + (h / κ)² ≤ 1,  |g| ≤ C,
 
 with C the clip of the gradient, κ = `HESSIAN_LIMIT` and s the share of the budget that is set aside for the
-hessian.  Noise of deviations σ_g = C / (μ √(1 - s)) and σ_h = κ / μ then makes the release μ-GDP.  At s = 0,
-the default, the hessian is free.
+hessian.  Noise of standard deviations σ_g = C / (μ √(1 - s)) and σ_h = κ / μ then makes the release μ-GDP.
+At s = 0, the default, the hessian is free.
 
 - logistic loss: g = p - y, h = |g| (1 - |g|).  At C = 1 the bound holds as it is: max h / √(1 - g²) is
   0.30028 < κ.  With a clip the loss is linear beyond |g| = C, and h is cut to the bound.
@@ -82,7 +82,7 @@ class NewtonLoss:
     clip: float
     hessian_share: float
 
-    def deviations(self, mu: float) -> tuple[float, float]:
+    def stds(self, mu: float) -> tuple[float, float]:
         """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
 
         In integer steps, for rows of weight at most 1.

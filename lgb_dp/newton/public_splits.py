@@ -44,13 +44,13 @@ class LeafRelease:
     ----------
     gradient, hessian : ndarray of float64, shape (n_leaves, n_outputs)
         Released sums.
-    deviation : float
+    std : float
         σ, positive: standard deviation of the noise in `gradient`.
     """
 
     gradient: NDArray[np.float64]
     hessian: NDArray[np.float64]
-    deviation: float
+    std: float
 
 
 class PublicSplits(Protocol):
@@ -67,7 +67,7 @@ class PublicSplits(Protocol):
 
 
 def _uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class SplitCells:
         Thresholds ``first`` to ``first + size - 1``: codes up to the threshold go left.
     n_categories : ndarray of int64, shape (n_cells,)
         0 for thresholds.
-    chance : ndarray of float64, shape (n_cells,)
+    probability : ndarray of float64, shape (n_cells,)
         Of a uniform draw: all features, and all cells of a feature, are equally likely.
     """
 
@@ -90,12 +90,12 @@ class SplitCells:
     first: NDArray[np.int64]
     size: NDArray[np.int64]
     n_categories: NDArray[np.int64]
-    chance: NDArray[np.float64]
+    probability: NDArray[np.float64]
 
     @classmethod
     def of(cls, bins: PublicBins) -> SplitCells:
         """Cells of all features with at least two bins, `CELLS_PER_FEATURE` of each numeric one."""
-        features, firsts, sizes, chances = [], [], [], []
+        features, firsts, sizes, probabilities = [], [], [], []
         for f, n in enumerate(bins.n_bins.tolist()):
             if n < 2:
                 continue
@@ -104,10 +104,16 @@ class SplitCells:
             features += [f] * n_cells
             firsts += cuts[:-1].tolist()
             sizes += np.diff(cuts).tolist()
-            chances += [1.0 / n_cells] * n_cells
+            probabilities += [1.0 / n_cells] * n_cells
         feature = np.array(features, dtype=np.int32)
         n_categories = np.where(bins.is_categorical, bins.n_bins, 0)[feature]
-        return cls(feature, np.array(firsts), np.array(sizes), n_categories, np.array(chances) / sum(chances))
+        return cls(
+            feature,
+            np.array(firsts),
+            np.array(sizes),
+            n_categories,
+            np.array(probabilities) / sum(probabilities),
+        )
 
 
 class RandomSplits:
@@ -124,12 +130,12 @@ class RandomSplits:
         self.depth = depth
         self._n_nodes = 2**depth - 1
         self._n_bins = bins.n_bins
-        self._cumulated = np.cumsum(self.cells.chance)
+        self._cumulated = np.cumsum(self.cells.probability)
         self._drawn: list[PublicTree] = []
 
-    def prefer(self, chance: NDArray[np.float64]) -> None:
-        """Draw from the cells with the given chances from now on."""
-        self._cumulated = np.cumsum(chance)
+    def prefer(self, probability: NDArray[np.float64]) -> None:
+        """Draw from the cells with the given probabilities from now on."""
+        self._cumulated = np.cumsum(probability)
         self._drawn = []
 
     def draw(self, random: SecureRandom) -> PublicTree:

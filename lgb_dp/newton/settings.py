@@ -18,7 +18,7 @@ little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.
 """
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
-_LARGEST_LOG_ODDS = 4.0
+_MAX_LOG_ODDS = 4.0
 
 
 def largest_leaf_value(objective: str, clip: float) -> float:
@@ -27,7 +27,7 @@ def largest_leaf_value(objective: str, clip: float) -> float:
     In log-odds; for regression the largest residual whose gradient is not clipped, 2 C, since rows beyond it
     have no hessian and a leaf of such rows would overshoot.
     """
-    return 2 * clip if objective == "regression" else _LARGEST_LOG_ODDS
+    return 2 * clip if objective == "regression" else _MAX_LOG_ODDS
 
 
 PRIOR_SHARE = 0.01

@@ -11,8 +11,8 @@ h = AB / (A + B).  Over the nodes whose split came from one cell of candidates t
 - of what they explain on average, each in its own way: the mean of h (x² - n²), of standard deviation
   √(2 Σ(h n²)²) / N by noise alone.
 
-The second is what is wanted; the first is taken where it is within two deviations of the second, and the
-nearest value that is, otherwise.
+The second is what is wanted.  The first is taken where it is within two standard deviations of the second;
+otherwise, the nearest value that is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Releases:
     goes_left: list[NDArray[np.uint8]]
     gradient: list[NDArray[np.float64]]
     hessian: list[NDArray[np.float64]]
-    deviation: list[float]
+    std: list[float]
 
     def clear(self) -> None:
         for values in vars(self).values():
@@ -69,7 +69,7 @@ class SplitGains:
         goes_left: NDArray[np.uint8],
         gradient: NDArray[np.float64],
         hessian: NDArray[np.float64],
-        deviation: float,
+        std: float,
     ) -> None:
         """Keep a complete tree's release for the next `estimate`.
 
@@ -79,7 +79,7 @@ class SplitGains:
         goes_left : ndarray of uint8, shape (n_nodes, 256)
         gradient, hessian : ndarray of float64, shape (n_nodes + 1, n_outputs)
             Released sums.
-        deviation : float
+        std : float
             σ, positive: standard deviation of the noise in `gradient`.
         """
         r = self._releases
@@ -87,7 +87,7 @@ class SplitGains:
         r.goes_left.append(goes_left)
         r.gradient.append(gradient)
         r.hessian.append(hessian)
-        r.deviation.append(deviation)
+        r.std.append(std)
 
     def estimate(self) -> NDArray[np.float64]:
         """Average gain of a cell's splits, not negative, neighbouring thresholds counted half."""
@@ -113,7 +113,7 @@ class SplitGains:
         shared = np.maximum(self._with_neighbours(precision), _TINY)
         mean = self._with_neighbours(signed) / shared
         smooth = mean**2 - self._with_neighbours(precision, 0.25) / shared**2
-        return np.maximum(np.where(is_threshold[:, None], smooth, squared), 0.0)
+        return np.asarray(np.maximum(np.where(is_threshold[:, None], smooth, squared), 0.0))
 
     def _with_neighbours(self, values: NDArray[np.float64], share: float = 0.5) -> NDArray[np.float64]:
         one_column = values.reshape(len(values), -1)
@@ -126,7 +126,7 @@ class SplitGains:
         r = self._releases
         cells, goes_left = np.stack(r.cell), np.stack(r.goes_left)
         gradient, hessian = np.stack(r.gradient), np.maximum(np.stack(r.hessian), 0.0)
-        noise = np.array(r.deviation)[:, None, None]
+        noise = np.array(r.std)[:, None, None]
         r.clear()
         if not len(self._tried):
             n_cells, n_outputs = len(self._n_categories), gradient.shape[2]
@@ -149,7 +149,7 @@ class SplitGains:
         hessian: NDArray[np.float64],
         noise: NDArray[np.float64],
     ) -> None:
-        """Add the nodes whose children have the given sums, each with noise of the given deviation."""
+        """Add the nodes whose children have the given sums, each with noise of standard deviation `noise`."""
         regularised = hessian + REGULARISATION * noise
         a, b = regularised[:, 0::2], regularised[:, 1::2]
         contrast = gradient[:, 0::2] / a - gradient[:, 1::2] / b

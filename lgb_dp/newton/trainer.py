@@ -54,7 +54,7 @@ from lgb_dp.newton.settings import (
     largest_leaf_value,
 )
 
-_LARGEST_PRIOR = 4.0
+_MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
 _DRAWS_AT_ONCE = 1024
 """Numbers that are drawn ahead, at least."""
@@ -166,7 +166,7 @@ class _NewtonTraining(Training):
             )
         else:
             self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
-        scales = (self.weight_steps * deviation for deviation in self.loss.deviations(self._tree_mu))
+        scales = (self.weight_steps * std for std in self.loss.stds(self._tree_mu))
         self._noise_g, self._noise_h = (_GaussianNoise(scale, self.random) for scale in scales)
 
     # The first release: how many rows there are, and the mean of the label.
@@ -214,7 +214,7 @@ class _NewtonTraining(Training):
             else:
                 log_counts = np.log(floor) - np.log(floor).mean()
                 prior = log_counts if self.params.objective == "multiclass" else np.diff(log_counts)
-                self._prior = np.clip(prior, -_LARGEST_PRIOR, _LARGEST_PRIOR)
+                self._prior = np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR)
         return float(max(counts.sum(), 1.0))
 
     # Trees.
@@ -243,7 +243,7 @@ class _NewtonTraining(Training):
 
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
         lambda_l2 = self.params.lambda_l2 / self.weight_bound
-        denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.deviation
+        denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.std
         value = -release.gradient / denominator
         largest = largest_leaf_value(self.params.objective, self.loss.clip)
         value = np.clip(value, -largest, largest) * self._rate

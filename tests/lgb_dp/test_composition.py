@@ -63,7 +63,7 @@ def test_reports_survive_json_with_sampled_parts():
     assert delta >= DELTA + 1e-7
 
 
-def test_disjoint_rows_cost_the_dearest_of_gaussian_releases():
+def test_disjoint_rows_cost_the_largest_of_gaussian_releases():
     ledger = Ledger(granted_delta=DELTA)
     for part, mu in ((0, 0.3), (0, 0.4), (1, 0.45)):
         ledger.charge(Release("leaf sums", "Gaussian", 0.0, 7, part, mu=mu))

@@ -112,5 +112,5 @@ def test_several_outputs_add_up():
         doubled = [np.repeat(a, 2, axis=1) for a in (release.gradient, release.hessian)]
         value = np.zeros_like(release.gradient)
         one.note(tree, release, value)
-        two.note(tree, LeafRelease(*doubled, release.deviation), np.repeat(value, 2, axis=1))
+        two.note(tree, LeafRelease(*doubled, release.std), np.repeat(value, 2, axis=1))
     np.testing.assert_allclose(two.gains(), 2 * one.gains())

@@ -137,8 +137,8 @@ def test_rounded_gaussian_has_the_distribution_of_a_rounded_normal(scale):
     drawn = rounded_gaussian(40_000, scale, SecureRandom(11))
     if scale < 10:
         k = np.arange(-12 * max(1, int(scale)), 12 * max(1, int(scale)) + 1)
-        chance = np.diff(stats.norm.cdf(np.append(k - 0.5, k[-1] + 0.5) / scale))
-        expected = chance * len(drawn)
+        probability = np.diff(stats.norm.cdf(np.append(k - 0.5, k[-1] + 0.5) / scale))
+        expected = probability * len(drawn)
         seen = np.array([(drawn == value).sum() for value in k])
         usual = expected > 5
         statistic = ((seen - expected)[usual] ** 2 / expected[usual]).sum()

@@ -17,8 +17,8 @@ shares = st.sampled_from([0.0, 0.05, 0.5, 0.95])
 
 
 def squared_length(g, h, loss, mu=1.0):
-    """Exact squared length of a contribution in deviations of the noise."""
-    sigma_g, sigma_h = map(Fraction, loss.deviations(mu))
+    """Exact squared length of a contribution in stds of the noise."""
+    sigma_g, sigma_h = map(Fraction, loss.stds(mu))
     return sum(Fraction(int(x)) ** 2 for x in np.atleast_1d(g)) / sigma_g**2 + (
         sum(Fraction(int(x)) ** 2 for x in np.atleast_1d(h)) / sigma_h**2
     )
@@ -29,7 +29,7 @@ def squared_length(g, h, loss, mu=1.0):
 def test_every_entry_of_the_table_keeps_to_the_bound(objective, clip, share):
     loss = NewtonLoss(objective, clip, share)
     table = pair_table(objective, clip, share)
-    sigma_g, sigma_h = loss.deviations(1.0)
+    sigma_g, sigma_h = loss.stds(1.0)
     length = (table[:, 0] / sigma_g) ** 2 + (table[:, 1] / sigma_h) ** 2
     assert length.max() <= 1 + 1e-9
     for entry in [*np.argsort(length)[-40:], 0, STEPS, 2 * STEPS]:  # the longest ones, exactly
@@ -85,7 +85,7 @@ def test_no_row_adds_more_than_the_bound_with_several_classes(score, data, weigh
 def test_a_directed_search_finds_no_longer_row_with_several_classes(clip):
     """Climb on the scores for the longest contribution: the bound is met, never passed."""
     loss, rng = NewtonLoss("multiclass", clip, 0.0), np.random.default_rng(0)
-    sigma_g, sigma_h = loss.deviations(1.0)
+    sigma_g, sigma_h = loss.stds(1.0)
 
     def length(score, target):
         g, h = one_row(loss, score, target, 1)

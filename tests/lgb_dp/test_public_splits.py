@@ -20,7 +20,7 @@ def test_cells_divide_the_thresholds_of_a_feature():
         ]
         assert thresholds == list(range(BINS.n_bins[feature] - 1))
     assert cells.n_categories[cells.feature == 2].tolist() == [6]
-    by_feature = np.bincount(cells.feature, cells.chance)
+    by_feature = np.bincount(cells.feature, cells.probability)
     np.testing.assert_allclose(by_feature[[0, 2, 3, 4]], 0.25)
 
 
@@ -45,12 +45,12 @@ def test_preferred_cells_are_drawn():
     splits = RandomSplits(BINS, 2)
     random = SecureRandom(0)
     splits.draw(random)
-    chance = np.zeros(len(splits.cells.feature))
-    chance[-1] = 1.0
-    splits.prefer(chance)
+    probability = np.zeros(len(splits.cells.feature))
+    probability[-1] = 1.0
+    splits.prefer(probability)
     for _ in range(50):
         tree = splits.draw(random)
-        assert (tree.cell == len(chance) - 1).all()
+        assert (tree.cell == len(probability) - 1).all()
         assert (tree.feature == 4).all()
 
 

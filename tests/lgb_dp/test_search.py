@@ -48,8 +48,8 @@ def test_the_number_of_trials_is_logarithmic():
     drawn = np.array([search.draw_number_of_trials(gamma, random) for _ in range(20_000)])
     assert drawn.min() == 1
     for k in (1, 2, 5, 20):
-        chance = (1 - gamma) ** k / (k * math.log(1 / gamma))
-        assert np.mean(drawn == k) == pytest.approx(chance, abs=5 * math.sqrt(chance / len(drawn)))
+        probability = (1 - gamma) ** k / (k * math.log(1 / gamma))
+        assert np.mean(drawn == k) == pytest.approx(probability, abs=5 * math.sqrt(probability / len(drawn)))
     exact_mean = (1 / gamma - 1) / math.log(1 / gamma)
     assert exact_mean <= 8.0
     assert exact_mean == pytest.approx(8.0, rel=1e-6)
