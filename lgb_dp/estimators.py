@@ -33,7 +33,8 @@ paper's 50 trees of depth 6 at rate 0.1.  Gradients are clipped rather than filt
 gradient beyond g* is a misclassified row, the one to learn from.
 """
 _MBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 1, "learning_rate": 0.5, "max_depth": 3}
-"""What "auto" means for MBoost: one tree, which beats boosted ones at ε ≤ 1 (docs/experiments/mloss.md)."""
+"""What "auto" means for MBoost: at ε up to 1, one tree beats boosted ones on most sets
+(docs/experiments/mloss.md)."""
 _BINS: Mapping[str, tuple[int, Spacing]] = {
     "newton": (255, "mixed"),
     "dpboost": (32, "linear"),
