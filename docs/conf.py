@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,  # their table loads scripts from the network
     "download_all_examples": False,
     "min_reported_time": 1,
     "plot_gallery": "True",
@@ -58,13 +59,16 @@ html_theme = "pydata_sphinx_theme"
 html_title = "veilboost"
 html_static_path = ["_static"]
 html_css_files = ["veilboost.css"]
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
     "show_nav_level": 1,
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
