@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 from gbdt_parties import messages
-from gbdt_parties.errors import ConsentError, PartyRefusedError, ProtocolError, SessionLostError
+from gbdt_parties.errors import (
+    ConsentError,
+    PartyArgumentError,
+    PartyArgumentTypeError,
+    PartyRefusedError,
+    ProtocolError,
+    SessionLostError,
+)
 from gbdt_parties.messages import Message
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
@@ -32,22 +39,24 @@ def check_parties(parties: Any) -> list[Party]:
 
     Raises
     ------
-    ValueError, TypeError
+    PartyArgumentError, PartyArgumentTypeError
         Naming the party.
     """
     if not isinstance(parties, Iterable):
-        raise TypeError(f"parties must be a sequence of parties, not {type(parties).__name__}")
-    parties = list(parties)
-    for party in parties:
+        raise PartyArgumentTypeError(f"parties must be a sequence of parties, not {type(parties).__name__}")
+    found: list[Party] = list(parties)
+    for party in found:
         if not (hasattr(party, "handle") and hasattr(party, "name")):
-            raise TypeError(f"parties must be LocalParty objects or the like, not {type(party).__name__}")
+            raise PartyArgumentTypeError(
+                f"parties must be LocalParty objects or the like, not {type(party).__name__}"
+            )
         if party.name == ACTIVE:
-            raise ValueError(f"a party has the name {ACTIVE!r}, which is the active one's")
-    names = [party.name for party in parties]
+            raise PartyArgumentError(f"a party has the name {ACTIVE!r}, which is the active one's")
+    names = [party.name for party in found]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ValueError(f"parties have names in common: {doubled}; names must be unique")
-    return parties
+        raise PartyArgumentError(f"parties have names in common: {doubled}; names must be unique")
+    return found
 
 
 class Channel:

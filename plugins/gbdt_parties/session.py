@@ -1,81 +1,154 @@
-"""A party's side of a session: requests in order, each answered once; a refusal is an answer too."""
+"""A party's side of its sessions: numbered requests, each answered exactly once.
+
+A refusal is an answer too, and ends its session: nothing is left half done.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
+from typing import Any, Generic, TypeVar
 
 from gbdt_kernels.errors import VeilboostError
 
 from gbdt_parties import messages
+from gbdt_parties._files import is_out_of_room
 from gbdt_parties.errors import ProtocolError, places_of
 from gbdt_parties.messages import Message
 
 logger = logging.getLogger(__name__)
+S = TypeVar("S")
+"""What a party keeps for each session."""
 
 
-class SessionHandler:
-    """Answers one session at a time.  Subclasses give `opens`, `answer` and `forget`."""
+@dataclass
+class _Session(Generic[S]):
+    """An open session: what the party keeps for it, and the number of the next request."""
 
-    opens: type[Message]
-    """The message that starts a session."""
+    kept: S
+    next: int = 1
 
-    def __init__(self) -> None:
+
+class SessionHandler(ABC, Generic[S]):
+    """Answers the requests of one or several sessions, in bytes, one request at a time.
+
+    Subclasses say which messages open and end a session (`opening`, `closing`), how many sessions may be open
+    side by side (`max_sessions`), and how requests are answered (`open`, `answer`).
+
+    Parameters
+    ----------
+    used : set of bytes, optional
+        Sessions that were opened before, here or at other handlers for the same caller; a session is opened
+        only once.
+    """
+
+    opening: tuple[type[Message], ...]
+    closing: tuple[type[Message], ...]
+    max_sessions: int = 1
+    """A further session ends the oldest one, which a caller that crashed may have left open."""
+
+    def __init__(self, used: set[bytes] | None = None) -> None:
         self._lock = Lock()
-        self._session_id = b""
-        self._next = 0
-        self._used: set[bytes] = set()
+        self._sessions: dict[bytes, _Session[S]] = {}
+        self._used: set[bytes] = set() if used is None else used
+        self._last_request = -math.inf
 
-    def __getstate__(self) -> dict[str, object]:
-        """Without the lock."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
-    def __setstate__(self, state: dict[str, object]) -> None:
-        """With a new lock."""
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, with a new lock."""
         self.__dict__.update(state)
         self._lock = Lock()
 
-    def answer(self, message: Message) -> Message:
-        """Answer a request of the open session."""
-        raise ProtocolError(f"{type(message).__name__} is not a request")
+    @abstractmethod
+    def open(self, message: Message, session: bytes) -> tuple[S, Message]:
+        """Open a session: what to keep for it, and the answer to its first request."""
 
-    def forget(self) -> None:
-        """Drop what belongs to the session."""
+    @abstractmethod
+    def answer(self, kept: S, message: Message) -> Message:
+        """Answer a further request of an open session."""
+
+    def closed(self, kept: S) -> None:
+        """Called after a session has ended, for whatever reason."""
+
+    def is_idle(self, seconds: float) -> bool:
+        """Whether no session is open, or no request has come for some seconds."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return not self._sessions or time.monotonic() - self._last_request > seconds
+        finally:
+            self._lock.release()
 
     def handle(self, request: bytes) -> bytes:
-        """Answer a request in bytes.  A refusal ends the session: nothing is left half done."""
+        """Answer a request.
+
+        Errors that veilboost names become refusals with their text.  Of any other error the log says where it
+        occurred, without values, and the caller only learns that there was one.
+
+        Raises
+        ------
+        OSError
+            If the disk is full or no more files can be opened for now: nobody's fault, and worth waiting for.
+        """
         with self._lock:
             session, sequence = b"\0" * 16, 0
+            self._last_request = time.monotonic()
             try:
                 envelope = messages.read(request)
                 session, sequence = envelope.session, envelope.sequence
-                self._take_turn(envelope)
-                reply = self.answer(envelope.message)
+                reply = self._answer_in_turn(envelope)
             except VeilboostError as error:
-                self._end(session)
-                reply = messages.Refusal(str(error), 0)
+                reply = self._refuse(session, str(error))
+            except OSError as error:
+                reply = self._refuse(session, f"this party cannot read or write its files: {error.strerror}")
+                if is_out_of_room(error):
+                    raise
             except Exception as error:
-                # A request that no check foresaw: the other side learns no more than that.
                 logger.error("a request failed: %s", places_of(error))
-                self._end(session)
-                reply = messages.Refusal("internal error", 0)
+                reply = self._refuse(session, "internal error")
             return messages.write(session, sequence, reply)
 
-    def _end(self, session: bytes) -> None:
-        if session == self._session_id:
-            self._session_id = b""
-            self.forget()
+    def end_sessions(self, which: Callable[[S], bool]) -> None:
+        """End the open sessions that a condition holds for; to be called while a request is answered."""
+        for session, opened in list(self._sessions.items()):
+            if which(opened.kept):
+                self._end(session)
 
-    def _take_turn(self, envelope: messages.Envelope) -> None:
-        if isinstance(envelope.message, self.opens):
-            if envelope.sequence != 0 or envelope.session in self._used:
+    def _answer_in_turn(self, envelope: messages.Envelope) -> Message:
+        message, number = envelope.message, envelope.session
+        if isinstance(message, self.opening):
+            if envelope.sequence != 0 or number in self._used:
                 raise ProtocolError("a session was opened out of order, or twice")
-            self._used.add(envelope.session)
-            self.forget()
-            self._session_id, self._next = envelope.session, 1
-            return
-        if not self._session_id or envelope.session != self._session_id:
-            raise ProtocolError("no such session")
-        if envelope.sequence != self._next:
-            raise ProtocolError(f"message {envelope.sequence} out of order; {self._next} is next")
-        self._next += 1
+            self._used.add(number)
+            kept, answer = self.open(message, number)
+            while len(self._sessions) >= self.max_sessions:
+                self._end(next(iter(self._sessions)))
+            self._sessions[number] = _Session(kept)
+            return answer
+        if number not in self._sessions:
+            return messages.Refusal("no such session", messages.NO_SESSION)
+        session = self._sessions[number]
+        if envelope.sequence != session.next:
+            raise ProtocolError(f"message {envelope.sequence} out of order; {session.next} is next")
+        session.next += 1
+        answer = self.answer(session.kept, message)
+        if isinstance(message, self.closing):
+            self._end(number)
+        return answer
+
+    def _refuse(self, session: bytes, reason: str) -> Message:
+        self._end(session)
+        return messages.Refusal(reason, messages.OTHER_REASON)
+
+    def _end(self, session: bytes) -> None:
+        ended = self._sessions.pop(session, None)
+        if ended is not None:
+            self.closed(ended.kept)

@@ -269,7 +269,7 @@ def start(sampled=(), columns=(0, 1), tree=0):
 
 def aligned(service, caller="acme", **parts):
     """Rows put in place as an alignment would."""
-    folder = service._counterpart(Identity(caller, "", NOBODY.expires)).directory / "rows"
+    folder = service._caller(Identity(caller, "", NOBODY.expires)).directory / "rows"
     digests = {}
     for name, ids in parts.items():
         alignment = Alignment(tuple(sorted(ids)))
@@ -380,9 +380,9 @@ def test_row_sets_are_bounded_and_only_openings_load_them(people, bank, monkeypa
 
 
 def test_statistics_that_would_fill_the_memory_are_refused(bank, monkeypatch):
-    import xgb_fed.vertical.passive
+    import xgb_fed.vertical.growing_tree
 
-    monkeypatch.setattr(xgb_fed.vertical.passive, "MAX_STATISTICS_BYTES", 1 << 10)
+    monkeypatch.setattr(xgb_fed.vertical.growing_tree, "MAX_STATISTICS_BYTES", 1 << 10)
     talk = Talk(Local(bank(HARDENED)))
     talk.ask(opening(50))
     talk.ask(start())
@@ -393,7 +393,7 @@ def test_statistics_that_would_fill_the_memory_are_refused(bank, monkeypatch):
 
 
 def test_rows_with_a_session_under_way_are_not_forgotten(people, bank, monkeypatch):
-    import xgb_fed.vertical.service
+    from gbdt_parties.transport import service as parties_service
 
     service = bank(HARDENED)
     ids = people[0][10:60]
@@ -405,7 +405,7 @@ def test_rows_with_a_session_under_way_are_not_forgotten(people, bank, monkeypat
     wrong_bits = StartTree(0, np.ones(1, dtype=np.uint8), NOBODYS)
     assert isinstance(talks[1].ask(wrong_bits), messages.Refusal)
     assert isinstance(Talk(talks[4].party).ask(opening(49)), TrainingOpened)
-    monkeypatch.setattr(xgb_fed.vertical.service, "ABANDONED", -1.0)
+    monkeypatch.setattr(parties_service, "ABANDONED", -1.0)
     assert isinstance(talks[5].ask(opening(49)), TrainingOpened)
     assert talks[0].ask(messages.Finish()).code == messages.NO_SESSION
     again = Talk(talks[0].party, talks[0].session).ask(opening(49))

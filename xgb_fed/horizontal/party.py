@@ -111,7 +111,7 @@ class _Boosting:
         return params | {name: factor * params[name] for name in PENALTIES}
 
 
-class HorizontalParty(SessionHandler):
+class HorizontalParty(SessionHandler[None]):
     """One organisation's rows.
 
     Parameters
@@ -134,7 +134,8 @@ class HorizontalParty(SessionHandler):
         Threads; 0 means all available processors.
     """
 
-    opens = Introduce
+    opening = (Introduce,)
+    closing = (FinishBoosting,)
 
     def __init__(
         self,
@@ -171,8 +172,7 @@ class HorizontalParty(SessionHandler):
         self._hashes_told: dict[bytes, int] = {}
         self._model: tuple[SharedTrees, int | None] | None = None
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
-            Introduce: self._introduce,
-            OpenHorizontal: self._open,
+            OpenHorizontal: self._open_training,
             TellMoments: self._tell_moments,
             HashRows: self._hash_rows,
             HashTable: self._find_similar,
@@ -201,14 +201,19 @@ class HorizontalParty(SessionHandler):
         shared, best = self._model
         return shared.booster(self._names, best)
 
-    def answer(self, message: Message) -> Message:
+    def open(self, message: Message, session: bytes) -> tuple[None, Message]:
+        """Introduce this party to a coordinator."""
+        assert isinstance(message, Introduce)
+        return None, self._introduce(message)
+
+    def answer(self, kept: None, message: Message) -> Message:
         """Answer a request of the open session."""
         if type(message) not in self._answers:
-            return super().answer(message)
+            raise ProtocolError(f"{type(message).__name__} is not a request")
         return self._answers[type(message)](message)
 
-    def forget(self) -> None:
-        """Drop the training."""
+    def closed(self, kept: None) -> None:
+        """Drop the training run."""
         self._boosting = None
 
     @property
@@ -233,7 +238,7 @@ class HorizontalParty(SessionHandler):
         names = json.dumps(self._names) if self._names else ""
         return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
 
-    def _open(self, message: OpenHorizontal) -> Message:
+    def _open_training(self, message: OpenHorizontal) -> Message:
         settings = settings_of(message.params)
         rows = message.party_rows.tolist()
         if not 0 <= message.place < len(rows) or rows[message.place] != len(self._y):
@@ -401,7 +406,6 @@ class HorizontalParty(SessionHandler):
     def _finish(self, message: FinishBoosting) -> Message:
         best = int(message.best_iteration)
         self._model = self._shared, None if best < 0 else best
-        self._boosting = None
         return messages.Done()
 
 

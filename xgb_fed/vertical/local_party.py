@@ -10,6 +10,7 @@ from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError
 
 from xgb_fed.boosting.features import Columns, read_columns
+from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.splits import Splits
 
@@ -41,7 +42,7 @@ class LocalParty:
         require_encryption: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name or name == ACTIVE or not name.isprintable():
-            raise ValueError(f"name={name!r} must be a printable text other than {ACTIVE!r}")
+            raise InvalidArgumentError(f"name={name!r} must be a printable text other than {ACTIVE!r}")
         columns = read_columns(X, f"X of party {name!r}")
         if columns.n_features == 0:
             raise InvalidDataError(f"X of party {name!r} has no columns")

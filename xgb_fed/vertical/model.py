@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
-from xgb_fed.errors import CorruptDataError
+from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
 from xgb_fed.vertical.routing import MAX_ROWS, Router, route, row_positions
 from xgb_fed.vertical.splits import Splits
@@ -100,7 +100,7 @@ class VerticalModel:
         first, last = iteration_range
         last = last or rounds
         if not 0 <= first <= last <= rounds:
-            raise ValueError(f"iteration_range={iteration_range} must lie in 0 to {rounds}")
+            raise InvalidArgumentError(f"iteration_range={iteration_range} must lie in 0 to {rounds}")
         return range(self.rounds[first], self.rounds[last])
 
     def margins(self, leaves: NDArray[np.int32], trees: range) -> NDArray[np.float32]:
@@ -146,7 +146,7 @@ class VerticalModel:
         by_name = {party.name: party for party in check_parties(parties)}
         missing = [name for name in self.parties if name not in by_name]
         if missing:
-            raise ValueError(f"parties lacks {missing}; the model was trained with {self.parties}")
+            raise InvalidArgumentError(f"parties lacks {missing}; the model was trained with {self.parties}")
         columns = self._own_columns(X)
         trees = self._chosen(iteration_range)
         leaves = self._route(columns, [by_name[name] for name in self.parties], trees, rows, traffic)
@@ -209,7 +209,9 @@ class VerticalModel:
         all_splits, names = [self.splits], list(self.splits.names)
         for name in self.parties:
             if name not in by_name:
-                raise ValueError(f"parties lacks {name!r}; the model was trained with {self.parties}")
+                raise InvalidArgumentError(
+                    f"parties lacks {name!r}; the model was trained with {self.parties}"
+                )
             channel = Channel(by_name[name], session, traffic)
             channel.ask(OpenModel(self.model_id, 0, row_positions(None)), ModelOpened)
             answer = channel.ask(RevealSplits(), RevealedSplits)
@@ -259,7 +261,7 @@ class VerticalModel:
         kind : {"gain", "weight", "cover", "total_gain", "total_cover"}
         """
         if kind not in ("gain", "weight", "cover", "total_gain", "total_cover"):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"importance_type={kind!r} must be gain, weight, cover, total_gain or total_cover"
             )
         times: dict[str, float] = {}

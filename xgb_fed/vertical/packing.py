@@ -22,7 +22,7 @@ import numpy as np
 from gbdt_kernels.residues.limbs import n_words
 from numpy.typing import NDArray
 
-from xgb_fed.errors import PackingError, PlaintextRangeError
+from xgb_fed.errors import InvalidArgumentError, PackingError, PlaintextRangeError
 
 MAX_FIELD_BITS = 63
 """Bits of one row's g' or h' at most: they are made in 64-bit words."""
@@ -56,15 +56,17 @@ class GHPacking:
     def __post_init__(self) -> None:
         """Check the bounds, and that one row's fields fit a word."""
         if self.n_rows < 1:
-            raise ValueError(f"n_rows={self.n_rows} must be at least 1")
+            raise InvalidArgumentError(f"n_rows={self.n_rows} must be at least 1")
         if not (isfinite(self.g_min) and isfinite(self.g_max) and self.g_min <= self.g_max):
-            raise ValueError(f"bounds of g must be finite and ordered, not ({self.g_min}, {self.g_max})")
+            raise InvalidArgumentError(
+                f"bounds of g must be finite and ordered, not ({self.g_min}, {self.g_max})"
+            )
         if not (isfinite(self.h_max) and self.h_max > 0):
-            raise ValueError(f"h_max={self.h_max} must be positive and finite")
+            raise InvalidArgumentError(f"h_max={self.h_max} must be positive and finite")
         if not (isfinite(self.amplification) and self.amplification >= 1):
-            raise ValueError(f"amplification={self.amplification} must be at least 1")
+            raise InvalidArgumentError(f"amplification={self.amplification} must be at least 1")
         if self.precision < 0:
-            raise ValueError(f"precision={self.precision} must not be negative")
+            raise InvalidArgumentError(f"precision={self.precision} must not be negative")
         field = max(self._g_top, self._h_top).bit_length()
         if field > MAX_FIELD_BITS:
             raise PackingError(
@@ -136,7 +138,9 @@ class GHPacking:
         """
         g, h = np.asarray(g), np.asarray(h)
         if g.ndim != 1 or g.shape != h.shape:
-            raise ValueError(f"g and h are vectors of one length, not of shapes {g.shape} and {h.shape}")
+            raise InvalidArgumentError(
+                f"g and h are vectors of one length, not of shapes {g.shape} and {h.shape}"
+            )
         rows = np.zeros((len(g), n_words(self.bits)), dtype=np.uint64)
         self._put(g, h, rows, 0)
         return rows
@@ -207,7 +211,7 @@ class MultiClassPacking:
     def __post_init__(self) -> None:
         """Check that a plaintext holds one class at least."""
         if self.n_classes < 1:
-            raise ValueError(f"n_classes={self.n_classes} must be at least 1")
+            raise InvalidArgumentError(f"n_classes={self.n_classes} must be at least 1")
         self.gh.per_ciphertext(self.plaintext_limit)
 
     @property
@@ -234,7 +238,9 @@ class MultiClassPacking:
         """
         g, h = np.asarray(g), np.asarray(h)
         if g.shape != (len(g), self.n_classes) or g.shape != h.shape:
-            raise ValueError(f"g and h have shapes {g.shape} and {h.shape} for {self.n_classes} classes")
+            raise InvalidArgumentError(
+                f"g and h have shapes {g.shape} and {h.shape} for {self.n_classes} classes"
+            )
         width = n_words(self.gh.bits * self.classes_per_ciphertext)
         rows = np.zeros((len(self.groups), len(g), width), dtype=np.uint64)
         for plaintexts, classes in zip(rows, self.groups, strict=True):

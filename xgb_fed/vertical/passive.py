@@ -1,4 +1,4 @@
-"""The passive party: columns without labels.  Takes messages as bytes, answers in bytes.
+"""The passive party: columns without labels, answering messages in bytes.
 
 What it sees of the gradients are ciphertexts under a key it does not have.  What
 it gives away are encrypted sums with their row counts, and which rows go left at
@@ -8,33 +8,25 @@ the splits it owns; columns, thresholds and values stay here.
 from __future__ import annotations
 
 import json
-import logging
-import math
-import time
 from collections.abc import Callable, MutableMapping
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from gbdt_parties import messages
-from gbdt_parties._files import digest_of, is_out_of_room
-from gbdt_parties.errors import InvalidDataError, ProtocolError, places_of
+from gbdt_parties._files import digest_of
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.messages import Message, from_bits, to_bits
+from gbdt_parties.session import SessionHandler
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.features import BinnedFeatures, Columns, bin_features
-from xgb_fed.ciphers.base import PublicKey
+from xgb_fed.boosting.features import Columns, bin_features
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.residue_key import SHORTEST_KEY, ResidueKey
-from xgb_fed.errors import CipherError
-from xgb_fed.vertical.candidates import candidates_of, first_in_order
-from xgb_fed.vertical.histogram import Histograms, build_histograms, prefix_sums
+from xgb_fed.vertical.growing_tree import MIN_ROWS, GrowingTree
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
-    SPLIT_BY_OTHERS,
-    SPLIT_BY_YOU,
     Assignments,
     FindSplits,
     Gradients,
@@ -47,25 +39,18 @@ from xgb_fed.vertical.messages import (
     Routed,
     RouteRows,
     SplitNodes,
-    SplitStatistics,
     StartTree,
     TrainingOpened,
 )
-from xgb_fed.vertical.partition import Partition
-from xgb_fed.vertical.passive_state import GrowingTree, PredictionSession, TrainingSession, training_session
+from xgb_fed.vertical.passive_state import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.splits import Splits
 
-logger = logging.getLogger(__name__)
-MIN_ROWS = 2
-"""Sampled rows that a tree, or a node with statistics, has at least."""
-MAX_STATISTICS_BYTES = 4 << 30
-"""Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
 MAX_SESSIONS = 8
-"""Sessions side by side; a further one ends the oldest, which a dead active party may have left."""
+"""Sessions side by side."""
 
 
-class PassiveParty:
-    """Answers some sessions side by side, one message at a time.
+class PassiveParty(SessionHandler[PredictionSession]):
+    """Takes part in training runs and predictions, several of them side by side.
 
     Parameters
     ----------
@@ -82,12 +67,16 @@ class PassiveParty:
     allow_weak_key : bool
         Whether it takes part under a key below 2048 bits.
     journals : Journals, optional
-        Where splits of trainings are kept as they are found; in memory by default.
+        Where splits of training runs are kept as they are found; in memory by default.
     min_rows : int
-        Fewest sampled rows of a tree.
+        Sampled rows that a tree has at least.
     used : set of bytes, optional
         Sessions that were opened before, here or at other handlers of the same active party.
     """
+
+    opening = (OpenTraining, OpenModel)
+    closing = (messages.Finish, messages.Abort)
+    max_sessions = MAX_SESSIONS
 
     def __init__(
         self,
@@ -101,6 +90,7 @@ class PassiveParty:
         min_rows: int = MIN_ROWS,
         used: set[bytes] | None = None,
     ) -> None:
+        super().__init__(used)
         self.columns = columns
         self.eval_sets = eval_sets
         self.splits_by_model = splits_by_model
@@ -109,11 +99,7 @@ class PassiveParty:
         self.allow_weak_key = allow_weak_key
         self.journals = journals if journals is not None else Journals()
         self._random = SecretStream()
-        self._lock = Lock()
-        self._sessions: dict[bytes, TrainingSession | PredictionSession] = {}
         self._min_rows = min_rows
-        self._used: set[bytes] = set() if used is None else used
-        self._last_request = -math.inf
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
             StartTree: self._start_tree,
@@ -126,72 +112,18 @@ class PassiveParty:
             messages.Abort: self._abort,
         }
 
-    def is_idle(self, seconds: float) -> bool:
-        """Whether no session is open, or nobody asked anything for so long."""
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
-            return not self._sessions or time.monotonic() - self._last_request > seconds
-        finally:
-            self._lock.release()
+    def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
+        """Open a training run, which then has the session's number, or a trained model."""
+        if isinstance(message, OpenTraining):
+            return self._open_training(message, session)
+        assert isinstance(message, OpenModel)
+        return self._open_model(message)
 
-    def handle(self, request: bytes) -> bytes:
-        """Answer a request; a refusal is an answer too.
-
-        A refusal ends the session: nothing is left half done.
-        """
-        with self._lock:
-            session, sequence = b"\0" * 16, 0
-            self._last_request = time.monotonic()
-            try:
-                envelope = messages.read(request)
-                session, sequence = envelope.session, envelope.sequence
-                answer = self._answer(envelope)
-            except (CipherError, InvalidDataError, ProtocolError) as error:
-                self._sessions.pop(session, None)
-                answer = messages.Refusal(str(error), messages.OTHER_REASON)
-            except OSError as error:
-                self._sessions.pop(session, None)
-                if is_out_of_room(error):
-                    raise
-                reason = f"this party cannot keep its splits: {error.strerror}"
-                answer = messages.Refusal(reason, messages.OTHER_REASON)
-            except Exception as error:
-                # A request that no check foresaw: the other side learns no more than that.
-                logger.error("a request failed: %s", places_of(error))
-                self._sessions.pop(session, None)
-                answer = messages.Refusal("internal error", messages.OTHER_REASON)
-            return messages.write(session, sequence, answer)
-
-    def _answer(self, envelope: messages.Envelope) -> Message:
-        message = envelope.message
-        if isinstance(message, (OpenTraining, OpenModel)):
-            if envelope.sequence != 0 or envelope.session in self._used:
-                raise ProtocolError("a session was opened out of order, or twice")
-            self._used.add(envelope.session)
-            opened: PredictionSession
-            if isinstance(message, OpenTraining):
-                opened, answer = self._open_training(message, envelope.session)
-            else:
-                opened, answer = self._open_model(message)
-            while len(self._sessions) >= MAX_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
-            self._sessions[envelope.session] = opened
-            return answer
-        if envelope.session not in self._sessions:
-            return messages.Refusal("no such session", messages.NO_SESSION)
-        session = self._sessions[envelope.session]
-        if envelope.sequence != session.next:
-            raise ProtocolError(f"message {envelope.sequence} out of order; {session.next} is next")
-        session.next += 1
+    def answer(self, kept: PredictionSession, message: Message) -> Message:
+        """Answer a further request."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
-        answer = self._answers[type(message)](session, message)
-        if isinstance(message, messages.Finish) and isinstance(session, TrainingSession):
-            self.splits_by_model[session.model_id] = session.splits
-        if isinstance(message, (messages.Finish, messages.Abort)):
-            del self._sessions[envelope.session]
-        return answer
+        return self._answers[type(message)](kept, message)
 
     def _open_training(self, message: OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
         key = read_public_key(message.public_key)
@@ -233,25 +165,25 @@ class PassiveParty:
     def _resume_training(self, session: PredictionSession, message: ResumeTraining) -> Message:
         session = training_session(session)
         if session.journal is not None:
-            raise ProtocolError("a training is taken up before its first tree")
+            raise ProtocolError("a training run is resumed before its first tree")
         kept = self.journals.find(message.model)
         terms, splits = (session.terms, Splits(session.columns.names)) if kept is None else kept
-        # A training that ended here, though the active party never heard, ended with all its splits.
+        # A run that ended here, although the active party never heard of it, ended with all its splits.
         fewest = len(self.splits_by_model[message.model]) if message.model in self.splits_by_model else 0
         if not fewest <= message.n_splits <= len(splits):
-            raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training")
+            raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training run")
         if splits.names != session.columns.names:
-            raise ProtocolError("that training was on other columns")
+            raise ProtocolError("that training run was on other columns")
         terms.check(session.terms)
         session.model_id, session.splits = message.model, splits.first(message.n_splits)
-        for number, other in list(self._sessions.items()):
-            # What is left of the interrupted session would write to the same journal.
-            if (
+        # What is left of the interrupted session would write to the same journal.
+        self.end_sessions(
+            lambda other: (
                 isinstance(other, TrainingSession)
                 and other is not session
                 and other.model_id == message.model
-            ):
-                del self._sessions[number]
+            )
+        )
         return messages.Done()
 
     def _open_model(self, message: OpenModel) -> tuple[PredictionSession, Message]:
@@ -289,154 +221,23 @@ class PassiveParty:
         columns = np.unique(message.columns)
         if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
             raise ProtocolError("the tree's columns are not this party's")
-        features = session.features
-        places = np.diff(features.bin_offsets)[columns]
-        of_tree = BinnedFeatures(
-            [features.cuts[f] for f in columns],
-            features.lower[columns],
-            np.ascontiguousarray(features.codes[sampled][:, columns]),
-            np.concatenate([[0], np.cumsum(places)]).astype(np.int64),
-        )
-        session.tree = GrowingTree(
-            features=of_tree,
-            columns=columns,
-            sampled=sampled,
-            position=(np.cumsum(sampled) - 1).astype(np.int32),
-            sources=[],
-            received=[0] * session.n_groups,
-            partition=Partition.root(n_rows),
-        )
+        session.tree = GrowingTree.started(session.features, columns, sampled, session.n_groups)
         return messages.Done()
 
     def _receive_gradients(self, session: PredictionSession, message: Gradients) -> Message:
         session = training_session(session)
-        tree = session.growing()
-        part = session.key.from_bytes(message.values)
-        n_sampled = len(tree.features.codes)
-        if not 0 <= message.group < session.n_groups or tree.histograms is not None:
-            raise ProtocolError("gradients at a wrong time, or of a wrong group")
-        start = tree.received[message.group]
-        if message.start != start or start + len(part) > n_sampled:
-            raise ProtocolError("gradients of other rows than the next ones")
-        if len(tree.sources) == message.group:
-            tree.sources.append(np.empty((n_sampled, *part.shape[1:]), dtype=part.dtype))
-        if len(tree.sources) <= message.group:
-            raise ProtocolError("gradients of a wrong group")
-        tree.sources[message.group][start : start + len(part)] = part
-        tree.received[message.group] += len(part)
+        session.growing().receive(session.key, message)
         return messages.Done()
 
     def _find_splits(self, session: PredictionSession, message: FindSplits) -> Message:
         session = training_session(session)
         tree = session.growing()
-        if set(tree.received) != {len(tree.features.codes)}:
+        if not tree.is_complete:
             raise ProtocolError("statistics were asked for before all gradients came")
-        parents = self._advance(tree, message)
-        if len(message.wanted) != tree.partition.n_nodes:
-            raise ProtocolError(f"{len(message.wanted)} nodes named, {tree.partition.n_nodes} exist")
-        wanted = np.flatnonzero(message.wanted)
-        sizes = tree.partition.kept(tree.sampled).sizes()
-        if not len(wanted) or (sizes[wanted] < MIN_ROWS).any():
-            raise ProtocolError(f"statistics are of nodes with at least {MIN_ROWS} sampled rows")
-        self._build(session.key, tree, wanted, parents)
-        return self._statistics(session, tree, wanted)
-
-    def _advance(self, tree: GrowingTree, message: FindSplits) -> NDArray[np.int64] | None:
-        """Go down to the next level; gives each of its nodes' parent, or None at the root."""
-        if tree.histograms is None:
-            if len(message.assignment) or len(message.left_rows):
-                raise ProtocolError("the root has no level above")
-            return None
-        if len(message.assignment) != tree.partition.n_nodes:
-            raise ProtocolError("every node of the level above has an assignment")
-        mine = np.flatnonzero(message.assignment == SPLIT_BY_YOU).tolist()
-        others = np.flatnonzero(message.assignment == SPLIT_BY_OTHERS).tolist()
-        if set(mine) != set(tree.owned):
-            raise ProtocolError("the nodes said to be split here are not those that were")
-        if any(tree.slots[node] < 0 for node in others):
-            raise ProtocolError("a node was split that nobody asked about")
-        flags = from_bits(message.left_rows, int(tree.partition.sizes()[others].sum()))
-        goes_left = {**tree.owned, **tree.partition.split_flags(others, flags)}
-        if any(left.all() or not left.any() for left in goes_left.values()):
-            raise ProtocolError("a split leaves one side without rows")
-        tree.partition = tree.partition.children(goes_left)
-        tree.owned = {}
-        return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
-
-    def _build(
-        self,
-        key: PublicKey,
-        tree: GrowingTree,
-        wanted: NDArray[np.int64],
-        parents: NDArray[np.int64] | None,
-    ) -> None:
-        """Histograms of the wanted nodes: the smaller child summed up, the larger one by subtraction."""
-        sampled = tree.partition.kept(tree.sampled)
-        sizes, above, above_slots = sampled.sizes(), tree.histograms, tree.slots
-        summed, derived = wanted, wanted[:0]
-        if parents is not None and len(wanted):
-            sibling = wanted ^ 1
-            larger = (sizes[wanted] > sizes[sibling]) | (
-                (sizes[wanted] == sizes[sibling]) & (wanted & 1 == 1)
-            )
-            derived = wanted[larger]
-            summed = np.union1d(wanted[~larger], derived ^ 1)
-        size = len(wanted) * int(tree.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in tree.sources)
-        if size > MAX_STATISTICS_BYTES:
-            raise ProtocolError(
-                f"statistics of this level take {size >> 20} MiB, this party keeps at most "
-                f"{MAX_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
-            )
-        chosen = sampled.selected(summed)
-        rows = tree.position[chosen.rows]
-        built = build_histograms(
-            key, tree.sources, tree.features.codes, rows, chosen.starts, tree.features.bin_offsets
-        )
-        tree.slots = np.full(tree.partition.n_nodes, -1, dtype=np.int64)
-        tree.slots[summed] = np.arange(len(summed))
-        if len(derived) and parents is not None and above is not None:
-            of_parents = above.take(above_slots[parents[derived]])
-            rest = of_parents.less(key, built.take(tree.slots[derived ^ 1]))
-            tree.slots[derived] = len(summed) + np.arange(len(derived))
-            built = Histograms.joined([built, rest])
-        tree.histograms = built
-
-    def _statistics(self, session: TrainingSession, tree: GrowingTree, wanted: NDArray[np.int64]) -> Message:
-        """Totals and shuffled candidate sums of the wanted nodes, compressed and re-randomised."""
-        assert tree.histograms is not None
-        key, layout, histograms = session.key, tree.features.bin_offsets, tree.histograms
-        n_total = int(layout[-1])
-        tree.candidates = {}
-        chains: list[NDArray[np.int64]] = []
-        order: list[NDArray[np.int64]] = []
-        at = 0
-        for node in wanted.tolist():
-            slot = int(tree.slots[node])
-            counts = histograms.counts[slot]
-            canonical = candidates_of(counts, layout)
-            shuffle = self._random.permutation(len(canonical))
-            tree.candidates[node] = canonical.reordered(shuffle)
-            of_first_feature = np.flatnonzero(counts[: layout[1]])
-            node_chains = [of_first_feature, *canonical.chains]
-            chains += [slot * n_total + chain for chain in node_chains]
-            # The first chain's last running sum is the node's total.
-            order.append(
-                np.concatenate([[at + len(of_first_feature) - 1], at + len(of_first_feature) + shuffle])
-            )
-            at += sum(len(chain) for chain in node_chains)
-        places = np.concatenate(order) if order else np.empty(0, dtype=np.int64)
-        parts = []
-        for sums in histograms.sums:
-            running = prefix_sums(key, sums.reshape(-1, *sums.shape[2:]), chains)
-            packed = key.compress(running[places], session.field_bits, session.per_ciphertext)
-            parts.append(key.rerandomise(packed))
-        tables = [tree.candidates[node] for node in wanted.tolist()]
-        counts = [table.counts for table in tables]
-        return SplitStatistics(
-            n_candidates=np.array([len(table) for table in tables], dtype=np.int32),
-            counts=np.concatenate([*counts, np.empty(0, dtype=np.int32)]),
-            sums=key.to_bytes(np.concatenate(parts)),
-        )
+        parents = tree.advance(message)
+        wanted = tree.wanted_nodes(message)
+        tree.build(session.key, wanted, parents)
+        return tree.statistics(session.key, wanted, session.field_bits, session.per_ciphertext, self._random)
 
     def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
         session = training_session(session)
@@ -449,12 +250,7 @@ class PassiveParty:
         split_ids, flags = [], []
         for k, node in enumerate(message.nodes.tolist()):
             tied = message.tied[bounds[k] : bounds[k + 1]]
-            table = tree.candidates.get(node)
-            if table is None or not len(tied) or tied.min() < 0 or tied.max() >= len(table):
-                raise ProtocolError("no such candidate")
-            best = first_in_order(table, tied)
-            f, last_left = int(table.feature[best]), int(table.last_left[best])
-            column, default_left = int(tree.columns[f]), bool(table.default_left[best])
+            column, last_left, default_left = tree.chosen(node, tied)
             rows = tree.partition.of(node)
             left = session.features.goes_left(rows, column, last_left, default_left)
             tree.owned[node] = left
@@ -501,6 +297,8 @@ class PassiveParty:
         )
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
+        if isinstance(session, TrainingSession):
+            self.splits_by_model[session.model_id] = session.splits
         return messages.Done()
 
     def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:

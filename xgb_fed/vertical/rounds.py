@@ -28,10 +28,10 @@ from xgb_fed.vertical.checkpoint import Checkpoint, Progress
 from xgb_fed.vertical.finder import SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
 from xgb_fed.vertical.grower import grow_tree
+from xgb_fed.vertical.growing_tree import MIN_ROWS
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel, add_leaves
 from xgb_fed.vertical.own_columns import OwnColumns
-from xgb_fed.vertical.passive import MIN_ROWS
 from xgb_fed.vertical.peer import PassivePeer, send_gradients
 from xgb_fed.vertical.routing import Router, route
 from xgb_fed.vertical.splits import Splits

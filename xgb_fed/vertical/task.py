@@ -20,7 +20,7 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.errors import LabelLeakWarning, NotEncryptedWarning
+from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError, LabelLeakWarning, NotEncryptedWarning
 from xgb_fed.vertical.routing import row_positions
 from xgb_fed.vertical.tree_modes import TreeMode
 
@@ -115,7 +115,9 @@ class TrainingTask:
             n_own > 0,
         )
         if isinstance(cipher, type) or not hasattr(cipher, "generate"):
-            raise TypeError(f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()")
+            raise ArgumentTypeError(
+                f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()"
+            )
         self.cipher = cipher
         if settings.goss is not None and self.parties:
             warnings.warn(
@@ -156,7 +158,7 @@ class TrainingTask:
     def _check_evals(self) -> None:
         names = [name for _, name in self.evals]
         if len(set(names)) != len(names) or any("-" in name for name in names):
-            raise ValueError(f"evaluation sets must have different names without '-', not {names}")
+            raise InvalidArgumentError(f"evaluation sets must have different names without '-', not {names}")
         own = None if self.rows.columns is None else self.rows.columns.n_features
         for rows, name in self.evals:
             if (None if rows.columns is None else rows.columns.n_features) != own:

@@ -16,7 +16,7 @@ from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.errors import CheckpointError
+from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.rounds import Rounds, Together
@@ -91,7 +91,7 @@ def train(
     )
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     if not (np.isfinite(patience) and patience >= 0):
-        raise ValueError(f"patience={patience!r} must be a finite number of seconds of at least 0")
+        raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
     kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
     return run(training, options, evals_result, kept, patience)
 

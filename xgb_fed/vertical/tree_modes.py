@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 MODES = ("default", "mix", "layered")
 
@@ -57,12 +57,14 @@ class TreeMode:
             raise UnsupportedParameterError(f"tree_mode={self.name!r} must be one of {MODES}")
         if self.name == "layered":
             if not 1 <= self.active_depth < self.max_depth:
-                raise ValueError(
+                raise InvalidArgumentError(
                     f"active_depth={self.active_depth} must be from 1 to {self.max_depth - 1} "
                     "for tree_mode='layered'"
                 )
             if not (self.active_has_features and self.n_passive):
-                raise ValueError("tree_mode='layered' needs features at the active party and a passive one")
+                raise InvalidArgumentError(
+                    "tree_mode='layered' needs features at the active party and a passive one"
+                )
 
     def plan(self, round_number: int) -> Plan:
         """Who searches where in the trees of a boosting round."""

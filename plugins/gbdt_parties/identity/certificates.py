@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from gbdt_parties.errors import PartyArgumentError
+
 AUTHORITY_FILE, AUTHORITY_KEY_FILE = "ca.pem", "ca.key"
 CERTIFICATE_FILE, KEY_FILE = "party.pem", "party.key"
 _CLOCKS_DIFFER = timedelta(minutes=10)
@@ -57,15 +59,19 @@ class TLS:
             try:
                 content[name] = path.read_bytes()
             except OSError as error:
-                raise ValueError(f"tls={str(directory)!r}: cannot read {name}: {error.strerror}") from None
+                raise PartyArgumentError(
+                    f"tls={str(directory)!r}: cannot read {name}: {error.strerror}"
+                ) from None
         try:
             x509.load_pem_x509_certificates(content[AUTHORITY_FILE])
             certificate = x509.load_pem_x509_certificate(content[CERTIFICATE_FILE])
             key = serialization.load_pem_private_key(content[KEY_FILE], None)
         except (ValueError, TypeError):
-            raise ValueError(f"tls={str(directory)!r}: a file is not in PEM format") from None
+            raise PartyArgumentError(f"tls={str(directory)!r}: a file is not in PEM format") from None
         if key.public_key() != certificate.public_key():
-            raise ValueError(f"tls={str(directory)!r}: {KEY_FILE} is not the key of {CERTIFICATE_FILE}")
+            raise PartyArgumentError(
+                f"tls={str(directory)!r}: {KEY_FILE} is not the key of {CERTIFICATE_FILE}"
+            )
         return cls(content[AUTHORITY_FILE], content[CERTIFICATE_FILE], content[KEY_FILE], server_name)
 
 
@@ -92,7 +98,7 @@ class Identity:
         parsed = x509.load_pem_x509_certificate(certificate)
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         if len(names) != 1 or not str(names[0].value).isprintable():
-            raise ValueError("a certificate must have one printable common name")
+            raise PartyArgumentError("a certificate must have one printable common name")
         return cls(str(names[0].value), parsed.fingerprint(hashes.SHA256()).hex(), parsed.not_valid_after_utc)
 
     def matches(self, entry: str) -> bool:
@@ -123,7 +129,7 @@ def make_authority(directory: str | Path, name: str = "veilboost test authority"
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / AUTHORITY_KEY_FILE).exists():
-        raise ValueError(f"{directory / AUTHORITY_KEY_FILE} exists; make another authority elsewhere")
+        raise PartyArgumentError(f"{directory / AUTHORITY_KEY_FILE} exists; make another authority elsewhere")
     _write_key(directory / AUTHORITY_KEY_FILE, key)
     (directory / AUTHORITY_FILE).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -157,7 +163,7 @@ def make_certificate(
         For a name that is not ASCII, not printable, or has '/' or '*' in it.
     """
     if not name or not name.isprintable() or not name.isascii() or set(name) & set("/*"):
-        raise ValueError(f"name={name!r} must be printable ASCII, without '/' and '*'")
+        raise PartyArgumentError(f"name={name!r} must be printable ASCII, without '/' and '*'")
     issuer = x509.load_pem_x509_certificate((Path(authority) / AUTHORITY_FILE).read_bytes())
     issuer_key = serialization.load_pem_private_key((Path(authority) / AUTHORITY_KEY_FILE).read_bytes(), None)
     assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)

@@ -8,7 +8,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.errors import (
+    AuthenticationError,
+    PartyArgumentError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+)
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.quoting import quoted
 from gbdt_parties.transport import streams
@@ -75,17 +81,19 @@ class RemoteParty:
         expected = name
         name = address if name is None else name
         if not isinstance(name, str) or not name or name == "active" or not name.isprintable():
-            raise ValueError(f"name={name!r} must be a printable text other than 'active'")
+            raise PartyArgumentError(f"name={name!r} must be a printable text other than 'active'")
         if not timeout > 0:
-            raise ValueError(f"timeout={timeout} must be above 0 seconds")
+            raise PartyArgumentError(f"timeout={timeout} must be above 0 seconds")
         if isinstance(tls, (str, Path)):
             tls = TLS.from_directory(tls)
         if (tls is None) != insecure:
-            raise ValueError("tls=... is needed; insecure=True is for tests without it, never for both")
+            raise PartyArgumentError(
+                "tls=... is needed; insecure=True is for tests without it, never for both"
+            )
         if insecure and not is_loopback(host_of(address)):
-            raise ValueError(f"insecure=True is for this machine only, not for {address!r}")
+            raise PartyArgumentError(f"insecure=True is for this machine only, not for {address!r}")
         if any(len(digest) != streams.ROW_SET_BYTES for digest in row_sets):
-            raise ValueError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
+            raise PartyArgumentError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
         self.address, self.name, self.timeout = address, name, timeout
         self._tls = tls
         self._row_sets: RowSets = tuple(row_sets)
@@ -213,7 +221,7 @@ def host_of(address: str) -> str:
     """
     host, colon, port = str(address).rpartition(":")
     if not (colon and host and port.isdigit() and int(port) < 1 << 16):
-        raise ValueError(f"address={address!r} must be host:port")
+        raise PartyArgumentError(f"address={address!r} must be host:port")
     return host.strip("[]")
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 
 from gbdt_parties._files import is_out_of_room
 from gbdt_parties.channel import Party
-from gbdt_parties.errors import ProtocolError, places_of
+from gbdt_parties.errors import PartyArgumentError, ProtocolError, places_of
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import host_of, is_loopback
@@ -139,11 +139,13 @@ class Server:
         import grpc
 
         if (tls is None) != insecure:
-            raise ValueError("tls=... is needed; insecure=True is for tests without it, never for both")
+            raise PartyArgumentError(
+                "tls=... is needed; insecure=True is for tests without it, never for both"
+            )
         if insecure and not is_loopback(host_of(address)):
-            raise ValueError(f"insecure=True is for loopback addresses only, not for {address!r}")
+            raise PartyArgumentError(f"insecure=True is for loopback addresses only, not for {address!r}")
         if tls is not None and not allowed:
-            raise ValueError("allowed=() would let nobody in; name the active parties' certificates")
+            raise PartyArgumentError("allowed=() would let nobody in; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
         most_calls = CALLS_EACH * max(1, len(self._allowed))

@@ -1,0 +1,258 @@
+"""A growing tree as a passive party knows it: rows, encrypted histograms and candidates of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import from_bits
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import BinnedFeatures
+from xgb_fed.ciphers.base import Ciphertexts, PublicKey
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.vertical.candidates import Candidates, candidates_of, first_in_order
+from xgb_fed.vertical.histogram import Histograms, build_histograms, prefix_sums
+from xgb_fed.vertical.messages import SPLIT_BY_OTHERS, SPLIT_BY_YOU, FindSplits, Gradients, SplitStatistics
+from xgb_fed.vertical.partition import Partition
+
+MIN_ROWS = 2
+"""Sampled rows that a tree, or a node with statistics, has at least."""
+MAX_STATISTICS_BYTES = 4 << 30
+"""Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
+
+
+@dataclass
+class GrowingTree:
+    """What a passive party keeps while a tree grows.
+
+    Attributes
+    ----------
+    features : BinnedFeatures
+        With the codes of the sampled rows and the columns of this tree only.
+    columns : ndarray of int32
+        Which of the party's columns those are.
+    sampled : ndarray of bool, shape (n_rows,)
+    position : ndarray of int32, shape (n_rows,)
+        Place of each sampled row among the ciphertexts.
+    sources : list of ciphertexts
+        The encrypted gradients; one array for each ciphertext of a row.
+    received : list of int
+        Rows of each that have arrived.
+    partition : Partition
+        All rows, in the nodes of the present level.
+    histograms : Histograms or None
+        Of the nodes of the present level, at `slots`.
+    slots : ndarray of int64
+        Where each node's histogram is, −1 if it has none.
+    candidates : dict
+        Shuffled candidates of the nodes asked about.
+    owned : dict
+        Of nodes of the present level that this party split: which rows go left.
+    """
+
+    features: BinnedFeatures
+    columns: NDArray[np.int32]
+    sampled: NDArray[np.bool_]
+    position: NDArray[np.int32]
+    sources: list[Ciphertexts]
+    received: list[int]
+    partition: Partition
+    histograms: Histograms | None = None
+    slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    candidates: dict[int, Candidates] = field(default_factory=dict)
+    owned: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @classmethod
+    def started(
+        cls,
+        features: BinnedFeatures,
+        columns: NDArray[np.int32],
+        sampled: NDArray[np.bool_],
+        n_groups: int,
+    ) -> GrowingTree:
+        """A tree that has only a root.
+
+        Parameters
+        ----------
+        features : BinnedFeatures
+            All of the party's.
+        columns : ndarray of int32
+            Those of this tree, in ascending order.
+        sampled : ndarray of bool, shape (n_rows,)
+        n_groups : int
+            Ciphertexts of each row.
+        """
+        places = np.diff(features.bin_offsets)[columns]
+        of_tree = BinnedFeatures(
+            [features.cuts[f] for f in columns],
+            features.lower[columns],
+            np.ascontiguousarray(features.codes[sampled][:, columns]),
+            np.concatenate([[0], np.cumsum(places)]).astype(np.int64),
+        )
+        return cls(
+            features=of_tree,
+            columns=columns,
+            sampled=sampled,
+            position=(np.cumsum(sampled) - 1).astype(np.int32),
+            sources=[],
+            received=[0] * n_groups,
+            partition=Partition.root(len(sampled)),
+        )
+
+    def receive(self, key: PublicKey, message: Gradients) -> None:
+        """Add the encrypted gradients of the next rows."""
+        part = key.from_bytes(message.values)
+        n_sampled = len(self.features.codes)
+        if not 0 <= message.group < len(self.received) or self.histograms is not None:
+            raise ProtocolError("gradients at a wrong time, or of a wrong group")
+        start = self.received[message.group]
+        if message.start != start or start + len(part) > n_sampled:
+            raise ProtocolError("gradients of other rows than the next ones")
+        if len(self.sources) == message.group:
+            self.sources.append(np.empty((n_sampled, *part.shape[1:]), dtype=part.dtype))
+        if len(self.sources) <= message.group:
+            raise ProtocolError("gradients of a wrong group")
+        self.sources[message.group][start : start + len(part)] = part
+        self.received[message.group] += len(part)
+
+    def wanted_nodes(self, message: FindSplits) -> NDArray[np.int64]:
+        """The nodes of the present level that statistics are asked for; they must be large enough."""
+        if len(message.wanted) != self.partition.n_nodes:
+            raise ProtocolError(f"{len(message.wanted)} nodes named, {self.partition.n_nodes} exist")
+        wanted = np.flatnonzero(message.wanted)
+        sizes = self.partition.kept(self.sampled).sizes()
+        if not len(wanted) or (sizes[wanted] < MIN_ROWS).any():
+            raise ProtocolError(f"statistics are of nodes with at least {MIN_ROWS} sampled rows")
+        return wanted
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all gradients have arrived."""
+        return set(self.received) == {len(self.features.codes)}
+
+    def advance(self, message: FindSplits) -> NDArray[np.int64] | None:
+        """Go down to the next level.
+
+        Returns
+        -------
+        parents : ndarray of int64, shape (n_nodes,), or None at the root
+            The parent of each node of the next level.
+        """
+        if self.histograms is None:
+            if len(message.assignment) or len(message.left_rows):
+                raise ProtocolError("the root has no level above")
+            return None
+        if len(message.assignment) != self.partition.n_nodes:
+            raise ProtocolError("every node of the level above has an assignment")
+        mine = np.flatnonzero(message.assignment == SPLIT_BY_YOU).tolist()
+        others = np.flatnonzero(message.assignment == SPLIT_BY_OTHERS).tolist()
+        if set(mine) != set(self.owned):
+            raise ProtocolError("the nodes said to be split here are not those that were")
+        if any(self.slots[node] < 0 for node in others):
+            raise ProtocolError("a node was split that nobody asked about")
+        flags = from_bits(message.left_rows, int(self.partition.sizes()[others].sum()))
+        goes_left = {**self.owned, **self.partition.split_flags(others, flags)}
+        if any(left.all() or not left.any() for left in goes_left.values()):
+            raise ProtocolError("a split leaves one side without rows")
+        self.partition = self.partition.children(goes_left)
+        self.owned = {}
+        return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
+
+    def build(
+        self,
+        key: PublicKey,
+        wanted: NDArray[np.int64],
+        parents: NDArray[np.int64] | None,
+    ) -> None:
+        """Build histograms of the wanted nodes: smaller children are summed up, larger ones subtracted."""
+        sampled = self.partition.kept(self.sampled)
+        sizes, above, above_slots = sampled.sizes(), self.histograms, self.slots
+        summed, derived = wanted, wanted[:0]
+        if parents is not None and len(wanted):
+            sibling = wanted ^ 1
+            larger = (sizes[wanted] > sizes[sibling]) | (
+                (sizes[wanted] == sizes[sibling]) & (wanted & 1 == 1)
+            )
+            derived = wanted[larger]
+            summed = np.union1d(wanted[~larger], derived ^ 1)
+        size = len(wanted) * int(self.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
+        if size > MAX_STATISTICS_BYTES:
+            raise ProtocolError(
+                f"statistics of this level take {size >> 20} MiB, this party keeps at most "
+                f"{MAX_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
+            )
+        chosen = sampled.selected(summed)
+        rows = self.position[chosen.rows]
+        built = build_histograms(
+            key, self.sources, self.features.codes, rows, chosen.starts, self.features.bin_offsets
+        )
+        self.slots = np.full(self.partition.n_nodes, -1, dtype=np.int64)
+        self.slots[summed] = np.arange(len(summed))
+        if len(derived) and parents is not None and above is not None:
+            of_parents = above.take(above_slots[parents[derived]])
+            rest = of_parents.less(key, built.take(self.slots[derived ^ 1]))
+            self.slots[derived] = len(summed) + np.arange(len(derived))
+            built = Histograms.joined([built, rest])
+        self.histograms = built
+
+    def statistics(
+        self,
+        key: PublicKey,
+        wanted: NDArray[np.int64],
+        field_bits: int,
+        per_ciphertext: int,
+        random: SecretStream,
+    ) -> SplitStatistics:
+        """Totals and shuffled candidate sums of the wanted nodes, compressed and re-randomised."""
+        assert self.histograms is not None
+        layout, histograms = self.features.bin_offsets, self.histograms
+        n_total = int(layout[-1])
+        self.candidates = {}
+        chains: list[NDArray[np.int64]] = []
+        order: list[NDArray[np.int64]] = []
+        at = 0
+        for node in wanted.tolist():
+            slot = int(self.slots[node])
+            counts = histograms.counts[slot]
+            canonical = candidates_of(counts, layout)
+            shuffle = random.permutation(len(canonical))
+            self.candidates[node] = canonical.reordered(shuffle)
+            of_first_feature = np.flatnonzero(counts[: layout[1]])
+            node_chains = [of_first_feature, *canonical.chains]
+            chains += [slot * n_total + chain for chain in node_chains]
+            # The first chain's last running sum is the node's total.
+            order.append(
+                np.concatenate([[at + len(of_first_feature) - 1], at + len(of_first_feature) + shuffle])
+            )
+            at += sum(len(chain) for chain in node_chains)
+        places = np.concatenate(order) if order else np.empty(0, dtype=np.int64)
+        parts = []
+        for sums in histograms.sums:
+            running = prefix_sums(key, sums.reshape(-1, *sums.shape[2:]), chains)
+            packed = key.compress(running[places], field_bits, per_ciphertext)
+            parts.append(key.rerandomise(packed))
+        tables = [self.candidates[node] for node in wanted.tolist()]
+        counts = [table.counts for table in tables]
+        return SplitStatistics(
+            n_candidates=np.array([len(table) for table in tables], dtype=np.int32),
+            counts=np.concatenate([*counts, np.empty(0, dtype=np.int32)]),
+            sums=key.to_bytes(np.concatenate(parts)),
+        )
+
+    def chosen(self, node: int, tied: NDArray[np.int32]) -> tuple[int, int, bool]:
+        """The candidate that splits a node: the party's column, the last bin to the left, the default side.
+
+        Parameters
+        ----------
+        node : int
+        tied : ndarray of int32
+            Places of the equally good candidates; the one that XGBoost tries first is taken.
+        """
+        table = self.candidates.get(node)
+        if table is None or not len(tied) or tied.min() < 0 or tied.max() >= len(table):
+            raise ProtocolError("no such candidate")
+        best = first_in_order(table, tied)
+        column = int(self.columns[table.feature[best]])
+        return column, int(table.last_left[best]), bool(table.default_left[best])
