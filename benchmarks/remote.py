@@ -2,7 +2,7 @@
 
     python benchmarks/remote.py [--rows 150000] [--trees 2] [--ids 100000] [--only tree stream predict align]
 
-The passive party is a process of its own (``xgb-fed serve``) on this machine.
+The passive party is a process of its own (``veilboost serve``) on this machine.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Bank:
         command = [
             sys.executable,
             "-m",
-            "veilboost.command_line",
+            "veilboost",
             "serve",
             "--data",
             str(file),

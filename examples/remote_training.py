@@ -24,7 +24,6 @@ from pathlib import Path
 
 import numpy as np
 import xgboost
-from gbdt_parties.identity.alignment import Alignment
 from sklearn.datasets import load_breast_cancer
 
 import xgb_fed
@@ -87,9 +86,7 @@ class Commands:
 
     def start(self, *arguments, **how):
         print("\n$ veilboost", *arguments, flush=True)
-        return subprocess.Popen(
-            [sys.executable, "-m", "veilboost.command_line", *arguments], cwd=self.folder, **how
-        )
+        return subprocess.Popen([sys.executable, "-m", "veilboost", *arguments], cwd=self.folder, **how)
 
     def __call__(self, *arguments):
         code = self.start(*arguments).wait()
@@ -171,7 +168,7 @@ def run(folder):
 
 def compare(folder, port, people):
     """Check that the exported model is the one XGBoost trains on the pooled columns."""
-    aligned = Alignment.load(folder / "aligned.ids")
+    aligned = xgb_fed.Alignment.load(folder / "aligned.ids")
     ids = aligned.ids
     X = np.stack([people[one][0] for one in ids])
     y = np.array([people[one][1] for one in ids])

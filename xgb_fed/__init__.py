@@ -13,6 +13,7 @@ from gbdt_parties.errors import (
     ProtocolError,
     SessionLostError,
 )
+from gbdt_parties.identity.alignment import Alignment, align
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 
@@ -49,6 +50,7 @@ from xgb_fed.vertical.training import train
 
 __all__ = [
     "ActiveData",
+    "Alignment",
     "ArgumentTypeError",
     "AuthenticationError",
     "CheckpointError",
@@ -88,6 +90,7 @@ __all__ = [
     "VerticalXGBRegressor",
     "WeakKeyError",
     "WrongKeyError",
+    "align",
     "train",
     "train_simfl",
     "train_tfl",

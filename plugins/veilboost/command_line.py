@@ -1,4 +1,8 @@
-"""The command ``xgb-fed``: what organisations need to train together, from certificates to predictions."""
+"""The command ``veilboost``: what organisations need to train together, from certificates to predictions.
+
+Its exit code says what went wrong: errors that veilboost names have codes of their own, and anything else
+that escapes is a defect, of which only the places in the code are shown.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gbdt_kernels.errors import VeilboostError
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import (
     AuthenticationError,
@@ -22,6 +27,7 @@ from gbdt_parties.errors import (
     PartyRefusedError,
     PartyUnavailableError,
     ProtocolError,
+    places_of,
 )
 from gbdt_parties.identity.alignment import Alignment, align
 from gbdt_parties.identity.certificates import AUTHORITY_FILE, TLS, Identity, make_authority, make_certificate
@@ -33,7 +39,7 @@ from gbdt_parties.transport.server import Server, raise_descriptor_limit
 
 from veilboost.plan import Plan, PlanError, read_plan
 from veilboost.tables import Table, read_table
-from xgb_fed.errors import CheckpointError, CipherError, UnsupportedParameterError
+from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.service import Limits, PassiveService
@@ -41,14 +47,26 @@ from xgb_fed.vertical.task import ActiveData
 from xgb_fed.vertical.training import train
 
 logger = logging.getLogger(__name__)
-OK, FAILED, WRONG_USE, UNAVAILABLE, REFUSED, BROKEN_PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, FAILED, WRONG_USE, UNAVAILABLE, REFUSED, BROKEN_PROTOCOL, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
+CODES: tuple[tuple[type[Exception], int], ...] = (
+    (PartyUnavailableError, UNAVAILABLE),
+    (PartyRefusedError, REFUSED),
+    (AuthenticationError, REFUSED),
+    (ProtocolError, BROKEN_PROTOCOL),
+    (VeilboostError, WRONG_USE),
+    (OSError, FAILED),
+    (ImportError, FAILED),
+)
+"""Exit codes by kind of error; the first kind that fits counts."""
 EXIT_CODES = """exit codes:
   0  done
-  1  failed for another reason
+  1  a file, an address or an optional package cannot be used
   2  wrong arguments, plan, data or parameters
   3  a party is unavailable; the same command goes on where it stopped
   4  a party refuses, or certificates do not match
   5  a party broke the protocol
+  70 a defect in veilboost
+  130 interrupted
 """
 CATEGORIES_FILE = "categories.json"
 """In a passive party's models folder: values of its one-hot encoded columns."""
@@ -68,39 +86,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         logger.error("interrupted")
         return INTERRUPTED
-    except PartyUnavailableError as error:
-        return _failed(error, UNAVAILABLE)
-    except (PartyRefusedError, AuthenticationError) as error:
-        return _failed(error, REFUSED)
-    except ProtocolError as error:
-        return _failed(error, BROKEN_PROTOCOL)
-    except (
-        PlanError,
-        InvalidDataError,
-        UnsupportedParameterError,
-        CheckpointError,
-        CipherError,
-        ValueError,
-    ) as error:
-        return _failed(error, WRONG_USE)
-    except (OSError, ImportError) as error:
-        return _failed(error, FAILED)
-
-
-def _failed(error: Exception, code: int) -> int:
-    logger.error("%s", error)
-    return code
+    except Exception as error:
+        code = next((code for kind, code in CODES if isinstance(error, kind)), DEFECT)
+        if code == DEFECT:
+            # Without the error's text, which may quote data.
+            logger.error("this is a defect in veilboost, please report it: %s", places_of(error))
+        else:
+            logger.error("%s", error)
+        return code
 
 
 class _PlainLines(logging.Formatter):
-    """Time and words; what would move a terminal's cursor, or paint on it, is escaped."""
+    """Time and message; what would move a terminal's cursor, or paint on it, is escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(quoted(line, len(line)) for line in super().format(record).split("\n"))
 
 
 class _JsonLines(logging.Formatter):
-    """A JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
@@ -119,8 +123,8 @@ def _log_to_stderr(as_json: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="xgb-fed",
-        description="XGBoost models trained by several organisations that keep their columns to themselves.",
+        prog="veilboost",
+        description="Train XGBoost models across organisations that keep their columns to themselves.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -144,7 +148,7 @@ def _command(
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--json-logs", action="store_true", help="log JSON lines to stderr, not plain words")
+    parser.add_argument("--json-logs", action="store_true", help="log JSON lines to stderr")
     parser.set_defaults(command=run)
     return parser
 
@@ -155,7 +159,7 @@ def _add_certs(commands: Any) -> None:
         "certs",
         _certs,
         "make a test authority and a party's certificate",
-        "xgb-fed certs bank --authority certs/ca --out certs/bank",
+        "veilboost certs bank --authority certs/ca --out certs/bank",
     ).add_argument
     add("name", help="the party's name; goes into its certificate")
     add(
@@ -166,16 +170,18 @@ def _add_certs(commands: Any) -> None:
         "--host",
         action="append",
         default=[],
-        help="further name or address that its certificate is for, if callers do not go by NAME; repeat",
+        help="further name or address that the certificate is for; repeatable",
     )
-    add("--days", type=int, default=365, help="until it expires (%(default)s)")
+    add("--days", type=int, default=365, help="days until it expires (%(default)s)")
 
 
 def _certs(args: argparse.Namespace) -> None:
     authority = Path(args.authority)
     if not (authority / AUTHORITY_FILE).exists():
         make_authority(authority)
-        print(f"authority: {authority} (its ca.key signs whom all parties trust: keep it off line)")
+        print(
+            f"authority: {authority} (its ca.key signs certificates that all parties trust: keep it offline)"
+        )
     out = Path(args.out or Path("certs") / args.name)
     identity = make_certificate(out, authority, args.name, args.host, args.days)
     print(f"{args.name}: {out}, valid until {identity.expires:%Y-%m-%d}")
@@ -187,25 +193,30 @@ def _add_serve(commands: Any) -> None:
         commands,
         "serve",
         _serve,
-        "be a passive party: answer active ones that are allowed to ask",
-        "xgb-fed serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme",
+        "run a passive party: answer the active parties that are allowed to ask",
+        "veilboost serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme",
     ).add_argument
     add("--data", required=True, help="CSV, Parquet or LIBSVM file")
-    add("--id", help="column of ids; without, rows are taken in the file's order")
+    add("--id", help="column of ids; without it, rows are taken in the file's order")
     add("--columns", type=_names, help="the only columns to offer, a,b,c")
     add("--drop", type=_names, default=[], help="columns not to offer, a,b,c")
     add("--one-hot", type=_names, default=[], help="text columns to encode, a,b,c; values are kept for later")
     add("--listen", default="127.0.0.1:7001", help="host:port (%(default)s)")
     add("--tls", required=True, help="folder with ca.pem, party.pem and party.key")
-    add("--allow", action="append", required=True, help="active party: name or sha256:FINGERPRINT; repeat")
+    add(
+        "--allow",
+        action="append",
+        required=True,
+        help="active party, by name or sha256:FINGERPRINT; repeatable",
+    )
     add("--name", help="this party's name in its record (its certificate's)")
     add("--models", default="models", help="folder for splits of models, aligned rows, record (%(default)s)")
-    add("--min-rows", type=int, default=100, help="fewest rows to train on (%(default)s)")
-    add("--max-rows", type=int, default=50_000_000, help="most rows to train on (%(default)s)")
+    add("--min-rows", type=int, default=100, help="minimum number of rows to train on (%(default)s)")
+    add("--max-rows", type=int, default=50_000_000, help="maximum number of rows to train on (%(default)s)")
     add("--max-features", type=int, help="refuse to start if more columns would be offered")
     add("--questions-per-hour", type=int, default=120, help="alignments and predictions (%(default)s)")
     add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
-    add("--require-consent-for-export", action="store_true", help="do not; this is so by default")
+    add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
 
 
 def _names(text: str) -> list[str]:
@@ -214,7 +225,7 @@ def _names(text: str) -> list[str]:
 
 def _serve(args: argparse.Namespace) -> None:
     if args.consent_to_export and args.require_consent_for_export:
-        raise ValueError("--consent-to-export and --require-consent-for-export contradict each other")
+        raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
     tls = TLS.from_directory(args.tls)
     table = _passive_table(args)
     n_features = table.columns.n_features
@@ -236,9 +247,9 @@ def _serve(args: argparse.Namespace) -> None:
 
 
 def _passive_table(args: argparse.Namespace) -> Table:
-    """The file, one-hot encoded with the values of the first time: a model rests on them."""
+    """Read the file, one-hot encoded with the values of the first start: models depend on them."""
     kept = Path(args.models) / CATEGORIES_FILE
-    known = json.loads(kept.read_text()) if kept.exists() else {}
+    known = _read_json(kept) if kept.exists() else {}
     one_hot: Any = (
         {name: known[name] for name in args.one_hot} if set(args.one_hot) <= set(known) else args.one_hot
     )
@@ -247,6 +258,17 @@ def _passive_table(args: argparse.Namespace) -> Table:
         make_folder(kept.parent)
         write_atomically(kept, json.dumps(table.categories))
     return table
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read an object that this command wrote; `InvalidDataError` if the file holds anything else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise InvalidDataError(f"{path} is damaged: it does not hold a JSON object")
+    return content
 
 
 def _add_plan(
@@ -262,8 +284,8 @@ def _add_align(commands: Any) -> None:
         commands,
         "align",
         _align,
-        "find the rows that all parties have, without showing the others",
-        "xgb-fed align plan.toml",
+        "find the rows that all parties have, without showing the other rows",
+        "veilboost align plan.toml",
     )
 
 
@@ -272,8 +294,8 @@ def _add_train(commands: Any) -> None:
         commands,
         "train",
         _train,
-        "be the active party: train with the passive ones; after a crash, go on",
-        "xgb-fed train plan.toml",
+        "run the active party: train with the passive parties; resumes after a crash",
+        "veilboost train plan.toml",
     )
 
 
@@ -282,8 +304,8 @@ def _add_predict(commands: Any) -> None:
         commands,
         "predict",
         _predict,
-        "predict rows of a file whose other columns the passive parties have",
-        "xgb-fed predict plan.toml --data new.csv --out predictions.csv",
+        "predict rows of a file whose other columns are held by passive parties",
+        "veilboost predict plan.toml --data new.csv --out predictions.csv",
     )
     add("--data", help="file of the rows; the plan's, as aligned for training, if not given")
     add("--out", default="-", help="CSV of id and prediction (standard output)")
@@ -294,8 +316,8 @@ def _add_inspect(commands: Any) -> None:
         commands,
         "inspect",
         _inspect,
-        "show what left, from a party's record",
-        "xgb-fed inspect models/record.jsonl",
+        "sum up what a party sent and received, from its record",
+        "veilboost inspect models/record.jsonl",
     ).add_argument
     add("record", help="record.jsonl of a passive or an active party")
 
@@ -370,7 +392,7 @@ def _predict(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
     directory = plan.path(plan.training.model)
     model = VerticalModel.load(directory)
-    known = json.loads((directory / TABLE_FILE).read_text())
+    known = _read_json(directory / TABLE_FILE)
     file = Path(args.data) if args.data else plan.path(plan.data.file)
     table = read_table(
         file, id_column=plan.data.id, keep=known["columns"] or None, one_hot=known["categories"]
@@ -393,7 +415,7 @@ def _predict(args: argparse.Namespace) -> None:
 
 
 def _write_predictions(out: str, ids: list[str], predictions: Any) -> None:
-    """CSV: id, then the prediction, or one column a class."""
+    """Write CSV: the id, then the prediction, or one column per class."""
     values = predictions.reshape(len(ids), -1)
     names = ["prediction"] if values.shape[1] == 1 else [f"class_{k}" for k in range(values.shape[1])]
     with ExitStack() as stack:
@@ -412,7 +434,3 @@ def _inspect(args: argparse.Namespace) -> None:
         print(f"{when}  refused to {receiver}: {reason}")
     if sums.damaged:
         print(f"{sums.damaged} lines are damaged and not counted")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

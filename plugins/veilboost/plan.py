@@ -141,7 +141,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         else:
             import tomli as tomllib
         try:
-            return tomllib.loads(text)
+            return dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise PlanError(f"{path}: {error}") from None
     if path.suffix in (".yaml", ".yml"):

@@ -76,7 +76,7 @@ def read_table(
     suffixes = [s for s in path.suffixes if s != ".gz"]
     kind = suffixes[-1].lower() if suffixes else ""
     if not path.is_file():
-        raise InvalidDataError(f"{path} is no file")
+        raise InvalidDataError(f"{path} is not a file")
     if kind in (".svm", ".libsvm"):
         if id_column is not None or one_hot or keep is not None or drop:
             raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
@@ -163,7 +163,12 @@ def _numbers(column: Any, name: str, path: Path) -> NDArray[np.float64]:
         raise InvalidDataError(
             f"{path}: column {name!r} is {kind}, not numbers; encode it (--one-hot) or leave it out (--drop)"
         )
-    return np.asarray(column.cast(pyarrow.float64()).to_numpy(), dtype=np.float64)
+    try:
+        numbers = column.cast(pyarrow.float64()).to_numpy()
+    except pyarrow.ArrowException:
+        # Arrow quotes the value.
+        raise InvalidDataError(f"{path}: column {name!r} has integers beyond what float64 holds") from None
+    return np.asarray(numbers, dtype=np.float64)
 
 
 def _one_hot(

@@ -15,9 +15,19 @@ import numpy as np
 import pytest
 from cryptography import x509
 from gbdt_parties import messages
-from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.errors import (
+    AuthenticationError,
+    InvalidDataError,
+    PartyArgumentError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+    SessionLostError,
+)
 from gbdt_parties.identity.record import Record
 from veilboost import command_line as cli
+
+import xgb_fed
 
 PLAN = """
 tls: certs/acme
@@ -50,7 +60,7 @@ def serving(folder, port=0):
     arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs"]
     with open(folder / "bank.log", "a") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "veilboost.command_line", *arguments],
+            [sys.executable, "-m", "veilboost", *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -125,7 +135,7 @@ def test_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main([command, "--help"])
     assert caught.value.code == 0
-    assert f"example:\n  xgb-fed {command}" in capsys.readouterr().out
+    assert f"example:\n  veilboost {command}" in capsys.readouterr().out
 
 
 def test_wrong_use(tmp_path, monkeypatch, capsys):
@@ -137,6 +147,58 @@ def test_wrong_use(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["frobnicate"])
     assert caught.value.code == 2
+
+
+def test_a_stray_error_is_a_defect_and_shows_places_only(tmp_path, monkeypatch, capsys):
+    def stray(path):
+        return int("HIV-positive")
+
+    monkeypatch.setattr(cli, "read_plan", stray)
+    assert cli.main(["train", "plan.toml"]) == cli.DEFECT
+    shown = capsys.readouterr().err
+    assert "defect in veilboost" in shown
+    assert "ValueError at" in shown
+    assert "test_c" in shown
+    assert "HIV" not in shown
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidDataError("x"), cli.WRONG_USE),
+        (PartyArgumentError("x"), cli.WRONG_USE),
+        (xgb_fed.CheckpointError("x"), cli.WRONG_USE),
+        (xgb_fed.InvalidArgumentError("x"), cli.WRONG_USE),
+        (ProtocolError("x"), cli.BROKEN_PROTOCOL),
+        (PartyRefusedError("x"), cli.REFUSED),
+        (AuthenticationError("x"), cli.REFUSED),
+        (SessionLostError("x"), cli.UNAVAILABLE),
+        (PartyUnavailableError("x"), cli.UNAVAILABLE),
+        (FileNotFoundError("x"), cli.FAILED),
+        (ImportError("x"), cli.FAILED),
+        (ValueError("x"), cli.DEFECT),
+        (TypeError("x"), cli.DEFECT),
+        (AssertionError("x"), cli.DEFECT),
+        (KeyboardInterrupt(), cli.INTERRUPTED),
+    ],
+)
+def test_exit_codes_are_those_of_named_errors(error, code, monkeypatch):
+    def failing(path):
+        raise error
+
+    monkeypatch.setattr(cli, "read_plan", failing)
+    assert cli.main(["train", "plan.toml"]) == code
+
+
+def test_a_damaged_file_of_categories_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
+    assert cli.main(["certs", "bank"]) == 0
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "categories.json").write_text("{torn")
+    arguments = ["--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
+    assert cli.main(["serve", *arguments, "--listen", "127.0.0.1:0"]) == cli.WRONG_USE
+    assert "categories.json is damaged" in capsys.readouterr().err
 
 
 def test_the_terminal_shows_words_only(tmp_path, monkeypatch, capsys):

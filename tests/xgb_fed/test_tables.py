@@ -87,7 +87,7 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
         with pytest.raises(InvalidDataError, match=message) as caught:
             read_table(path, id_column="user")
         assert "4711" not in str(caught.value)
-    with pytest.raises(InvalidDataError, match="no file"):
+    with pytest.raises(InvalidDataError, match="not a file"):
         read_table(tmp_path / "absent.csv")
     (tmp_path / "data.xlsx").write_text("x")
     with pytest.raises(InvalidDataError, match="must end in"):

@@ -76,7 +76,7 @@ def train(
 
     Raises
     ------
-    UnsupportedParameterError, InvalidDataError, ValueError
+    InvalidArgumentError, ArgumentTypeError, InvalidDataError
         For what cannot be trained, before anything leaves.
     ProtocolError
         If a party refuses, or breaks the protocol.

@@ -50,8 +50,8 @@ class TLS:
 
         Raises
         ------
-        ValueError
-            Naming the file that is missing, or is no certificate, or whose key is another one's.
+        PartyArgumentError
+            Naming the file that is missing, is not a certificate, or whose key does not match.
         """
         content = {}
         for name in (AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE):
@@ -94,8 +94,17 @@ class Identity:
 
     @classmethod
     def of(cls, certificate: bytes) -> Identity:
-        """Read a PEM certificate; `ValueError` if it is none or has not exactly one common name."""
-        parsed = x509.load_pem_x509_certificate(certificate)
+        """Read a PEM certificate.
+
+        Raises
+        ------
+        PartyArgumentError
+            If it is not a certificate, or does not have exactly one common name.
+        """
+        try:
+            parsed = x509.load_pem_x509_certificate(certificate)
+        except ValueError:
+            raise PartyArgumentError("not a certificate in PEM format") from None
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         if len(names) != 1 or not str(names[0].value).isprintable():
             raise PartyArgumentError("a certificate must have one printable common name")
@@ -159,14 +168,15 @@ def make_certificate(
 
     Raises
     ------
-    ValueError
-        For a name that is not ASCII, not printable, or has '/' or '*' in it.
+    PartyArgumentError
+        For an authority without a usable key, and for a name that is not 1 to 64 characters of printable
+        ASCII or has '/' or '*' in it.
     """
-    if not name or not name.isprintable() or not name.isascii() or set(name) & set("/*"):
-        raise PartyArgumentError(f"name={name!r} must be printable ASCII, without '/' and '*'")
-    issuer = x509.load_pem_x509_certificate((Path(authority) / AUTHORITY_FILE).read_bytes())
-    issuer_key = serialization.load_pem_private_key((Path(authority) / AUTHORITY_KEY_FILE).read_bytes(), None)
-    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+    if not 0 < len(name) <= 64 or not name.isprintable() or not name.isascii() or set(name) & set("/*"):
+        raise PartyArgumentError(
+            f"name={name!r} must be 1 to 64 characters of printable ASCII without '/' or '*'"
+        )
+    issuer, issuer_key = _read_authority(Path(authority))
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_subject(name), issuer.subject, key.public_key(), days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -184,6 +194,18 @@ def make_certificate(
     return Identity.of(certificate)
 
 
+def _read_authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    certificate, key = ((directory / name).read_bytes() for name in (AUTHORITY_FILE, AUTHORITY_KEY_FILE))
+    try:
+        issuer = x509.load_pem_x509_certificate(certificate)
+        issuer_key = serialization.load_pem_private_key(key, None)
+    except (ValueError, TypeError):
+        raise PartyArgumentError(f"authority={str(directory)!r}: a file is not in PEM format") from None
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise PartyArgumentError(f"authority={str(directory)!r}: its key is not on an elliptic curve")
+    return issuer, issuer_key
+
+
 def _subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
@@ -192,7 +214,10 @@ def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: float
 ) -> x509.CertificateBuilder:
     now = datetime.now(timezone.utc)
-    ends = now + timedelta(days=days)
+    try:
+        ends = now + timedelta(days=days)
+    except (OverflowError, ValueError):
+        raise PartyArgumentError(f"days={days} is out of range") from None
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -222,6 +247,10 @@ def _host(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
+        if not name.isascii():
+            raise PartyArgumentError(
+                f"host {name!r} must be ASCII; write international names in punycode"
+            ) from None
         return x509.DNSName(name)
 
 

@@ -38,7 +38,7 @@ _NOT_TRUSTED = ("tsi_protocol_failure", "ssl_error_ssl", "verification check fai
 
 
 class RemoteParty:
-    """A passive party behind a server (``xgb-fed serve``); speaks the same bytes as `LocalParty`.
+    """A passive party behind a server (``veilboost serve``); speaks the same bytes as `LocalParty`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class RemoteParty:
 
     Raises
     ------
-    ValueError
+    PartyArgumentError
         For a malformed address, missing certificates, or an insecure connection to another machine.
     ImportError
         Without ``grpcio``, the extra ``veilboost[remote]``.
@@ -216,7 +216,7 @@ def host_of(address: str) -> str:
 
     Raises
     ------
-    ValueError
+    PartyArgumentError
         If it is not such a text.
     """
     host, colon, port = str(address).rpartition(":")

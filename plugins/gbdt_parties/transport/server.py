@@ -116,7 +116,7 @@ class Server:
 
     Raises
     ------
-    ValueError
+    PartyArgumentError
         For a malformed address, TLS without allowed callers, or plaintext where others could listen.
     OSError
         If the address is taken.
