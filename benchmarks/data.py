@@ -1,9 +1,7 @@
-"""Data of the benchmarks.
+"""Problems of the benchmarks: features, labels, and what is public about them.
 
-With the environment variable `VEILBOOST_DATA` naming a folder, data sets are read from it: dense ones from
-``NAME.csv.gz`` (header, label column ``y`` first), sparse ones from ``NAME.svm.gz`` (LIBSVM format).  What is
-not there is replaced by data that scikit-learn generates or bundles, so that every benchmark runs anyway; its
-figures then say nothing about the data set it stands in for, and the tables say so.
+What `files` does not find is replaced by data that scikit-learn generates or bundles, so that every benchmark
+runs anyway; its figures then say nothing about the data set it stands in for, and the tables say so.
 
 Private training needs public bounds.  Where a data set's documentation gives them they are constants below;
 elsewhere the smallest and largest values of the full data set play the part of public bounds in these
@@ -12,23 +10,14 @@ experiments.  In earnest that would leak.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_diabetes,
-    load_svmlight_file,
-    make_classification,
-    make_regression,
-)
+from files import STAND_IN, read_numbers, read_sparse, read_text, title
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification, make_regression
 
 COVTYPE_BOUNDS = {
     1: (0, 360),  # Aspect, degrees azimuth
@@ -46,7 +35,7 @@ ABALONE_BOUNDS = {
 }
 """Ranges in the UCI description, which rounds them."""
 
-ABALONE_RINGS = (1, 29)
+ABALONE_RINGS = (1.0, 29.0)
 YEARS = (1922, 2011)
 A9A_FEATURES = 123
 IJCNN1_FEATURES = 22
@@ -87,7 +76,7 @@ class Problem:
     @property
     def title(self) -> str:
         """Name in tables and plots, saying so where other data stand in."""
-        return self.name if self.source in ("file", "generated") else f"{self.name} ({self.source})"
+        return title(self.name, self.source)
 
     def describe(self) -> str:
         """One line for the reader of the tables."""
@@ -112,30 +101,13 @@ def load(name: str, max_rows: int | None = None) -> Problem:
 
 def a9a_split() -> tuple[Problem, Any, np.ndarray]:
     """Training part of a9a, and features and labels of its official test part."""
-    train, test = _folder_file("a9a.svm.gz"), _folder_file("a9a_test.svm.gz")
-    if train is None or test is None:
-        problem = load("a9a")
-        half = problem.X.shape[0] * 2 // 3
-        rest = problem.rows(np.arange(half, problem.X.shape[0]))
-        X, y = problem.rows(np.arange(half))
-        return replace(problem, X=X, y=y), *rest
-    return load("a9a"), *_read_svm(test, A9A_FEATURES)
-
-
-def _folder_file(file: str) -> Path | None:
-    folder = os.environ.get("VEILBOOST_DATA")
-    path = Path(folder, file) if folder else None
-    return path if path and path.exists() else None
-
-
-def _read_svm(path: Path, n_features: int) -> tuple[Any, np.ndarray]:
-    X, y = load_svmlight_file(str(path), n_features=n_features, dtype=np.float32)
-    return scipy.sparse.csr_matrix(X), (y > 0).astype(np.float64)
-
-
-def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.float32)
-    return np.ascontiguousarray(table[:, 1:]), table[:, 0].astype(np.float64)
+    problem, test = load("a9a"), read_sparse("a9a_test", A9A_FEATURES)
+    if test is not None and problem.source == "file":
+        return problem, *test
+    half = problem.X.shape[0] * 2 // 3
+    rest = problem.rows(np.arange(half, problem.X.shape[0]))
+    X, y = problem.rows(np.arange(half))
+    return replace(problem, X=X, y=y), *rest
 
 
 def _dense(
@@ -162,19 +134,19 @@ def _dense(
     return Problem(name, X, y, task, (low, high), label_bounds, 32, source, note)
 
 
-def _generated(name: str, task: str, n_rows: int, n_features: int) -> Problem:
+def _generated(name: str, task: str, n_rows: int, n_features: int, source: str = "generated") -> Problem:
     """Data of scikit-learn's generators, as the paper's synthetic sets."""
     if task == "binary":
         X, y = make_classification(n_rows, n_features, n_informative=min(20, n_features // 2), random_state=1)
     else:
         X, y = make_regression(n_rows, n_features, n_informative=min(10, n_features // 2), random_state=1)
-    return _dense(name, X.astype(np.float32), y.astype(np.float64), task, "generated")
+    return _dense(name, X.astype(np.float32), y.astype(np.float64), task, source)
 
 
 def _a9a() -> Problem:
-    path = _folder_file("a9a.svm.gz")
-    X, y = _generated_one_hot() if path is None else _read_svm(path, A9A_FEATURES)
-    source = "generated stand-in" if path is None else "file"
+    read = read_sparse("a9a", A9A_FEATURES)
+    X, y = read or _generated_one_hot()
+    source = "file" if read else STAND_IN
     return Problem("a9a", X, y, "binary", (0, 1), None, 2, source, "one-hot: bounds (0, 1), max_bin 2")
 
 
@@ -188,63 +160,66 @@ def _generated_one_hot() -> tuple[Any, np.ndarray]:
 
 
 def _covtype() -> Problem:
-    path = _folder_file("covtype.csv.gz")
-    if path is None:
-        return replace(_generated("covtype", "binary", 200_000, 54), source="generated stand-in")
-    X, y = _read_csv(path)
+    read = read_numbers("covtype")
+    if read is None:
+        return _generated("covtype", "binary", 200_000, 54, STAND_IN)
+    X, y = read
     return _dense("covtype", X, (y == 2).astype(np.float64), "binary", "file", COVTYPE_BOUNDS)
 
 
 def _codrna() -> Problem:
-    path = _folder_file("codrna.csv.gz")
-    if path is None:
+    read = read_numbers("codrna")
+    if read is None:
         X, y = load_breast_cancer(return_X_y=True)
         X, y = X.astype(np.float32), y.astype(np.float64)
         return _dense("codrna", X, y, "binary", "breast cancer instead")
-    X, y = _read_csv(path)
+    X, y = read
     return _dense("codrna", X, (y > 0).astype(np.float64), "binary", "file")
 
 
 def _susy() -> Problem:
-    path = _folder_file("susy_30k.csv.gz")
-    if path is None:
-        return replace(_generated("susy", "binary", 30_000, 18), source="generated stand-in")
-    return _dense("susy", *_read_csv(path), "binary", "file")
+    read = read_numbers("susy_30k")
+    if read is None:
+        return _generated("susy", "binary", 30_000, 18, STAND_IN)
+    return _dense("susy", *read, "binary", "file")
 
 
 def _higgs() -> Problem:
-    path = _folder_file("higgs_11k.csv.gz")
-    if path is None:
-        return replace(_generated("higgs", "binary", 11_000, 28), source="generated stand-in")
-    return _dense("higgs", *_read_csv(path), "binary", "file")
+    read = read_numbers("higgs_11k")
+    if read is None:
+        return _generated("higgs", "binary", 11_000, 28, STAND_IN)
+    return _dense("higgs", *read, "binary", "file")
 
 
 def _ijcnn1() -> Problem:
-    path = _folder_file("ijcnn1.svm.gz")
-    if path is None:
-        return replace(_generated("ijcnn1", "binary", 50_000, 22), source="generated stand-in")
-    X, y = _read_svm(path, IJCNN1_FEATURES)
+    read = read_sparse("ijcnn1", IJCNN1_FEATURES)
+    if read is None:
+        return _generated("ijcnn1", "binary", 50_000, IJCNN1_FEATURES, STAND_IN)
+    X, y = read
     return _dense("ijcnn1", X.toarray(), y, "binary", "file")
 
 
 def _abalone() -> Problem:
-    path = _folder_file("abalone.csv.gz")
-    if path is None:
+    read = read_text("abalone")
+    if read is None:
         X, y = load_diabetes(return_X_y=True)
         return _dense("abalone", X.astype(np.float32), y, "regression", "diabetes instead")
-    with gzip.open(path, "rt", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    sex = np.array([[row[1] == s for s in ABALONE_SEXES] for row in rows], dtype=np.float32)
-    X = np.hstack([sex, np.array([row[2:] for row in rows], dtype=np.float32)])
-    y = np.array([row[0] for row in rows], dtype=np.float64)
+    _, cells = read
+    X, y = _sexes_one_hot(cells[:, 1:]).astype(np.float32), cells[:, 0].astype(np.float64)
     return _dense("abalone", X, y, "regression", "file", ABALONE_BOUNDS, ABALONE_RINGS)
 
 
+def _sexes_one_hot(cells: np.ndarray) -> np.ndarray:
+    """Features of abalone as float64: three columns in place of the first."""
+    sexes = cells[:, :1] == np.array(ABALONE_SEXES)
+    return np.hstack([sexes.astype(np.float64), cells[:, 1:].astype(np.float64)])
+
+
 def _year() -> Problem:
-    path = _folder_file("year_millionsong_6_7k.csv.gz")
-    if path is None:
-        return replace(_generated("year", "regression", 6_724, 12), source="generated stand-in")
-    X, y = _read_csv(path)
+    read = read_numbers("year_millionsong_6_7k")
+    if read is None:
+        return _generated("year", "regression", 6_724, 12, STAND_IN)
+    X, y = read
     unit = dict.fromkeys(range(X.shape[1]), (0.0, 1.0))  # published rescaled to [0, 1]
     return _dense("year", X, y, "regression", "file", unit, YEARS)
 
@@ -287,13 +262,10 @@ def uci_binary(name: str) -> Problem | None:
     if name == "breast_cancer":
         X, y = load_breast_cancer(return_X_y=True)
         return replace(_dense(name, X, y.astype(np.float64), "binary", "file"), max_bin=UCI_BINS)
-    path = _folder_file(f"{name}.csv.gz")
-    if path is None:
+    read = read_text(name)
+    if read is None:
         return None
-    with gzip.open(path, "rt", newline="") as file:
-        table = np.array(list(csv.reader(file))[1:])
-    y = UCI_POSITIVE[name](np.char.strip(table[:, 0])).astype(np.float64)
-    values = table[:, 1:]
-    if name == "abalone":
-        values = np.hstack([(values[:, :1] == np.array(ABALONE_SEXES)).astype(np.float64), values[:, 1:]])
-    return replace(_dense(name, values.astype(np.float64), y, "binary", "file"), max_bin=UCI_BINS)
+    _, cells = read
+    y = UCI_POSITIVE[name](cells[:, 0]).astype(np.float64)
+    X = _sexes_one_hot(cells[:, 1:]) if name == "abalone" else cells[:, 1:].astype(np.float64)
+    return replace(_dense(name, X, y, "binary", "file"), max_bin=UCI_BINS)

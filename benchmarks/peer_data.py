@@ -1,21 +1,20 @@
 """Splits that the private peers are compared on, and what is public about each.
 
-As in `data`, files come from the folder that `VEILBOOST_DATA` names; without it scikit-learn generates
-stand-ins, and the table says so.  Documented bounds are constants below; elsewhere the smallest and largest
-values of the full data set play the part of public bounds, the same for every peer.
+Where `files` does not find a data set, scikit-learn generates a stand-in, and the table says so.  Documented
+bounds are constants below; elsewhere the smallest and largest values of the full data set play the part of
+public bounds, the same for every peer.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file, make_classification, make_regression
+from data import A9A_FEATURES, ABALONE_RINGS, ABALONE_SEXES, IJCNN1_FEATURES
+from files import STAND_IN, read_numbers, read_sparse, read_text, title
+from sklearn.datasets import make_classification, make_regression
 
 ADULT_BOUNDS = {
     "age": (17, 90),
@@ -27,9 +26,8 @@ ADULT_BOUNDS = {
 }
 """Top codes and ranges of the census questionnaire, rounded."""
 
-ABALONE_SEXES = ("M", "F", "I")
-TEST_SHARE = 0.2
-"""Share of the rows that are test rows for good, where there is no official split."""
+TEST_FRACTION = 0.2
+"""Part of the rows that are test rows for good, where there is no official split."""
 N_FOLDS = 5
 
 
@@ -88,17 +86,6 @@ def development_fold(name: str, number: int) -> Split:
     return replace(whole, X=X[train], y=y[train], X_test=X[rest], y_test=y[rest])
 
 
-def _folder() -> Path | None:
-    folder = os.environ.get("VEILBOOST_DATA")
-    return Path(folder) if folder else None
-
-
-def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    with gzip.open(path, "rt", newline="") as file:
-        rows = list(csv.reader(file))
-    return rows[0], rows[1:]
-
-
 def _divided(
     name: str,
     X: np.ndarray,
@@ -108,7 +95,7 @@ def _divided(
     n_categories: Mapping[int, int] | None = None,
 ) -> Split:
     order = np.random.default_rng(0).permutation(len(y))
-    n_train = len(y) - int(TEST_SHARE * len(y))
+    n_train = len(y) - int(TEST_FRACTION * len(y))
     train, test = order[:n_train], order[n_train:]
     categories = np.zeros(X.shape[1], dtype=np.int64)
     for feature, n in (n_categories or {}).items():
@@ -120,33 +107,32 @@ def _divided(
 def _stand_in(name: str, task: str, n_rows: int = 4000, n_features: int = 10) -> Split:
     if task == "binary":
         X, y = make_classification(n_rows, n_features, n_informative=5, random_state=1)
-        return _divided(f"{name} (generated stand-in)", X, y.astype(float))
+        return _divided(title(name, STAND_IN), X, y.astype(float))
     X, y = make_regression(n_rows, n_features, n_informative=5, random_state=1)
     bounds = (float(y.min()), float(y.max()))
-    return _divided(f"{name} (generated stand-in)", X, y, task, bounds)
+    return _divided(title(name, STAND_IN), X, y, task, bounds)
 
 
 def _adult(name: str) -> Split:
-    folder = _folder()
-    if folder is None or not (folder / "adult_train.csv.gz").exists():
+    read, read_test = read_text("adult_train"), read_text("adult_test")
+    if read is None or read_test is None:
         return _stand_in(name, "binary")
-    header, train = _read_table(folder / "adult_train.csv.gz")
-    _, test = _read_table(folder / "adult_test.csv.gz")
-    rows = train + test
+    (header, train), (_, test) = read, read_test
+    rows = np.concatenate([train, test])
     columns, low, high, categories = [], [], [], []
     for j, column in enumerate(header[1:], start=1):
         if column in ADULT_BOUNDS:
-            columns.append(np.array([row[j] for row in rows], dtype=float))
+            columns.append(rows[:, j].astype(float))
             bounds, n = ADULT_BOUNDS[column], 0
         else:
-            known = sorted({row[j] for row in rows} - {"?"})
+            known = sorted(set(rows[:, j].tolist()) - {"?"})
             number = {value: float(i) for i, value in enumerate(known)}
-            columns.append(np.array([number.get(row[j], np.nan) for row in rows]))
+            columns.append(np.array([number.get(value, np.nan) for value in rows[:, j].tolist()]))
             bounds, n = (0, len(known) - 1), len(known)
         low.append(bounds[0])
         high.append(bounds[1])
         categories.append(n)
-    X, y, n_train = np.column_stack(columns), np.array([float(row[0]) for row in rows]), len(train)
+    X, y, n_train = np.column_stack(columns), rows[:, 0].astype(float), len(train)
     return Split(
         name,
         X[:n_train],
@@ -162,64 +148,45 @@ def _adult(name: str) -> Split:
 
 
 def _a9a(name: str) -> Split:
-    folder, n = _folder(), 123
-    if folder is None or not (folder / "a9a.svm.gz").exists():
+    read, read_test = (read_sparse(file, A9A_FEATURES, np.float64) for file in ("a9a", "a9a_test"))
+    if read is None or read_test is None:
         return _stand_in(name, "binary")
-    (X, y), (X_test, y_test) = (
-        load_svmlight_file(str(folder / file), n_features=n) for file in ("a9a.svm.gz", "a9a_test.svm.gz")
-    )
-    return Split(
-        name,
-        X.toarray(),
-        (y > 0).astype(float),
-        X_test.toarray(),
-        (y_test > 0).astype(float),
-        np.zeros(n),
-        np.ones(n),
-        np.zeros(n, dtype=np.int64),
-        "binary",
-        (0.0, 1.0),
-    )
+    (X, y), (X_test, y_test) = read, read_test
+    low, high = np.zeros(A9A_FEATURES), np.ones(A9A_FEATURES)
+    numeric = np.zeros(A9A_FEATURES, dtype=np.int64)
+    return Split(name, X.toarray(), y, X_test.toarray(), y_test, low, high, numeric, "binary", (0.0, 1.0))
 
 
 def _ijcnn1(name: str) -> Split:
-    folder = _folder()
-    if folder is None or not (folder / "ijcnn1.svm.gz").exists():
-        return _stand_in(name, "binary")
-    X, y = load_svmlight_file(str(folder / "ijcnn1.svm.gz"), n_features=22)
-    return _divided(name, X.toarray(), (y > 0).astype(float))
+    read = read_sparse("ijcnn1", IJCNN1_FEATURES, np.float64)
+    return _stand_in(name, "binary") if read is None else _divided(name, read[0].toarray(), read[1])
 
 
 def _dense(name: str) -> Split:
-    folder = _folder()
-    if folder is None or not (folder / f"{name}.csv.gz").exists():
-        return _stand_in(name, "binary")
-    _, rows = _read_table(folder / f"{name}.csv.gz")
-    table = np.array([[float(v) if v else np.nan for v in row] for row in rows])
-    return _divided(name, table[:, 1:], (table[:, 0] > 0).astype(float))
+    read = read_numbers(name, np.float64)
+    return _stand_in(name, "binary") if read is None else _divided(name, read[0], (read[1] > 0).astype(float))
 
 
 def _winequality(name: str) -> Split:
-    folder = _folder()
-    if folder is None or not (folder / "winequality_red.csv.gz").exists():
-        return _stand_in(name, "regression")
     tables = []
     for is_white, colour in enumerate(("red", "white")):
-        table = np.array(_read_table(folder / f"winequality_{colour}.csv.gz")[1], dtype=float)
-        tables.append(np.column_stack([table, np.full(len(table), float(is_white))]))
+        read = read_numbers(f"winequality_{colour}", np.float64)
+        if read is None:
+            return _stand_in(name, "regression")
+        X, y = read
+        tables.append(np.column_stack([y, X, np.full(len(y), float(is_white))]))
     table = np.vstack(tables)
     return _divided(name, table[:, 1:], table[:, 0], "regression", (0.0, 10.0))
 
 
 def _abalone(name: str) -> Split:
-    folder = _folder()
-    if folder is None or not (folder / "abalone.csv.gz").exists():
+    read = read_text("abalone")
+    if read is None:
         return _stand_in(name, "regression")
-    _, rows = _read_table(folder / "abalone.csv.gz")
-    sex = [float(ABALONE_SEXES.index(row[1])) for row in rows]
-    X = np.column_stack([sex, np.array([row[2:] for row in rows], dtype=float)])
-    y = np.array([row[0] for row in rows], dtype=float)
-    return _divided(name, X, y, "regression", (1.0, 29.0), {0: len(ABALONE_SEXES)})
+    _, cells = read
+    sex = [float(ABALONE_SEXES.index(value)) for value in cells[:, 1].tolist()]
+    X = np.column_stack([sex, cells[:, 2:].astype(float)])
+    return _divided(name, X, cells[:, 0].astype(float), "regression", ABALONE_RINGS, {0: len(ABALONE_SEXES)})
 
 
 SPLITS: Mapping[str, Callable[[str], Split]] = {

@@ -1,7 +1,6 @@
 """Vertically split data of the federated benchmarks: the active party's columns and label, a passive one's.
 
-Files come from the folder that `VEILBOOST_DATA` names; what is not there is replaced by generated data, and
-the tables say so.
+What `files` does not find is replaced by generated data, and the tables say so.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from data import _folder_file, load
+from data import load
+from files import STAND_IN, read_numbers, title
 from sklearn.datasets import make_classification
 
 
 @dataclass(frozen=True)
 class VerticalProblem:
-    """One data set and how its columns are shared out.
+    """One data set and which party has which columns.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class VerticalProblem:
 
     @property
     def title(self) -> str:
-        return self.name if self.source in ("file", "generated") else f"{self.name} ({self.source})"
+        return title(self.name, self.source)
 
     @property
     def active(self) -> Any:
@@ -56,30 +56,29 @@ class VerticalProblem:
         return replace(self, X=self.X[index], y=self.y[index])
 
 
-def _dense(file: str, shape: tuple[int, int], n_classes: int = 1) -> tuple[np.ndarray, np.ndarray, str]:
-    path = _folder_file(file)
-    if path is None:
-        X, y = make_classification(
-            *shape, n_informative=min(15, shape[1] // 2), n_classes=max(2, n_classes), random_state=1
-        )
-        return X.astype(np.float32), y.astype(np.float64), "generated stand-in"
-    table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=np.float32, filling_values=np.nan)
-    return np.ascontiguousarray(table[:, 1:]), table[:, 0].astype(np.float64), "file"
+def _dense(name: str, shape: tuple[int, int], n_classes: int = 1) -> tuple[np.ndarray, np.ndarray, str]:
+    read = read_numbers(name)
+    if read is not None:
+        return *read, "file"
+    X, y = make_classification(
+        *shape, n_informative=min(15, shape[1] // 2), n_classes=max(2, n_classes), random_state=1
+    )
+    return X.astype(np.float32), y.astype(np.float64), STAND_IN
 
 
 def default_credit() -> VerticalProblem:
     """FATE's split: 13 columns at the guest, 10 at the host."""
-    X, y, source = _dense("default_credit.csv.gz", (30_000, 23))
+    X, y, source = _dense("default_credit", (30_000, 23))
     return VerticalProblem("default_credit", X, y, 13, "binary:logistic", source=source)
 
 
 def give_credit() -> VerticalProblem:
-    X, y, source = _dense("give_credit.csv.gz", (150_000, 10))
+    X, y, source = _dense("give_credit", (150_000, 10))
     return VerticalProblem("give_credit", X, y, 5, "binary:logistic", source=source)
 
 
 def susy() -> VerticalProblem:
-    X, y, source = _dense("susy_30k.csv.gz", (30_000, 18))
+    X, y, source = _dense("susy_30k", (30_000, 18))
     return VerticalProblem("susy_30k", X, y, 4, "binary:logistic", source=source)
 
 
@@ -97,7 +96,7 @@ def abalone() -> VerticalProblem:
 
 def covtype(n_rows: int = 100_000) -> VerticalProblem:
     """Seven classes; shuffled, as the published order starts with balanced classes."""
-    X, y, source = _dense("covtype.csv.gz", (n_rows, 54), 7)
+    X, y, source = _dense("covtype", (n_rows, 54), 7)
     if source == "file":
         y = y - 1
     index = np.random.default_rng(0).permutation(len(y))[:n_rows]
