@@ -1,6 +1,6 @@
 """Seconds per tree: private training against stock LightGBM on the same data, depth, bins and threads.
 
-Private and stock trainings alternate (private, stock, private, stock, ...), so that whatever else the machine
+Private and stock runs alternate (private, stock, private, stock, ...), so that whatever else the machine
 does falls on both; a ratio is the median over such pairs.  On a busy machine look at the ratio of the best
 times too, and at ``--threads 1``: a team of threads waits for its slowest.  A tree of DPBoost sees a part of
 the rows (all trees of an ensemble together see each row once), one of the others sees them all.
@@ -165,7 +165,7 @@ def summary(pairs: list[tuple[dict, dict]]) -> dict[str, Any]:
 
 
 def memory_of(kind: str, rows: int) -> dict[str, int]:
-    """Bytes a training needs over its input, in a process of its own."""
+    """Bytes a training run needs over its input, in a process of its own."""
     script = Path(__file__).with_name("peak_memory.py")
     command = [sys.executable, str(script), kind, str(rows), str(MEMORY_FEATURES)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)

@@ -4,9 +4,9 @@
 
 figure2  test error or RMSE against epsilon, one ensemble of 50 trees, five folds
 figure3  convergence over 1000 trees: 20 ensembles of 50, epsilon 5 each (100 together)
-table3   share of the rows that gradient-based data filtering (GDF) leaves out
+table3   part of the rows that gradient-based data filtering (GDF) leaves out
 figure4  geometric leaf clipping (GLC) on and off, regression
-a9a      the official split at epsilon 1, ten trainings each
+a9a      the official split at epsilon 1, ten training runs each
 
 Folds and test rows are public here: an experiment, not a release.  NP is LightGBM itself, with its own
 objective, bins and defaults beside the paper's depth, lambda and learning rate.
@@ -389,7 +389,7 @@ def a9a(scope: Scope, out: Path, bar: tqdm) -> dict[str, Any]:
             bar.update()
         result[method.name] = mean_and_sd(scores)
     rows = [[name, with_sd(found["auc"]), with_sd(found["error"])] for name, found in result.items()]
-    title = f"{problem.title}, official split, epsilon 1: mean ± sd of {scope.seeds} trainings"
+    title = f"{problem.title}, official split, epsilon 1: mean ± sd of {scope.seeds} training runs"
     report.print_table(title, ["method", "test AUC", "test error, %"], rows)
     return result
 
@@ -403,8 +403,8 @@ PARTS: Mapping[str, Callable[[Scope, Path, tqdm], dict[str, Any]]] = {
 }
 
 
-def n_trainings(part: str, scope: Scope) -> int:
-    """Private trainings of a part, for the progress bar."""
+def n_runs(part: str, scope: Scope) -> int:
+    """Private training runs of a part, for the progress bar."""
     runs = len(scope.epsilons) * scope.folds
     return {
         "a9a": (len(PRIVATE) + 1) * scope.seeds,
@@ -432,7 +432,7 @@ def main() -> None:
     scope = QUICK if options.quick else Scope()
 
     result: dict[str, Any] = {"machine": report.machine(N_THREADS), "seconds": {}}
-    with tqdm(total=sum(n_trainings(part, scope) for part in chosen), desc="training", unit="model") as bar:
+    with tqdm(total=sum(n_runs(part, scope) for part in chosen), desc="training", unit="model") as bar:
         for part in chosen:
             start = time.perf_counter()
             result[part] = PARTS[part](scope, options.out, bar)

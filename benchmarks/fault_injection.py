@@ -1,4 +1,4 @@
-"""Kills and stops a passive party's process at every message of a training over TLS, and takes it up again.
+"""Kills and stops a passive party's process at every message of a training run over TLS, and resumes it.
 
     python benchmarks/fault_injection.py [--kills 100] [--timeout 1.0]
 
@@ -215,7 +215,7 @@ def run(folder: Path, kills: int, timeout: float) -> None:
         "different",
     ]
     print_table(
-        f"{kills} faults at the {local.count} messages of a training, timeout {timeout:g} s", head, rows
+        f"{kills} faults at the {local.count} messages of a training run, timeout {timeout:g} s", head, rows
     )
     say(f"errors without the party's name: {len(nameless)}")
     for (mode, outcome), count in outcomes.items():

@@ -14,7 +14,7 @@ Stratified ten-fold cross-validation; differences count as significant where a p
 gives p < 0.05.  Folds, test rows and the number of rows are public here: an experiment, not a release.
 Best models are chosen on test folds, as the paper does; table d chooses nothing.
 
-"as printed" is the criterion of the paper (no smoothing), with our budget: a level's share for each of its
+"as printed" is the criterion of the paper (no smoothing), with our budget: a level's part for each of its
 nodes.  "smoothed" adds the prior of `MBoost(smoothing=0.1)`, whose sensitivity does not grow with the data.
 O.C. pays for its node weights where printed, and takes the public schedule 2^-depth where smoothed.
 """

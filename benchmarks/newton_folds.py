@@ -1,6 +1,6 @@
 """NewtonBoost on development folds, for work on its automatic settings: no test row is read.
 
-``VEILBOOST_DATA=… python benchmarks/newton_folds.py --data adult --epsilons 0.1 --trainings 10`` trains with
+``VEILBOOST_DATA=… python benchmarks/newton_folds.py --data adult --epsilons 0.1 --fits 10`` trains with
 everything automatic, on the folds of `peer_data.development_fold` in turn, and prints mean and standard error
 of AUC, or of −RMSE.  Run it before and after a change; compare over several data sets and ε.
 """
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", nargs="+", default=["adult", "a9a", "codrna", "default_credit"])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 4.0])
-    parser.add_argument("--trainings", type=int, default=10)
+    parser.add_argument("--fits", type=int, default=10)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     body = []
@@ -40,7 +40,7 @@ def main() -> None:
             for fold in (peer_data.development_fold(name, k) for k in range(peer_data.N_FOLDS))
         ]
         for epsilon in options.epsilons:
-            found = [held_out(folds[i % len(folds)], epsilon) for i in range(options.trainings)]
+            found = [held_out(folds[i % len(folds)], epsilon) for i in range(options.fits)]
             error = np.std(found, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else float("nan")
             body.append([folds[0].name, f"{epsilon:g}", f"{np.mean(found):.4f}", f"{error:.4f}"])
     print_table("Held-out folds", ["data", "ε", "AUC or −RMSE", "standard error"], body)

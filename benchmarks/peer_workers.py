@@ -171,11 +171,11 @@ def diffprivlib(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
 def dp_xgboost(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
     """Settings of the authors' example, 20 trees of depth 6 on a tenth of the rows each.
 
-    Their `min_child_weight` of 500 allows no split of such a share of these data sets; here it is 50.
+    Their `min_child_weight` of 500 allows no split of such a fraction of these data sets; here it is 50.
     """
     import dp_xgboost as xgb
 
-    n_trees, share = 20, 0.1
+    n_trees, fraction = 20, 0.1
     low, high = one_hot_bounds(data)
     bounds = {"feature_min": low.tolist(), "feature_max": np.maximum(high, low + 1e-6).tolist()}
     span = 1.0 if data.task == "binary" else float(np.ptp(data.label_bounds))
@@ -183,13 +183,13 @@ def dp_xgboost(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
     params = {
         "objective": "binary:logistic" if data.task == "binary" else "reg:squarederror",
         "tree_method": "approxDP",
-        # ε of n trees on samples of a share of the rows: n log(1 + share (exp(ε_tree) - 1))
-        "dp_epsilon_per_tree": math.log(1 + (math.exp(epsilon / n_trees) - 1) / share),
+        # ε of n trees on samples of a fraction of the rows: n log(1 + fraction (exp(ε_tree) - 1))
+        "dp_epsilon_per_tree": math.log(1 + (math.exp(epsilon / n_trees) - 1) / fraction),
         "max_depth": 6,
         "learning_rate": 0.3,
         "lambda": 0.1,
         "base_score": 0.5,
-        "subsample": share,
+        "subsample": fraction,
         "min_child_weight": 50,
         "nthread": 2,
         "verbosity": 0,

@@ -1,4 +1,4 @@
-"""The paper's comparisons: seconds and bytes a tree, operations and cost model, accuracy of the modes.
+"""The paper's comparisons: seconds and bytes per tree, operations and cost model, accuracy of the modes.
 
     VEILBOOST_DATA=... python benchmarks/secureboost_plus.py [--quick] [--sections time cost ...]
 
@@ -116,7 +116,7 @@ def watched(watch: Watch) -> Any:
 
 
 def run(problem: VerticalProblem, scheme: Any, trees: int, **others: Any) -> dict[str, Any]:
-    """Train; seconds, cipher seconds, operations and bytes a tree, set-up left out."""
+    """Train; seconds, cipher seconds, operations and bytes per tree, set-up left out."""
     marks: list[tuple[float, float, Counter[str], int]] = []
     watch = Watch()
 

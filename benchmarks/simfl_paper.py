@@ -68,8 +68,8 @@ class Split:
 def divide(problem: Any, n_parties: int, theta: float | None) -> Split:
     """Parties' rows: equal random parts, or with `theta` unbalanced ones.
 
-    Unbalanced: one half has the share `theta` of class 0 and 1 - `theta` of class 1, the other half the rest;
-    then each half is cut into equal parts at random.
+    Unbalanced: one half has the fraction `theta` of class 0 and 1 - `theta` of class 1, the other half the
+    rest; then each half is cut into equal parts at random.
     """
     random = np.random.default_rng(0)
     order = random.permutation(problem.X.shape[0])
@@ -345,7 +345,7 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
     columns += ["ALL-IN ms", "prep s"]
     columns += ["hash MB", "8MNL", "tree MB", "formula"]
     print_table(
-        f"Parties of equal size, ten of each data set, {trees} trees; CPU time and bytes a tree",
+        f"Parties of equal size, ten of each data set, {trees} trees; CPU time and bytes per tree",
         columns,
         rows,
     )

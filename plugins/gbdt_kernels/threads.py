@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from itertools import pairwise
 
-_LONGEST_BLOCK = 30.0
+_MAX_WAIT = 30.0
 """Seconds that an interrupted call waits for its other threads."""
-SMALLEST_BLOCK = 200_000
+MIN_BLOCK = 200_000
 """Elementary steps below which a second thread costs more than it saves."""
 
 
@@ -47,7 +47,7 @@ def blocks(n_items: int, n_threads: int, cost_per_item: int = 1) -> list[tuple[i
         At least one block, also for no items.
     """
     n_threads = n_threads if n_threads > 0 else available_threads()
-    worth = max(1, (n_items * cost_per_item) // SMALLEST_BLOCK)
+    worth = max(1, (n_items * cost_per_item) // MIN_BLOCK)
     n_blocks = max(1, min(n_threads, worth, n_items))
     bounds = [n_items * i // n_blocks for i in range(n_blocks + 1)]
     return list(pairwise(bounds))
@@ -79,7 +79,7 @@ def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> 
         if not isinstance(error, Exception):
             _pool.cache_clear()  # an interrupt may leave the pool's locks held
         # Nobody may go on while another thread still writes.
-        stop = time.monotonic() + _LONGEST_BLOCK
+        stop = time.monotonic() + _MAX_WAIT
         while not all(finished[1 : len(futures) + 1]) and time.monotonic() < stop:
             time.sleep(0.001)
         raise

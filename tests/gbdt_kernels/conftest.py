@@ -9,6 +9,6 @@ from gbdt_kernels.trees import binning
 def tiny_blocks():
     """Give every item a thread of its own, as far as threads last."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "SMALLEST_BLOCK", 1)
+        patch.setattr(threads, "MIN_BLOCK", 1)
         patch.setattr(binning, "ROWS_PER_BLOCK", 2)
         yield

@@ -22,7 +22,7 @@ def test_blocks_cover_the_range_in_order_and_are_worth_a_thread(n_items, n_threa
     assert parts[-1][1] == n_items
     assert all(left[1] == right[0] for left, right in pairwise(parts))
     assert all(start < stop for start, stop in parts) or n_items == 0
-    assert len(parts) == 1 or n_items * cost >= len(parts) * threads.SMALLEST_BLOCK
+    assert len(parts) == 1 or n_items * cost >= len(parts) * threads.MIN_BLOCK
     lengths = [stop - start for start, stop in parts]
     assert max(lengths) - min(lengths) <= 1
 

@@ -300,7 +300,7 @@ def test_sparse_training_equals_dense_training():
 
 
 def test_threads_do_not_change_the_model(monkeypatch):
-    monkeypatch.setattr("gbdt_kernels.threads.SMALLEST_BLOCK", 10)
+    monkeypatch.setattr("gbdt_kernels.threads.MIN_BLOCK", 10)
     models = []
     for n_threads in (1, 3):
         with warnings.catch_warnings():

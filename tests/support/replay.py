@@ -1,4 +1,4 @@
-"""The privacy loss of a training of MBoost: what two data sets' releases tell apart, given the same outputs.
+"""The privacy loss of a fit of MBoost: what two data sets' releases tell apart, given the same outputs.
 
 One training is run with drawn outputs, the other is made to give the same outputs.  Of every release the
 true values are recorded, so that its largest log-ratio of probabilities is computed and not estimated.  A
@@ -45,7 +45,7 @@ class Outputs:
 
 
 def true_values(monkeypatch, outputs, data, trainer, params, n_rounds):
-    """What every release of a training read, and its report."""
+    """What every release of a fit read, and its report."""
     outputs.start()
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", lgb_dp.PrivacyLeakWarning)

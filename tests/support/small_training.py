@@ -1,4 +1,4 @@
-"""Small data sets and trainings that the tests of lgb_dp share."""
+"""Small data sets and fits that the tests of lgb_dp share."""
 
 import lightgbm as lgb
 import numpy as np

@@ -1,4 +1,4 @@
-"""Small federated trainings that the tests of xgb_fed share."""
+"""Small federated training runs that the tests of xgb_fed share."""
 
 import warnings
 from itertools import pairwise

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xgboost
 from gbdt_hosts.xgboost.boosting import TreeGrower
-from gbdt_kernels.similarity.collisions import MOST_HASHES, most_similar
+from gbdt_kernels.similarity.collisions import MAX_HASHES, most_similar
 from gbdt_parties import messages
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
@@ -270,7 +270,7 @@ class HorizontalParty(SessionHandler[None]):
             raise ProtocolError("known_features is negative")
         moments = Moments.of(self._X)
         known = max(self._known_features, int(message.known_features))
-        state.n_hashes_allowed = min(MOST_HASHES, most_hashes(n_rows, moments.n_varying - known))
+        state.n_hashes_allowed = min(MAX_HASHES, most_hashes(n_rows, moments.n_varying - known))
         if state.n_hashes_allowed < 1:
             raise InvalidDataError(
                 f"{n_rows} rows with {moments.n_varying} columns that vary, {known} of them known to others, "

@@ -1,4 +1,4 @@
-"""Turn a live `lightgbm.Booster` into one whose trees somebody else grows.
+"""A `lightgbm.Booster` whose trees are grown by other code, and how a live booster becomes one.
 
 `lightgbm.train` hands its callbacks the live booster before each iteration.
 `take_over` changes that object's class, so that ``update`` and the evaluation
@@ -10,7 +10,7 @@ trees grown so far into a native model first.  No module of LightGBM is patched.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import lightgbm
 import numpy as np
@@ -28,9 +28,16 @@ from gbdt_hosts.lightgbm.text import (
     tree_digest,
 )
 
+if TYPE_CHECKING:
+    from ctypes import c_void_p
+
+    from lightgbm.basic import EvalResult, _LGBM_CustomObjectiveFunction, _LGBM_LabelType, _LGBM_WeightType
+
+    from gbdt_hosts.lightgbm.metrics import CustomMetrics
+
 
 class TreeGrower(Protocol):
-    """Who grows the trees of a booster that was taken over."""
+    """What grows the trees of a booster that was taken over."""
 
     header: Header
 
@@ -64,7 +71,7 @@ class TreeGrower(Protocol):
     def metric_params(self) -> Mapping[str, Any]:
         """Objective and metrics for `evaluate`."""
 
-    def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
+    def label_and_weight(self, data: lightgbm.Dataset) -> tuple[_LGBM_LabelType, _LGBM_WeightType | None]:
         """Labels and weights of a data set, for `evaluate`."""
 
 
@@ -77,13 +84,13 @@ class PrivateBooster(lightgbm.Booster):
     _is_stale: bool = False
 
     @property
-    def _handle(self) -> Any:
+    def _handle(self) -> c_void_p:
         if self._is_stale:
             self._load_native()
-        return self.__dict__.get("_handle")
+        return cast("c_void_p", self.__dict__.get("_handle"))
 
     @_handle.setter
-    def _handle(self, handle: Any) -> None:
+    def _handle(self, handle: c_void_p) -> None:
         self.__dict__["_handle"] = handle
 
     @property
@@ -118,7 +125,9 @@ class PrivateBooster(lightgbm.Booster):
             raise LightGBMError("This booster is not in training: use lightgbm.train with a private callback")
         return self._grower
 
-    def update(self, train_set: lightgbm.Dataset | None = None, fobj: Any = None) -> bool:
+    def update(
+        self, train_set: lightgbm.Dataset | None = None, fobj: _LGBM_CustomObjectiveFunction | None = None
+    ) -> bool:
         """Grow the trees of one iteration.
 
         Returns
@@ -156,7 +165,7 @@ class PrivateBooster(lightgbm.Booster):
         self.name_valid_sets.append(name)
         return self
 
-    def eval(self, data: lightgbm.Dataset, name: str, feval: Any = None) -> list[Any]:
+    def eval(self, data: lightgbm.Dataset, name: str, feval: CustomMetrics = None) -> list[EvalResult]:
         """Evaluate on a data set, which is followed from then on."""
         grower = self._growing()
         if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
@@ -165,11 +174,11 @@ class PrivateBooster(lightgbm.Booster):
         score = grower.raw_score(data)
         return evaluate(grower.metric_params(), data, label, weight, score, name, feval)
 
-    def eval_train(self, feval: Any = None) -> list[Any]:
+    def eval_train(self, feval: CustomMetrics = None) -> list[EvalResult]:
         """Evaluate on the training data."""
         return self.eval(self.train_set, self._train_data_name, feval)
 
-    def eval_valid(self, feval: Any = None) -> list[Any]:
+    def eval_valid(self, feval: CustomMetrics = None) -> list[EvalResult]:
         """Evaluate on the validation data."""
         named = zip(self.valid_sets, self.name_valid_sets, strict=True)
         return [result for data, name in named for result in self.eval(data, name, feval)]
@@ -236,10 +245,11 @@ def take_over(
     initial = initial_model_text(booster)
     booster.params = dict(params)
     booster.__class__ = booster_class
-    booster._grower = grower
-    booster._initial_blocks = tree_blocks(initial) if initial else []
-    booster._blocks = []
-    booster._is_stale = True
+    private = cast(PrivateBooster, booster)
+    private._grower = grower
+    private._initial_blocks = tree_blocks(initial) if initial else []
+    private._blocks = []
+    private._is_stale = True
 
 
 def initial_model_text(booster: lightgbm.Booster) -> str | None:
@@ -247,7 +257,7 @@ def initial_model_text(booster: lightgbm.Booster) -> str | None:
     predictor = booster.train_set._predictor
     if predictor is None:
         return None
-    shell = lightgbm.Booster.__new__(lightgbm.Booster)
+    shell: Any = lightgbm.Booster.__new__(lightgbm.Booster)  # its handle may be None only here
     shell.pandas_categorical = None
     shell.best_iteration = -1
     shell._handle = predictor._handle

@@ -2,19 +2,24 @@
 
 LightGBM prints the exact number of positive labels and bins the features a
 second time as soon as it sees them, so it is shown neither: the stand-in has
-the right number of features, all zero, and two made-up labels.  Should nobody
-take the booster over, training stops at once ("No objective function
+the right number of features, all zero, and two made-up labels.  If the
+booster is not taken over, training stops at once ("No objective function
 provided") instead of fitting the stand-in.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import lightgbm
 import numpy as np
 from lightgbm.basic import LightGBMError
+from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from lightgbm.basic import _InnerPredictor, _LGBM_SetFieldType, _LGBM_TrainDataType
+
+_Dataset = TypeVar("_Dataset", bound="StandInDataset")
 _STAND_IN_PARAMS = {"verbosity": -1, "feature_pre_filter": False}
 _BOOSTER_PARAMS = {
     "objective": "none",
@@ -48,13 +53,15 @@ class StandInDataset(lightgbm.Dataset):
     def _n_rows(self) -> int:
         raise NotImplementedError
 
-    def _predict_start_scores(self, predictor: Any, data: Any) -> None:
+    def _predict_start_scores(
+        self, predictor: _InnerPredictor | None, data: _LGBM_TrainDataType | None
+    ) -> None:
         """Remember the raw scores of an initial model, or forget them if `predictor` is None."""
         raise NotImplementedError
 
     # What lightgbm.train, lightgbm.cv and lightgbm.Booster call.
 
-    def construct(self) -> StandInDataset:
+    def construct(self: _Dataset) -> _Dataset:
         """Bin the rows and make the stand-in, if not done yet."""
         if self._handle is not None:
             return self
@@ -100,23 +107,28 @@ class StandInDataset(lightgbm.Dataset):
     def __del__(self) -> None:
         self._handle = None
 
-    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> StandInDataset:
+    def _set_init_score_by_predictor(
+        self,
+        predictor: _InnerPredictor | None,
+        data: _LGBM_TrainDataType,
+        used_indices: list[int] | NDArray[Any] | None,
+    ) -> StandInDataset:
         self._predict_start_scores(predictor, data)
         return self
 
-    def set_field(self, field_name: str, data: Any) -> StandInDataset:
-        """Refused: the native side holds none of the rows."""
+    def set_field(self, field_name: str, data: _LGBM_SetFieldType | None) -> StandInDataset:
+        """Raise LightGBMError: the native side holds none of the rows."""
         raise LightGBMError(f"{field_name!r} cannot be set in a private Dataset's native side")
 
     def _refuse_once_constructed(self, field_name: str) -> None:
         if self._handle is not None:
             raise LightGBMError(f"{field_name} cannot change once the rows are binned; make a new Dataset")
 
-    def get_field(self, field_name: str) -> Any:
+    def get_field(self, field_name: str) -> NDArray[Any] | None:
         """Label, weight or initial score, None where there is none."""
         return getattr(self, field_name, None)
 
-    def _refuse(self, *_: Any, **__: Any) -> Any:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise LightGBMError("A private Dataset cannot be written or merged: LightGBM holds none of its rows")
 
     save_binary = add_features_from = _dump_text = _refuse

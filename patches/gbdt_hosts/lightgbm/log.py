@@ -1,4 +1,4 @@
-"""Messages in LightGBM's own way, so that `lightgbm.register_logger` and `verbosity` govern them."""
+"""Messages printed in LightGBM's own way, so that `lightgbm.register_logger` and `verbosity` govern them."""
 
 from __future__ import annotations
 

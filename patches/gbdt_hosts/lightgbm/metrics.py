@@ -8,22 +8,29 @@ installed version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from lightgbm.basic import EvalResult, _LGBM_CustomEvalFunction, _LGBM_LabelType, _LGBM_WeightType
+
+    CustomMetrics: TypeAlias = _LGBM_CustomEvalFunction | list[_LGBM_CustomEvalFunction] | None
+
 
 def evaluate(
     params: Mapping[str, Any],
     dataset: lightgbm.Dataset,
-    label: Any,
-    weight: Any,
+    label: _LGBM_LabelType,
+    weight: _LGBM_WeightType | None,
     score: NDArray[np.float64],
     name: str,
-    feval: Any = None,
-) -> list[Any]:
+    feval: CustomMetrics = None,
+) -> list[EvalResult]:
     """Evaluation results of raw scores.
 
     Parameters

@@ -1,6 +1,6 @@
-"""A ciphertext histogram needs, for every bin of every feature of a node, the chain of rows in that bin.
+"""The chain of rows in every bin of every feature of a node, from which a ciphertext histogram is made.
 
-Rows are sorted by bin (a counting sort, far cheaper than one product a row), so
+Rows are sorted by bin (a counting sort, far cheaper than one product per row), so
 that a multiplier always has many chains at work.  A chain can be left out: the
 sum of a node's fullest bin is the node's total less the other bins.
 """
@@ -21,6 +21,7 @@ NO_BIN = -1
 
 @kernel
 def _count(codes, rows, starts, bin_offsets, counts):
+    """Add the rows of each bin to ``counts``, int32 of shape (n_nodes, n_total_bins)."""
     for node in range(len(starts) - 1):
         for k in range(starts[node], starts[node + 1]):
             row = rows[k]
@@ -91,7 +92,7 @@ def bin_chains(
     counts: NDArray[np.int32],
     left_out: NDArray[np.int64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Chains of rows, one a bin, of some features of every node.
+    """Chains of rows, one per bin, of some features of every node.
 
     Parameters
     ----------

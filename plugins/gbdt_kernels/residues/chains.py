@@ -29,7 +29,7 @@ def chain_products(
     """Product of each chain of rows: chain c is ``source[order[starts[c]:starts[c + 1]]]``.
 
     A chain of k rows takes k − 1 products; an empty one gives 1.  The places of `order` are cut into equal
-    spans, eight a thread (one for each lane), whatever the chains' lengths; a chain cut by that is
+    spans, eight per thread (one for each lane), whatever the chains' lengths; a chain cut by that is
     multiplied together at the end.
 
     Parameters
@@ -102,7 +102,7 @@ def _multiply_chains(
 
 
 def are_units(rows: Rows, modulus: Modulus, n_threads: int = 0) -> bool:
-    """Whether every row is invertible: their product is, for one product a row and one gcd."""
+    """Whether every row is invertible: their product is, for one product per row and one gcd."""
     product = chain_products(
         rows, np.arange(len(rows)), np.array([0, len(rows)]), modulus, n_threads=n_threads
     )

@@ -15,6 +15,7 @@ Rows = NDArray[np.uint64]
 
 @kernel
 def _chain_sums(source, order, starts, out):
+    """Add each chain's rows to its row of ``out``, uint64 of shape (n_chains, width)."""
     for chain in range(len(starts) - 1):
         total = out[chain]
         for k in range(starts[chain], starts[chain + 1]):
@@ -29,6 +30,7 @@ def _chain_sums(source, order, starts, out):
 
 @kernel
 def _differences(a, b, out):
+    """``a - b`` modulo 2^(64 width), uint64 of shape (n_rows, width)."""
     for i in range(len(out)):
         borrow = np.uint64(0)
         for j in range(out.shape[1]):
@@ -39,6 +41,7 @@ def _differences(a, b, out):
 
 @kernel
 def _shifted(a, words, bits, out):
+    """Shift rows by whole words and fewer than 64 bits more; ``out`` starts as zeros."""
     for i in range(len(out)):
         for j in range(out.shape[1] - 1, words - 1, -1):
             low = a[i, j - words - 1] >> (64 - bits) if bits and j > words else np.uint64(0)

@@ -57,6 +57,7 @@ def widened(rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
 
 @kernel
 def _below(row, bound):
+    """Whether a row of words is below another."""
     for j in range(len(bound) - 1, -1, -1):
         if row[j] != bound[j]:
             return row[j] < bound[j]
@@ -65,6 +66,7 @@ def _below(row, bound):
 
 @kernel
 def _rows_below(rows, bound, out):
+    """Which rows (uint64, (n_rows, width)) are below `bound`: ``out`` is bool of shape (n_rows,)."""
     for i in range(len(rows)):
         out[i] = _below(rows[i], bound)
 
@@ -78,6 +80,7 @@ def rows_below(rows: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
 
 @kernel
 def _add_rows(a, b, modulus, out):
+    """``(a + b) mod modulus`` of reduced rows, uint64 of shape (n_rows, width)."""
     for i in range(len(out)):
         carry = np.uint64(0)
         for j in range(len(modulus)):

@@ -107,7 +107,7 @@ class Reduction:
 
 
 def invert(rows: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
-    """Inverses of all rows for three products a row and one inversion.
+    """Inverses of all rows for three products per row and one inversion.
 
     A tree of pairwise products, inverted at the root: with ``p = 1/(x y)``, ``1/x = p y`` and ``1/y = p x``.
 

@@ -185,33 +185,34 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
     """Montgomery product of the rows ``order[bounds[c]:bounds[c + 1]]``, one at least, of each chain c.
 
-    It goes to ``out[targets[c]]``, or to ``rests[-1 - targets[c]]`` if that is negative.  `spans` shares the
-    chains out to as many lanes as the longest register has; a lane here takes two shares, one product a step.
+    It goes to ``out[targets[c]]``, or to ``rests[-1 - targets[c]]`` if that is negative.  `spans` cuts
+    the chains into as many parts as the longest register has lanes; a lane here takes two parts, with one
+    product per step.
     """
     n_halves = 2 * n_limbs
     modulus = _modulus_batch(limbs, n_halves)
     x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
-    shares = spans[::_SPANS]
-    chain = shares[:FEW_LANES].copy()
+    parts = spans[::_SPANS]
+    chain = parts[:FEW_LANES].copy()
     place = bounds[chain]
     for lane in range(FEW_LANES):
-        if chain[lane] < shares[lane + 1]:
+        if chain[lane] < parts[lane + 1]:
             _load_lane(source, order[place[lane]], n_halves, x, lane)
             place[lane] += 1
     while True:
         busy = False
         for lane in range(FEW_LANES):
-            while chain[lane] < shares[lane + 1] and place[lane] == bounds[chain[lane] + 1]:
+            while chain[lane] < parts[lane + 1] and place[lane] == bounds[chain[lane] + 1]:
                 target = targets[chain[lane]]
                 if target >= 0:
                     _store_lane(x, lane, n_halves, out, target)
                 else:
                     _store_lane(x, lane, n_halves, rests, -1 - target)
                 chain[lane] += 1
-                if chain[lane] < shares[lane + 1]:
+                if chain[lane] < parts[lane + 1]:
                     _load_lane(source, order[place[lane]], n_halves, x, lane)
                     place[lane] += 1
-            if chain[lane] < shares[lane + 1]:
+            if chain[lane] < parts[lane + 1]:
                 _load_lane(source, order[place[lane]], n_halves, y, lane)
                 place[lane] += 1
                 busy = True

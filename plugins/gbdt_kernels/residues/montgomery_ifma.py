@@ -270,7 +270,7 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
 def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse, out, rests):
     """Products of chains of rows, as `montgomery.chains`.
 
-    Lane k works through the chains ``spans[k]`` to ``spans[k + 1]``, one product a step.
+    Lane k works through the chains ``spans[k]`` to ``spans[k + 1]``, one product per step.
     """
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     rows = np.zeros(LANES, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""For each row the row of another table that agrees with it in most hashes, ties drawn at random, repeatedly.
+"""Search for the rows of another table that agree with a row in the most hashes, ties drawn at random.
 
 The search is exact, by the pigeonhole principle: cut the L hashes into t + 1 groups, and two rows that differ
 in at most t hashes agree in a whole group.  So a row is compared with those that share a group with it; once
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
-MOST_HASHES = 255
+MAX_HASHES = 255
 """Agreements are counted in a byte."""
 _AT_ONCE = 1024
 """Rows of a bucket whose counts are kept at a time."""
@@ -58,12 +58,14 @@ def _sort_by_bucket(numbers, n_buckets):
 
 @kernel
 def _add_matches(column, value, counts):
+    """Add 1 to the counts (uint8) of a column's entries equal to `value`."""
     for j in range(len(counts)):
         counts[j] += uint8(column[j] == value)
 
 
 @kernel
 def _add(counts, total):
+    """Add counts (uint8) to totals, in place."""
     for j in range(len(counts)):
         total[j] += counts[j]
 
@@ -77,12 +79,14 @@ def _drop_where(counts, size, equal, keep):
 
 @kernel
 def _clear(total, keep):
+    """Set totals to 0 where `keep` is 0."""
     for j in range(len(total)):
         total[j] *= keep[j]
 
 
 @kernel
 def _largest(counts):
+    """Largest of some counts (uint8), 0 of none."""
     largest = uint8(0)
     for j in range(len(counts)):
         largest = counts[j] if counts[j] > largest else largest
@@ -91,6 +95,7 @@ def _largest(counts):
 
 @kernel
 def _how_many(counts, value):
+    """Number of counts equal to `value`."""
     found = 0
     for j in range(len(counts)):
         found += counts[j] == value
@@ -206,9 +211,9 @@ def most_similar(
     n_draws: int = 1,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """For each query the target with the most equal hashes; of several, each with the same chance.
+    """For each query the target with the most equal hashes; of several, each with the same probability.
 
-    Memory beyond arguments and result: a copy of both tables, in bytes where they fit, and 20 bytes a query.
+    Memory beyond arguments and result: a copy of both tables, as bytes if they fit, and 20 bytes per query.
 
     Parameters
     ----------
@@ -216,7 +221,7 @@ def most_similar(
     targets : ndarray of int32, shape (n_targets, n_hashes)
         At least one row, below 2^31.
     words : ndarray of uint64, shape (n_queries,)
-        Independent uniform random words, one a query; choices of different queries are independent.
+        Independent uniform random words, one per query; choices of different queries are independent.
     n_draws : int
         Independent draws from the same ties.
     n_threads : int
@@ -231,9 +236,9 @@ def most_similar(
     """
     n_queries, n_hashes = queries.shape
     n_targets = len(targets)
-    if not 1 <= n_hashes <= MOST_HASHES or targets.shape[1] != n_hashes:
+    if not 1 <= n_hashes <= MAX_HASHES or targets.shape[1] != n_hashes:
         raise ValueError(
-            f"tables of {n_hashes} and {targets.shape[1]} hashes; 1 to {MOST_HASHES} are accepted"
+            f"tables of {n_hashes} and {targets.shape[1]} hashes; 1 to {MAX_HASHES} are accepted"
         )
     if n_targets == 0:
         raise ValueError("targets has no rows")

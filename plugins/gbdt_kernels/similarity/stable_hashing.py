@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 
-LARGEST = 2**31 - 1
+MAX_SLAB = 2**31 - 1
 
 
 @kernel
 def _slabs(projections, window, out):
+    """Slab (int32) that each projection (float64) falls into."""
     for k in range(len(projections)):
         slab = np.floor(projections[k] / window)
-        out[k] = np.int32(min(max(slab, -LARGEST), LARGEST))
+        out[k] = np.int32(min(max(slab, -MAX_SLAB), MAX_SLAB))
 
 
 @kernel
 def _hash_dense(values, centre, directions, shifts, window, start, stop, out):
+    """Hashes of rows `start` to `stop` - 1: ``out`` is int32 of shape (n_rows, n_hashes)."""
     projections = np.empty(len(shifts), dtype=np.float64)
     for row in range(start, stop):
         projections[:] = shifts
@@ -40,6 +42,7 @@ def _hash_dense(values, centre, directions, shifts, window, start, stop, out):
 
 @kernel
 def _hash_csr(indptr, indices, values, centre, directions, of_zeros, window, start, stop, out):
+    """As `_hash_dense`, of a CSR matrix; `of_zeros` are the projections of a row of zeros."""
     projections = np.empty(len(of_zeros), dtype=np.float64)
     for row in range(start, stop):
         projections[:] = of_zeros

@@ -26,7 +26,7 @@ ZERO_THRESHOLD = float(np.float32(1e-35))
 
 @dataclass(frozen=True)
 class DenseCodes:
-    """Binned matrix, one byte a value.
+    """Binned matrix, one byte per value.
 
     Parameters
     ----------
@@ -121,6 +121,7 @@ def _code(value, values, start, stop, is_categorical):
 
 @kernel
 def _bin_dense(block, values, value_offsets, is_categorical, codes):
+    """Bins of a block of rows: float64 to uint8, both of shape (n_rows, n_features)."""
     for i in range(block.shape[0]):
         for f in range(block.shape[1]):
             codes[i, f] = _code(
@@ -130,6 +131,7 @@ def _bin_dense(block, values, value_offsets, is_categorical, codes):
 
 @kernel
 def _bin_entries(data, indices, values, value_offsets, is_categorical, codes):
+    """Bins of entries: `data` float64, `indices` (their features) int32, `codes` uint8, all (n_entries,)."""
     for e in range(len(data)):
         f = indices[e]
         codes[e] = _code(data[e], values, value_offsets[f], value_offsets[f + 1], is_categorical[f])

@@ -26,6 +26,11 @@ def _part(starts, node, part, n_parts):
 
 @kernel
 def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out):
+    """Add the rows of the nodes `built` to ``out``, int64 of shape (n_nodes, n_total_bins, 2).
+
+    `codes` is uint8 of shape (n_rows, n_features), `rows` int32, `starts` int64 of shape (n_nodes + 1,),
+    `gradient` and `weight` int32 of shape (n_rows,), quantised.
+    """
     for node in built:
         first, last = _part(starts, node, part, n_parts)
         histogram = out[node]
@@ -43,6 +48,7 @@ def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weigh
 def _accumulate_entries(
     indptr, indices, codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out
 ):
+    """As `_accumulate_dense`, with the stored entries of a CSR matrix of codes (uint8)."""
     for node in built:
         first, last = _part(starts, node, part, n_parts)
         histogram = out[node]
@@ -71,6 +77,7 @@ def _give_rest_to_zero(histogram, total, bin_offsets, zero_codes):
 
 @kernel
 def _sum_segments(rows, starts, gradient, weight, out):
+    """Sums over each node's rows: ``out`` is int64 of shape (n_nodes, 2)."""
     for node in range(len(starts) - 1):
         gradient_sum = np.int64(0)
         weight_sum = np.int64(0)
@@ -118,7 +125,7 @@ def _build(
     out: NDArray[np.int64],
     n_threads: int,
 ) -> None:
-    """Fill the histograms of the nodes `built`, each thread with a share of every node's rows."""
+    """Fill the histograms of the nodes `built`, each thread with a part of every node's rows."""
     n_rows = int((starts[built + 1] - starts[built]).sum())
     parts = blocks(n_rows, n_threads, matrix.entries_per_row)
     own = [out] + [np.zeros_like(out) for _ in parts[1:]]

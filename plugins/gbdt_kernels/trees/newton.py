@@ -23,6 +23,7 @@ _STEPS_PER_ROW = 8
 
 @kernel
 def _add_leaf_values(leaf, value, n_outputs, score):
+    """As `add_leaf_values`, with `value` and `score` (float64) flat, row after row."""
     if n_outputs == 1:
         for row in range(len(leaf)):
             score[row] += value[leaf[row]]
@@ -74,6 +75,7 @@ def _logistic_gradients(score, target, gradient):
 
 @kernel
 def _square_gradients(score, target, gradient):
+    """``(score - target) / 2``, all float64 of shape (n_rows,)."""
     for j in range(len(score)):
         gradient[j] = 0.5 * (score[j] - target[j])
 
@@ -99,6 +101,7 @@ def _add_entries(entry, weight, leaf, table, out):
 
 @kernel
 def _table_sums(score, target, weight, leaf, logistic, table, out):
+    """Sums of table entries times weights: ``out`` is int64 of shape (n_leaves, 2)."""
     gradient = np.empty(_ROWS_AT_ONCE)
     entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
     top = np.float64(len(table) // 2)
@@ -156,6 +159,7 @@ class TablePairs:
 
 @kernel
 def _norm_of_steps(vector):
+    """Squared norm of int64 integers."""
     total = np.int64(0)
     for v in vector:
         total += v * v
@@ -177,6 +181,7 @@ def _shorten(vector, squared_limit):
 
 @kernel
 def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hessian_limit, first, last, out):
+    """Sums of what rows `first` to `last` - 1 add: ``out`` is int64 of shape (n_leaves, n_outputs, 2)."""
     n_outputs = score.shape[1]
     p = np.empty(n_outputs)
     g = np.empty(n_outputs, dtype=np.int64)
@@ -194,12 +199,12 @@ def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hess
             p[k] = np.exp(score[row, k] - largest)
             total += p[k]
         for k in range(n_outputs):
-            chance = p[k] / total
-            if not chance <= 1.0:  # NaN
-                chance = 0.0
-            gradient = chance - 1.0 if k == target[row] else chance
+            probability = p[k] / total
+            if not probability <= 1.0:  # NaN
+                probability = 0.0
+            gradient = probability - 1.0 if k == target[row] else probability
             g[k] = np.int64(gradient * steps)
-            h[k] = np.int64(chance * (1.0 - chance) * steps)
+            h[k] = np.int64(probability * (1.0 - probability) * steps)
         _shorten(g, squared_limit)
         rest = 1.0 - gradient_share * _norm_of_steps(g) / (2.0 * clip * clip * steps * steps)
         # A relative 1e-12 inside, for the rounding of `rest` (where it is 0, so is the limit).

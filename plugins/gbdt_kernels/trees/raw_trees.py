@@ -88,6 +88,7 @@ def _stored(indices, values, first, last, feature):
 
 @kernel
 def _route_csr(indptr, indices, values, left, right, feature, condition, default_left, start, stop, out):
+    """As `leaf_values`, rows `start` to `stop` - 1 of a CSR matrix: ``out`` is float32."""
     for row in range(start, stop):
         node = 0
         while left[node] >= 0:

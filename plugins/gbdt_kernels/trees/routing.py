@@ -17,6 +17,7 @@ from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 
 @kernel
 def _entry_code(indptr, indices, codes, zero_codes, row, feature):
+    """Code (uint8) of one value of a CSR matrix, by bisection."""
     low, high = indptr[row], indptr[row + 1]
     while low < high:
         middle = (low + high) >> 1
@@ -31,6 +32,7 @@ def _entry_code(indptr, indices, codes, zero_codes, row, feature):
 
 @kernel
 def _codes_dense(codes, rows, starts, feature, out):
+    """Code of each row's value of its node's split feature: ``out`` is uint8 of shape (len(rows),)."""
     for node in range(len(starts) - 1):
         for k in range(starts[node], starts[node + 1]):
             out[k] = codes[rows[k], feature[node]]
@@ -38,6 +40,7 @@ def _codes_dense(codes, rows, starts, feature, out):
 
 @kernel
 def _codes_sparse(indptr, indices, codes, zero_codes, rows, starts, feature, out):
+    """As `_codes_dense`, of a CSR matrix of codes."""
     for node in range(len(starts) - 1):
         for k in range(starts[node], starts[node + 1]):
             out[k] = _entry_code(indptr, indices, codes, zero_codes, rows[k], feature[node])
@@ -45,6 +48,7 @@ def _codes_sparse(indptr, indices, codes, zero_codes, rows, starts, feature, out
 
 @kernel
 def _partition(rows, starts, code, goes_left, rows_out, starts_out):
+    """Rows (int32) of each node by child, in their order; `code` (uint8) stands beside each row."""
     for node in range(len(starts) - 1):
         n_left = 0
         for k in range(starts[node], starts[node + 1]):
@@ -104,6 +108,7 @@ def partition_level(
 
 @kernel
 def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
+    """As `add_trees`, rows `first` to `last` - 1; `score` is float64."""
     first_leaf = feature.shape[1]
     for row in range(first, last):
         total = score[row]
@@ -117,6 +122,7 @@ def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
 
 @kernel
 def _add_trees_sparse(indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score):
+    """As `_add_trees_dense`, of a CSR matrix of codes; one row at a time is made dense."""
     first_leaf = feature.shape[1]
     row_codes = zero_codes.copy()
     for row in range(first, last):

@@ -22,7 +22,7 @@ from gbdt_kernels.threads import blocks, run
 FLOOR = 30.0 * np.log(2.0)
 WORD_PAIRS_PER_DRAW = 16
 _TOP = np.float64(2.0**62)
-_LOWEST_WEIGHT = np.uint64(2**32)
+_MIN_WEIGHT = np.uint64(2**32)
 
 
 @kernel
@@ -35,7 +35,7 @@ def _integer_weights(utilities, weights):
     low = np.uint64(0)
     for i in range(len(utilities)):
         below = utilities[i] - largest
-        weight = _LOWEST_WEIGHT if below <= -FLOOR else np.uint64(_TOP * np.exp(below))
+        weight = _MIN_WEIGHT if below <= -FLOOR else np.uint64(_TOP * np.exp(below))
         weights[i] = weight
         low += weight
         if low < weight:
@@ -72,6 +72,7 @@ def _draw(weights, high, low, words):
 
 @kernel
 def _select(utilities, words, first, last, chosen):
+    """As `select`, nodes `first` to `last` - 1."""
     weights = np.empty(utilities.shape[1], dtype=np.uint64)
     for node in range(first, last):
         if chosen[node] < 0:

@@ -77,6 +77,7 @@ def _left_sums(histogram, n_bins, is_categorical, bin_offsets, candidate_offsets
 
 @kernel
 def _gain(gradient, weight, lambda_l2):
+    """A child's term of the gain, float64."""
     denominator = np.float64(weight) + lambda_l2
     if denominator <= 0.0:
         return 0.0
@@ -88,6 +89,7 @@ def _gain(gradient, weight, lambda_l2):
 def _candidate_gains(
     histograms, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, first, last, gains
 ):
+    """Gains of nodes `first` to `last` - 1: ``gains`` is float64 of shape (n_nodes, n_candidates)."""
     left = np.empty((candidate_offsets[-1], 2), dtype=np.int64)
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
@@ -102,6 +104,7 @@ def _candidate_gains(
 
 @kernel
 def _risk(positive, negative, alpha, cap, prior):
+    """A child's term of the risk, float64."""
     p = np.float64(positive)
     n = np.float64(negative)
     return 2.0 * (alpha * np.sqrt((min(p, cap) + prior) * (min(n, cap) + prior)) + (1.0 - alpha) * min(p, n))
@@ -122,6 +125,7 @@ def _candidate_risks(
     last,
     risks,
 ):
+    """Risks of nodes `first` to `last` - 1: ``risks`` is float64 of shape (n_nodes, n_candidates)."""
     left = np.empty((candidate_offsets[-1], 2), dtype=np.int64)
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
@@ -229,6 +233,7 @@ def candidate_risks(
 def _fill_goes_left(
     candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out
 ):
+    """1 where a bin's code goes left of the node's candidate: ``out`` is uint8 of shape (n_nodes, 256)."""
     for node in range(len(candidates)):
         f = feature[node]
         n = n_bins[f]
