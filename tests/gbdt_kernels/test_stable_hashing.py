@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from gbdt_kernels.similarity.stable_hashing import LARGEST, stable_hashes
+from gbdt_kernels.similarity.stable_hashing import MAX_SLAB, stable_hashes
 from scipy.stats import norm
 
 
@@ -39,7 +39,7 @@ def test_csr_rows_have_zeros_where_nothing_is_stored():
 def test_extreme_values_are_clipped():
     X = np.array([[3e38], [-3e38]], dtype=np.float32)
     hashes = stable_hashes(X, np.zeros(1), np.ones((1, 1)), np.zeros(1), 1e-3)
-    assert hashes.tolist() == [[LARGEST], [-LARGEST]]
+    assert hashes.tolist() == [[MAX_SLAB], [-MAX_SLAB]]
 
 
 def test_chance_of_collision_is_that_of_datar_et_al():
