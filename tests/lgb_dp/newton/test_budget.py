@@ -1,0 +1,181 @@
+"""What NewtonBoost spends: noise is what the ledger says, and costs compose."""
+
+import math
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from newton_training import boosted
+from small_training import binary_data, dataset, leaf_values
+
+import lgb_dp
+from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from lgb_dp.newton import trainer as newton
+
+X, Y = binary_data(600)
+
+
+DELTA = 1e-5
+
+
+QUIET = {"objective": "binary", "verbosity": -1}
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_reported_epsilon_is_the_closed_forms_and_not_above_the_one_asked_for(epsilon):
+    report = boosted(epsilon=epsilon, n_rounds=30).privacy
+    squares = sum(row["count"] * row["mu"] ** 2 for row in report.ledger)
+    assert report.delta == DELTA
+    assert report.epsilon <= epsilon
+    assert report.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert report.epsilon >= gaussian_epsilon(math.sqrt(squares), DELTA) * (1 - 1e-9)
+    assert report.replace_one[0] == pytest.approx(gaussian_epsilon(2 * math.sqrt(squares), DELTA), rel=1e-6)
+    assert 2 * epsilon < report.replace_one[0] < 2.5 * epsilon + 1
+
+
+def test_noise_is_what_the_ledger_says(monkeypatch):
+    """Standard deviations of all draws, in units of what a row can add, against the μ that were charged."""
+    drawn = []
+    exact = newton.rounded_gaussian
+    monkeypatch.setattr(newton, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r))
+    weighted = dataset(X, Y, weight=np.ones(len(X)), weight_bound=4.0)
+    for data, steps in ((dataset(X, Y), 1), (weighted, 1024)):
+        drawn.clear()
+        report = boosted(data, epsilon=1.0, n_rounds=5, gradient_clip=1.0).privacy
+        prior, trees = (row["mu"] for row in report.ledger)
+        unit = newton.STEPS * steps
+        assert [scale for _, scale in drawn] == pytest.approx(
+            [unit / prior, unit / trees, 0.3003 * unit / trees]
+        )
+
+
+@pytest.mark.parametrize("params", [{}, {"objective": "multiclass", "num_class": 3}])
+def test_every_sum_gets_noise_of_its_own(monkeypatch, params):
+    """What is drawn at once is handed out in order, each number once."""
+    drawn, taken = {}, {}
+    exact, take = newton.rounded_gaussian, newton._GaussianNoise.take
+
+    def draw(n, scale, random):
+        found = exact(n, scale, random)
+        drawn.setdefault(scale, []).append(found)
+        return found
+
+    def hand_out(self, *shape):
+        found = take(self, *shape)
+        taken.setdefault(self.scale, []).append(found.ravel())
+        return found
+
+    monkeypatch.setattr(newton, "rounded_gaussian", draw)
+    monkeypatch.setattr(newton._GaussianNoise, "take", hand_out)
+    monkeypatch.setattr(newton, "_DRAWS_AT_ONCE", 50)
+    boosted(dataset(X, Y), n_rounds=30, params=params)
+    assert len(taken) == 2  # gradients and hessians
+    for scale, numbers in taken.items():
+        handed = np.concatenate(numbers)
+        assert len(drawn[scale]) > 2
+        np.testing.assert_array_equal(handed, np.concatenate(drawn[scale])[: len(handed)])
+
+
+def test_every_draw_is_fresh():
+    one, two = boosted(n_rounds=3), boosted(n_rounds=3)
+    assert not np.array_equal(leaf_values(one), leaf_values(two))
+
+
+def test_an_interrupted_training_reports_what_was_spent():
+    class StopError(Exception):
+        pass
+
+    def stop(env):
+        if env.iteration == 4:
+            raise StopError
+
+    trainer = lgb_dp.NewtonBoost(2.0, DELTA)
+    with pytest.raises(StopError):
+        lgb.train(QUIET, dataset(X, Y), 20, callbacks=[trainer, stop])
+    report = trainer.booster_.privacy
+    assert report.ledger[-1]["count"] == 5
+    assert 0 < report.epsilon < 2.0
+
+
+def test_rounds_planned_beyond_those_trained_stay_unspent():
+    report = boosted(epsilon=2.0, n_rounds=5, rounds=20).privacy
+    assert report.epsilon == pytest.approx(
+        gaussian_epsilon(gaussian_mu(2.0, DELTA) * math.sqrt(0.01 + 0.99 / 4), DELTA), rel=1e-6
+    )
+    with pytest.raises(ValueError, match="rounds=5"):
+        boosted(n_rounds=6, rounds=5)
+
+
+def test_continued_training_composes_and_keeps_the_scores():
+    first = boosted(epsilon=2.0, n_rounds=10)
+    second = lgb.train(QUIET, dataset(X, Y), 10, init_model=first, callbacks=[lgb_dp.NewtonBoost(2.0, DELTA)])
+    together = gaussian_epsilon(gaussian_mu(2.0, DELTA) * math.sqrt(2), DELTA)
+    assert second.privacy.epsilon == pytest.approx(together, rel=1e-6)
+    assert second.num_trees() == 20
+    assert second.privacy.epsilon < 4.0
+    mixed = lgb.train(QUIET, dataset(X, Y), 3, init_model=first, callbacks=[lgb_dp.DPBoost(0.5)])
+    assert mixed.privacy.epsilon == pytest.approx(2.5, rel=1e-6)
+    assert mixed.privacy.delta == DELTA
+
+
+def test_folds_compose_to_the_root_of_their_number():
+    data = dataset(X, Y)
+    result = lgb.cv(
+        QUIET,
+        data,
+        5,
+        folds=lgb_dp.folds(5, data),
+        callbacks=[lgb_dp.NewtonBoost(1.0, DELTA)],
+        return_cvbooster=True,
+    )
+    for booster in result["cvbooster"].boosters:
+        expected = gaussian_epsilon(2 * gaussian_mu(1.0, DELTA), DELTA)
+        assert booster.privacy.epsilon == pytest.approx(expected, rel=1e-6)
+        assert booster.privacy.private
+
+
+def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkeypatch):
+    taken = []
+    draw = newton._NewtonTraining._secret_sample
+    monkeypatch.setattr(
+        newton._NewtonTraining, "_secret_sample", lambda self, p: taken.append(draw(self, p)) or taken[-1]
+    )
+    booster = boosted(epsilon=2.0, n_rounds=12, subsample=0.25)
+    report = booster.privacy
+    assert 1.9 < report.epsilon <= 2.0
+    assert [row["probability"] for row in report.ledger] == [1.0, 0.25]
+    sizes = np.array([sample.sum() for sample in taken])
+    assert np.abs(sizes - 150).max() < 6 * np.sqrt(600 * 0.25 * 0.75)
+    assert len({sample.tobytes() for sample in taken}) == 12
+    assert "_secret" not in repr(booster.__dict__)  # nothing of the draws is kept
+
+
+@pytest.mark.slow
+def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
+    """Rows all alike: the released sums of a tree are one normal draw away from each other by exactly μ."""
+    features = np.full((40, 1), 1.0)
+    outputs = []
+    for n in (39, 40):
+        values = []
+        for _ in range(400):
+            data = lgb_dp.Dataset(features[:n], np.ones(n), bounds=(-3, 3), max_bin=2)
+            trainer = lgb_dp.NewtonBoost(2.0, DELTA, structure="random", depth=1, gradient_clip=1.0)
+            sums = []
+            with pytest.MonkeyPatch.context() as patch:
+                release = newton._NewtonTraining._release
+                patch.setattr(
+                    newton._NewtonTraining,
+                    "_release",
+                    lambda self, *args, sums=sums, release=release: (
+                        sums.append(release(self, *args)) or sums[-1]
+                    ),
+                )
+                patch.setattr(newton, "_MAX_PRIOR", 0.0)
+                lgb.train(QUIET, data, 1, callbacks=[trainer])
+            values.append(sums[0].gradient.sum())
+        outputs.append(np.array(values))
+    mu = gaussian_mu(2.0, DELTA) * math.sqrt(0.99)
+    spread = np.sqrt(2) / mu  # two leaves, each with noise 1/μ
+    assert outputs[0].std() == pytest.approx(spread, rel=0.16)
+    assert outputs[1].std() == pytest.approx(spread, rel=0.16)
+    assert abs(outputs[1].mean() - outputs[0].mean()) < 0.5 + 5 * spread / math.sqrt(400)

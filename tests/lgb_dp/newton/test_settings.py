@@ -1,0 +1,95 @@
+"""Settings of NewtonBoost are honoured, and automatic ones follow from what was released."""
+
+import warnings
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from newton_training import boosted, live_booster
+from small_training import binary_data, dataset, field
+
+import lgb_dp
+from lgb_dp.newton import trainer as newton
+from lgb_dp.newton.settings import automatic_depth, automatic_rate
+
+X, Y = binary_data(600)
+
+
+def test_settings_of_lightgbm_are_honoured_and_others_chosen():
+    booster = boosted(params={"learning_rate": 0.05, "max_depth": 3}, n_rounds=2)
+    assert "[learning_rate: 0.05]" in booster.model_to_string()
+    assert booster.dump_model()["tree_info"][0]["num_leaves"] == 8
+    with pytest.raises(ValueError, match="max_depth=3 and depth=4"):
+        boosted(params={"max_depth": 3}, depth=4)
+    rates = [0.3, 0.1, 0.1]
+    booster = boosted(n_rounds=3, callbacks=[lgb.reset_parameter(learning_rate=rates)])
+    shrinkage = [float(field(booster, "shrinkage", tree=t)[0]) for t in range(3)]
+    assert shrinkage == rates
+
+
+def test_automatic_settings_grow_with_rows_and_budget():
+    assert [automatic_depth(nu) for nu in (1, 700, 3e3, 2e5, 2e6)] == [2, 3, 4, 5, 6]
+    assert automatic_rate(2500, 500) == pytest.approx(0.2)
+    assert automatic_rate(1e9, 1) == 1.0
+    assert automatic_rate(2500, 2000) == pytest.approx(0.1)
+
+
+def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
+    """With the released number of rows fixed, twice the rows change no setting."""
+    release = newton._NewtonTraining._release_label_counts
+    monkeypatch.setattr(
+        newton._NewtonTraining, "_release_label_counts", lambda self: release(self) * 0 + 5000.0
+    )
+    texts = []
+    for rows in (X, np.repeat(X, 2, axis=0)):
+        label = Y if len(rows) == len(Y) else np.repeat(Y, 2)
+        text = boosted(dataset(rows, label), n_rounds=1).model_to_string()
+        texts.append([line for line in text.splitlines() if "learning_rate" in line or "max_depth" in line])
+    assert texts[0] == texts[1] != []
+
+
+def test_structures_do_not_depend_on_the_rows():
+    """Splits of "random" trees are the same for other data with the same public description."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lgb_dp.PrivacyLeakWarning)
+        splits = []
+        for label in (Y, 1 - Y):
+            data = dataset(X if label is Y else -X, label)
+            booster = boosted(data, n_rounds=1, structure="random", depth=3, random_state=5)
+            splits.append((field(booster, "split_feature").tolist(), field(booster, "threshold").tolist()))
+    assert splits[0] == splits[1]
+
+
+def test_given_depths_are_kept_by_all_trees():
+    for params, kwargs in (({"max_depth": 3}, {}), ({"num_leaves": 8}, {}), ({}, {"depth": 3})):
+        for structure in ("auto", "random", "cyclic"):
+            booster = boosted(n_rounds=120, params=params, structure=structure, **kwargs)
+            assert max(tree["num_leaves"] for tree in booster.dump_model()["tree_info"]) == 8
+            assert "[max_depth: 3]" in booster.model_to_string()
+    free = boosted(n_rounds=120, epsilon=20.0)
+    assert max(tree["num_leaves"] for tree in free.dump_model()["tree_info"]) == 16
+    assert "[max_depth: 4]" in free.model_to_string()
+
+
+def test_resetting_nothing_keeps_the_automatic_rate():
+    booster = live_booster(4)
+    booster.update()
+    rate = booster._grower._rate
+    booster.reset_parameter({})
+    assert booster._grower._rate == rate != 0.1
+
+
+def test_evaluation_and_early_stopping_see_the_current_model():
+    data = dataset(X, Y)
+    valid = lgb_dp.Dataset(X, Y, reference=data, public=True)
+    history = {}
+    booster = boosted(
+        data,
+        n_rounds=40,
+        params={"metric": "binary_logloss"},
+        valid_sets=[valid],
+        callbacks=[lgb.record_evaluation(history)],
+    )
+    p = booster.predict(X)
+    loss = -np.mean(Y * np.log(p) + (1 - Y) * np.log(1 - p))
+    assert history["valid_0"]["binary_logloss"][-1] == pytest.approx(loss)
