@@ -1,4 +1,4 @@
-"""scikit-learn estimators over private training."""
+"""Scikit-learn estimators that train private LightGBM models."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ _BINS: Mapping[str, tuple[int, Spacing]] = {
     "mboost": (10, "linear"),
 }
 """What max_bin="auto" means: NewtonBoost does not pay for candidates, the others do."""
-_SEARCH_NOTE = "a search or cross-validation around it reads the data once per fit; epsilon covers one fit"
-_CLASSES_LEAK = "the classes were read from the data; pass public `classes`"
+_SEARCH_NOTE = (
+    "a search or cross-validation around the estimator reads the data once per fit; "
+    "epsilon covers one fit only"
+)
+_CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"
 
 
 class _DPLGBMModel(BaseEstimator):
@@ -124,9 +127,13 @@ class _DPLGBMModel(BaseEstimator):
 
     def _trainer(self) -> PrivateTrainer:
         if self.method != "dpboost" and (self.gdf or self.trees_per_ensemble != 50):
-            raise InvalidArgumentError("gdf and trees_per_ensemble go with method='dpboost' only")
+            raise InvalidArgumentError(
+                f"gdf and trees_per_ensemble are settings of method='dpboost', got method={self.method!r}"
+            )
         if self.method != "mboost" and self.alpha != "calibrated":
-            raise InvalidArgumentError(f"alpha goes with method='mboost' only, got {self.alpha!r}")
+            raise InvalidArgumentError(
+                f"alpha is a setting of method='mboost', got alpha={self.alpha!r} and method={self.method!r}"
+            )
         if self.method == "newton":
             return NewtonBoost(self.epsilon, self.delta, random_state=self.random_state)
         if self.method == "mboost":
@@ -390,7 +397,7 @@ def _is_searched() -> bool:
 
 
 def _as_matrix(X: Any) -> Any:
-    """`X`, lists made an array."""
+    """`X`, converted to an array if it is a list."""
     return np.asarray(X) if isinstance(X, (list, tuple)) else X
 
 

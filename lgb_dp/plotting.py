@@ -1,4 +1,4 @@
-"""Plots: utility against ε, and where ε went.  They need matplotlib (the extra ``plot``)."""
+"""Plots of utility against ε and of what the budget was spent on; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _axes(ax: Any) -> Any:
 def plot_utility(
     results: Mapping[str, Mapping[float, Sequence[float]]], *, metric: str = "AUC", ax: Any = None
 ) -> Any:
-    """Metric against ε, one line per method, with bands of one standard deviation over its trainings.
+    """Metric against ε, one line per method, with bands of one standard deviation over its training runs.
 
     Parameters
     ----------
     results : mapping of str to mapping of float to sequence of float
-        Method to ε to the metric of each training.
+        Method to ε to the metric of each training run.
     metric : str
         Label of the y axis.
     ax : matplotlib Axes, optional
@@ -39,8 +39,10 @@ def plot_utility(
 
     Raises
     ------
-    ValueError
+    InvalidArgumentError
         If there is nothing to draw.
+    MissingDependencyError
+        If matplotlib is not installed.
     """
     if not results or not all(results.values()):
         raise InvalidArgumentError(

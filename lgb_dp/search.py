@@ -1,4 +1,4 @@
-"""Hyper-parameter search that is paid for.
+"""Hyper-parameter search under one privacy budget.
 
 Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential Privacy" (ICLR 2022, arXiv 2110.03620):
 run a private trial a *random* number K of times, each with settings drawn at random, and publish nothing but
@@ -95,12 +95,12 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     Every row is put in the training or the test part, on its own, once for the whole search.  A trial draws
     settings, trains on the one part, and scores on the other with noise: the parts are disjoint, so a trial
     costs what the more expensive of the two does, and both spend all of its μ.  The best trial's model is the
-    result; nothing else leaves the search, the number of trials neither.
+    result; nothing else leaves the search, not even the number of trials.
 
     Parameters
     ----------
     estimator : DPLGBMClassifier or DPLGBMRegressor
-        With ``method="newton"``.  Its `epsilon` and `delta` are the search's to set.
+        With ``method="newton"``.  The search sets its `epsilon` and `delta`.
     param_distributions : dict, or list of dicts
         As for scikit-learn's `RandomizedSearchCV`.
     epsilon, delta : float
@@ -108,7 +108,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     mean_trials : float
         Expected number of trials, at least 2; the number itself is drawn.
     test_share : float
-        Probability of a row to be in the test part, in (0, 1).
+        Probability with which a row is in the test part, in (0, 1).
     random_state : int, optional
         For tests: fixes all draws, which voids the guarantee.
 
@@ -144,7 +144,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             If an argument is out of range, or the estimator's method has no Gaussian accounting.
         """
         if getattr(self.estimator, "method", None) != "newton":
@@ -190,7 +190,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             "count": 1,
             "disjoint_sets_of_rows": 1,
         }
-        notes = (*trial.notes, f"one trial alone costs mu = {mu:.6g}")
+        notes = (*trial.notes, f"a single trial costs mu = {mu:.6g}")
         self.privacy_: PrivacyReport = replace(
             trial, epsilon=epsilon, delta=budget[1], ledger=(row,), notes=notes, cost=Cost(epsilon, budget[1])
         )

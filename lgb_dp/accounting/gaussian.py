@@ -1,7 +1,7 @@
-"""Gaussian differential privacy: from (ε, δ) to μ and back, never in the unsafe direction.
+"""Gaussian differential privacy: conversions between (ε, δ) and μ that never err on the unsafe side.
 
 A release of sensitivity 1 (in the Euclidean norm) with Gaussian noise of standard deviation 1/μ is μ-GDP;
-releases of μ₁, μ₂, … on the same rows, each free to depend on those before, are together exactly
+releases of μ₁, μ₂, … on the same rows, each of which may depend on those before, are together exactly
 √(μ₁² + μ₂² + …)-GDP, and μ-GDP means (ε, δ(ε))-DP for every ε with
 δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ)
 (Dong, Roth and Su, "Gaussian Differential Privacy", JRSS B 2022, corollaries 1 and 3.3; Balle and Wang, ICML

@@ -1,4 +1,4 @@
-"""What was released, what it cost, and the guarantee that follows.
+"""The ledger of a training run: what was released, what it cost, and the guarantee that follows.
 
 Costs are under adding or removing one row: ε (and δ) of differential privacy,
 which add up, or μ of Gaussian differential privacy, whose squares add up.
@@ -76,7 +76,7 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
-    """Cost of several trainings on the same rows, each free to depend on those before."""
+    """Cost of several training runs on the same rows, each of which may depend on those before."""
     return Cost(
         upper_float(sum((Fraction(cost.epsilon) for cost in costs), Fraction())),
         upper_float(sum((Fraction(cost.delta) for cost in costs), Fraction())),
@@ -142,12 +142,12 @@ def share(epsilon: float, parts: int) -> float:
 
 @dataclass
 class Ledger:
-    """All releases of one training, charged before they are made.
+    """All releases of one training run, charged before they are made.
 
     Parameters
     ----------
     copies : int
-        How many trainings like this one read a row (k - 1 in k-fold cross-validation).
+        Training runs like this one that read a row (k - 1 in k-fold cross-validation).
     granted_delta : float
         δ at which the ε of Gaussian releases is stated.
     """
@@ -157,7 +157,7 @@ class Ledger:
     granted_delta: float = 0.0
 
     def charge(self, release: Release) -> None:
-        """Write a release down."""
+        """Record a release."""
         self.releases.append(release)
 
     @property
@@ -174,7 +174,7 @@ class Ledger:
     def cost(self) -> Cost:
         """What all releases cost: sums over groups of the largest sum over a part, rounded up.
 
-        Each kind of cost is summed up for itself, which takes the largest part of each kind.
+        Each kind of cost is summed up separately, so that each kind's largest part counts.
         """
         whole = [release for release in self.releases if release.probability == 1.0]
         parts: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))

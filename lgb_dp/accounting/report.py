@@ -1,4 +1,4 @@
-"""The guarantee of several models, or other private results, of the same rows."""
+"""Privacy reports: the guarantee of one model, or of several private results on the same rows."""
 
 from __future__ import annotations
 
@@ -14,25 +14,29 @@ from lgb_dp.errors import ArgumentTypeError, NoGuaranteeError
 def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyReport:
     """One report for everything that was released.
 
-    Costs add up kind by kind: ε and δ as they are, Gaussian releases by their squares, so that two models of
-    (ε, δ) each cost less than (2ε, 2δ).  Each result may depend on those before it.
+    Costs compose kind by kind: ε and δ add up as they are, Gaussian releases by their squares.  Two models
+    of (ε, δ) each therefore cost less than (2ε, 2δ).  Each result may depend on those before it.
 
     Parameters
     ----------
     *reports : PrivacyReport
-        At least one, of trainings or metadata of the same rows.
+        At least one; of models, or of private metadata, of the same rows.
     delta : float, optional
         δ at which Gaussian releases are stated; the largest of the reports' unless given.
 
     Returns
     -------
     PrivacyReport
-        Not private if one of them is not.
+        It is not private if one of the reports is not.
 
     Raises
     ------
-    TypeError, ValueError
-        If there is no report, or something else than a report; or if `delta` is not in (0, 1).
+    ArgumentTypeError
+        If an argument is not a report.
+    NoGuaranteeError
+        If there is no report.
+    InvalidArgumentError
+        If `delta` is not in (0, 1).
     """
     for report in reports:
         if not isinstance(report, PrivacyReport):
@@ -87,8 +91,8 @@ class PrivacyReport:
     cost: Cost = field(default_factory=Cost)
 
     def __post_init__(self) -> None:
-        # A cost that says less than (epsilon, delta), or nothing, is not what will be composed.  With secret
-        # samples that would take seconds to tell; there it is trusted.
+        # A cost below (epsilon, delta), or none, must not be composed in its place.  With secret samples the
+        # comparison would take seconds, so that the cost is trusted there.
         if not self.cost.sampled:
             epsilon, delta = self.cost.at(self.delta - self.cost.delta)
             if epsilon < self.epsilon * (1 - 1e-6) or delta < self.delta * (1 - 1e-6):

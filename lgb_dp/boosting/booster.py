@@ -1,4 +1,4 @@
-"""The booster a private training returns, and the guarantee inside a model."""
+"""The booster that private training returns, and the guarantee that is stored inside a model."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     Parameters
     ----------
     model : path or lightgbm.Booster
-        A model file, or a booster, also one loaded by LightGBM alone.
+        A model file, or a booster, which may have been loaded by LightGBM alone.
+
+    Returns
+    -------
+    PrivacyReport
 
     Raises
     ------
     NoGuaranteeError
         If the model carries none.
     AlteredModelError
-        If its trees are not those the guarantee speaks of.  The digests tell an accident, not a forgery:
-        whoever can edit the trees can edit the digests.
+        If its trees are not those that the guarantee describes.  The digests detect accidents, not forgery:
+        whoever can edit the trees can edit the digests, too.
     """
     if isinstance(model, lightgbm.Booster):
         return report_in(model.model_to_string(num_iteration=-1))
@@ -50,8 +54,8 @@ def report_in(text: str) -> PrivacyReport:
         report = PrivacyReport.from_dict(guarantee)
         known = set(guarantee["trees"])
     except (KeyError, TypeError, ValueError):
-        raise NoGuaranteeError("model carries no privacy guarantee") from None
+        raise NoGuaranteeError("the model carries no privacy guarantee") from None
     altered = [i for i, block in enumerate(tree_blocks(text)) if tree_digest(block) not in known]
     if altered:
-        raise AlteredModelError(f"trees {altered} of the model are not those its guarantee speaks of")
+        raise AlteredModelError(f"trees {altered} of the model are not those that its guarantee describes")
     return report

@@ -1,4 +1,6 @@
-"""Square loss on labels scaled to [-1, 1], as in the paper, for every objective.
+"""The public scale of labels: every objective is trained on labels scaled to [-1, 1].
+
+The loss is the square loss, as in the DPBoost paper.
 
 Gradient ``g = ŷ - y``, hessian 1.  At the first tree ŷ = 0, so |g| is at most
 ``G_STAR = 1`` whatever the label.  Raw scores of the model relate to ŷ by
@@ -59,7 +61,7 @@ class LabelScale:
         return np.clip((label - middle) / ((self.high - self.low) / 2), -1.0, 1.0)
 
     def check(self, label: NDArray[np.float64]) -> None:
-        """Raise a ValueError where labels are not what the objective and the public bounds say."""
+        """Raise an InvalidArgumentError unless the labels fit the objective and the public bounds."""
         if self.n_outputs > 1:
             if not np.isin(label, np.arange(self.n_outputs)).all():
                 raise InvalidArgumentError(
@@ -68,7 +70,8 @@ class LabelScale:
         elif self.objective == "binary":
             if not np.isin(label, (self.low, self.high)).all():
                 raise InvalidArgumentError(
-                    f"label must be {self.low:g} or {self.high:g} for 'binary'; label_bounds sets others"
+                    f"label must be {self.low:g} or {self.high:g} for 'binary'; "
+                    "other values can be given as label_bounds"
                 )
         elif not ((label >= self.low) & (label <= self.high)).all():
             raise InvalidArgumentError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")

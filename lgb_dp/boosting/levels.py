@@ -1,4 +1,4 @@
-"""Grow the structure of one private tree, level by level."""
+"""The structure of one private tree, grown level by level."""
 
 from __future__ import annotations
 

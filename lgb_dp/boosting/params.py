@@ -1,4 +1,4 @@
-"""LightGBM's parameters: those that private training honours, and a refusal of all others."""
+"""LightGBM's parameters as private training reads them: some are honoured, all others are refused."""
 
 from __future__ import annotations
 
@@ -149,7 +149,10 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     objective = _OBJECTIVES[objective]
     num_class = int(given.get("num_class") or 1)
     if objective.startswith("multiclass") != (num_class > 1):
-        raise InvalidArgumentError(f"num_class={num_class} does not go with objective={objective!r}")
+        raise InvalidArgumentError(
+            f"num_class={num_class} does not fit objective={objective!r}; "
+            "only the multi-class objectives have num_class > 1"
+        )
     metric_names = ("metric", "multi_error_top_k", "auc_mu_weights")
     return TrainingParameters(
         objective=objective,

@@ -1,4 +1,4 @@
-"""Raw scores of a data set's rows, brought up to date when they are read.
+"""The raw scores of a data set's rows, brought up to date only when they are read.
 
 A row of DPBoost is read once per ensemble, when its tree's turn comes; adding
 every tree to every row at once would cost more than growing the tree.
@@ -88,7 +88,7 @@ class Scores:
         return self.of(np.arange(len(self._n_added), dtype=np.int32), self._codes, iterations)
 
     def forget(self, iterations: Sequence[Sequence[PrivateTree]], last: Sequence[PrivateTree]) -> None:
-        """Take back an iteration that came after `iterations`, where it was added."""
+        """Subtract an iteration that came after `iterations` from the rows to which it was added."""
         rows = np.flatnonzero(self._n_added > len(iterations))
         scores = np.asfortranarray(self._scores[rows])
         self._add(self._codes.take(rows), [[replace(t, leaf_value=-t.leaf_value) for t in last]], scores)

@@ -1,4 +1,4 @@
-"""What every private trainer shares: the callback, and the state of one booster's training."""
+"""The base classes of every private trainer: the callback, and the state of one training run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 N_SUBSETS = 16
 """Public random subsets of each categorical feature's values, drawn anew for every tree."""
 _BAR_DELAY = 2.0
-"""Seconds of training after which a progress bar appears, where a person watches."""
+"""Seconds of training after which a progress bar appears on a terminal."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class TrainingTask:
 
 
 class Training(ABC):
-    """One booster's training: scores, ledger and random stream; a `host.TreeGrower`."""
+    """The state of one training run: scores, ledger and random stream.  It is a `host.TreeGrower`."""
 
     sigmoid = 2.0
     """Slope by which the model turns raw scores of a class into probabilities."""
@@ -93,9 +93,9 @@ class Training(ABC):
         self.notes = list(train_set.notes)
         self.evaluated_private_rows = False
         if task.random_state is not None:
-            self.reasons.append("random_state was fixed: whoever knows it can subtract the noise")
+            self.reasons.append("random_state was fixed, and whoever knows it can subtract the noise")
             warnings.warn(
-                "random_state is for tests: training is not private", PrivacyLeakWarning, stacklevel=6
+                "random_state is for tests only; the model is not private", PrivacyLeakWarning, stacklevel=6
             )
         self.label_scale = self._label_scale()
         self.label_scale.check(train_set.label)
@@ -105,7 +105,10 @@ class Training(ABC):
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
         if not (train_set.bins.n_bins > 1).any():
-            raise InvalidArgumentError("no feature has two bins: check bounds, max_bin and categories")
+            raise InvalidArgumentError(
+                "no feature has two bins, so that there is nothing to split; "
+                "check bounds, max_bin and categories"
+            )
         self.ledger = Ledger(copies=train_set.folds_of_a_row)
         if self.ledger.copies > 1:
             self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
@@ -137,7 +140,9 @@ class Training(ABC):
                 float(label.min()),
                 float(label.max() if label.max() > label.min() else label.min() + 1),
             )
-            self.reasons.append("label_bounds were read from the data; pass public `label_bounds`")
+            self.reasons.append(
+                "label_bounds were read from the data, which leaks them; pass public `label_bounds`"
+            )
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
         return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
@@ -160,7 +165,7 @@ class Training(ABC):
         return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
 
     def _charge_report(self, report: PrivacyReport, what: str) -> None:
-        """Take over what something that this training rests on has cost."""
+        """Charge what an earlier result that this training run builds on has cost."""
         cost, name = report.cost, (what, "composed")
         self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
         for part in cost.sampled:
@@ -191,8 +196,8 @@ class Training(ABC):
         """Grow the trees of the next iteration."""
         if self.iteration >= self.n_rounds:
             raise BudgetSpentError(
-                f"The budget was planned for {self.n_rounds} iterations, and all are spent; "
-                "pass the model as init_model to train on with a new budget"
+                f"the budget was planned for {self.n_rounds} iterations, and all are spent; "
+                "to continue with a new budget, pass the model as init_model"
             )
         self.random.refuse_fork()  # noise may have been drawn ahead
         self._announce()
@@ -212,7 +217,7 @@ class Training(ABC):
         return to_lightgbm(chain.from_iterable(self.trees[iteration:]), self.data.bins)
 
     def undo(self) -> None:
-        """Take the last iteration's trees back; their cost stays."""
+        """Remove the last iteration's trees; their cost stays in the ledger."""
         if not self.trees:
             return
         # The tree goes last: after an interrupt, scores that forgot it add it again.
@@ -229,7 +234,7 @@ class Training(ABC):
         }
         if others:
             raise UnsupportedParameterError(
-                f"only learning_rate can change in private training, not {others!r}"
+                f"only learning_rate can change during private training, got {others!r}"
             )
         for value in params.values():
             self.learning_rate = checked_learning_rate(value)
@@ -247,8 +252,8 @@ class Training(ABC):
         else:
             if data.data is None:
                 raise InvalidArgumentError(
-                    "a plain lightgbm.Dataset in valid_sets needs free_raw_data=False; "
-                    "or pass lgb_dp.Dataset(..., public=True)"
+                    "a plain lightgbm.Dataset in valid_sets must be made with free_raw_data=False; "
+                    "alternatively, pass lgb_dp.Dataset(..., public=True)"
                 )
             codes = self.data.bins.transform(data.data)
             is_public, start, scores = False, None, data.get_init_score()
@@ -259,13 +264,13 @@ class Training(ABC):
             self._note_private_evaluation()
 
     def stopped_early(self) -> None:
-        """The number of trees was chosen by evaluation: a leak if its rows were private."""
+        """Note that evaluation chose the number of trees, which leaks if its rows were private."""
         if self.evaluated_private_rows:
-            self.reasons.append("the number of trees was chosen on rows not marked public")
+            self.reasons.append("the number of trees was chosen on rows that are not marked public")
 
     def _note_private_evaluation(self) -> None:
         self.evaluated_private_rows = True
-        note = "metrics and early stopping on rows not marked public are not covered by epsilon"
+        note = "metrics and early stopping on rows that are not marked public are not covered by epsilon"
         if note not in self.notes:
             self.notes.append(note)
             warnings.warn(note, NotPrivateWarning, stacklevel=6)
@@ -338,7 +343,7 @@ class Training(ABC):
 class PrivateTrainer(ABC):
     """A LightGBM callback that turns the live booster into a private one.
 
-    A trainer is reusable: the state of a training lives with its booster.
+    A trainer can be reused: the state of a training run lives with its booster.
 
     Parameters
     ----------
@@ -352,7 +357,7 @@ class PrivateTrainer(ABC):
     Attributes
     ----------
     booster_ : lightgbm.Booster
-        The booster taken over last: what is left of an interrupted training.
+        The booster that was taken over last, from which an interrupted training run can be recovered.
     """
 
     before_iteration = True
@@ -368,7 +373,7 @@ class PrivateTrainer(ABC):
 
     @abstractmethod
     def begin(self, task: TrainingTask) -> Training:
-        """Start a training."""
+        """Start a training run; called once per booster."""
 
     def planned_rounds(self, n_rounds: int) -> int:
         """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
@@ -381,7 +386,9 @@ class PrivateTrainer(ABC):
             if not isinstance(booster, DPBooster):
                 self._take_over(booster, env)
             elif getattr(booster._grower, "trainer", None) is not self:
-                raise InvalidArgumentError("callbacks hold two private trainers; a booster takes one")
+                raise InvalidArgumentError(
+                    "callbacks contain two private trainers; one per booster is accepted"
+                )
 
     def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
         name = type(self).__name__
@@ -409,9 +416,12 @@ class PrivateTrainer(ABC):
         try:
             return report_in(text), ()
         except AlteredModelError:
-            return None, ("init_model's trees are not those its guarantee speaks of",)
+            return None, ("the trees of init_model are not those that its guarantee describes",)
         except NoGuaranteeError:
             if self.public_init_model:
                 return None, ()
-            reason = "init_model carries no guarantee; pass public_init_model=True if its data was public"
+            reason = (
+                "init_model carries no guarantee; "
+                "if it was trained on public data, pass public_init_model=True"
+            )
             return None, (reason,)

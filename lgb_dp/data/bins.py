@@ -1,4 +1,4 @@
-"""Public bins: how feature values become codes, from public knowledge only."""
+"""Public bins: the mapping of feature values to codes, made from public knowledge only."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PublicBins:
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             If the number of features differs.
         TypeError
             If a value is not a number and its column has no public categories.
@@ -277,7 +277,7 @@ def public_bins(
 
     Raises
     ------
-    ValueError
+    InvalidArgumentError
         If a declaration is malformed or a numeric feature has neither bounds nor edges.
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
@@ -296,7 +296,9 @@ def public_bins(
     ranges = data_bounds(data, numeric) if bounds is None else _bounds_by_feature(bounds, names)
     missing = [names[f] for f in numeric if f not in ranges]
     if missing:
-        raise InvalidArgumentError(f"bounds lack the numeric features {missing}")
+        raise InvalidArgumentError(
+            f"bounds lack the numeric features {missing}; every numeric feature needs bounds or bin_edges"
+        )
     max_bins = _max_bins(max_bin, names)
 
     values: list[NDArray[np.float64]] = []

@@ -1,4 +1,4 @@
-"""`lgb_dp.Dataset`: a `lightgbm.Dataset` whose bins come from public knowledge."""
+"""`lgb_dp.Dataset`, a `lightgbm.Dataset` whose bins come from public knowledge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lgb_dp.mechanisms.noise import MAX_ROWS
 
 
 class Dataset(StandInDataset):
-    """Training or evaluation data for private training; goes where a `lightgbm.Dataset` goes.
+    """Training or evaluation data for private training, used in place of a `lightgbm.Dataset`.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class Dataset(StandInDataset):
     label : array-like, shape (n_rows,)
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of the numeric features; values outside go to the outermost bins.  `low` and `high` are
-        numbers or arrays with one number per feature.  Left out, they are read from the data, which leaks:
-        a `PrivacyLeakWarning` says so and the privacy report too.  Not needed with a `reference`.
+        numbers or arrays with one number per feature.  If they are left out, they are read from the
+        data, which leaks: a `PrivacyLeakWarning` and the privacy report say so.  Not needed with `reference`.
     label_bounds : (low, high), optional
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
         unless given).
@@ -65,8 +65,8 @@ class Dataset(StandInDataset):
 
     Raises
     ------
-    ValueError, TypeError
-        At construction of the bins, naming the argument.
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument; for most arguments when the bins are constructed.
     """
 
     def __init__(
@@ -134,7 +134,9 @@ class Dataset(StandInDataset):
             check_weight_bound(self.weight, self.weight_bound)
         self.start_scores = _checked_scores(self.init_score, n_rows)
         if self.start_scores is not None:
-            self.notes += ("init_score is taken to be a function of its row alone and otherwise public",)
+            self.notes += (
+                "init_score is assumed to be a function of each row alone, computed by public rules",
+            )
 
     def _public_bins(self, data: Any) -> PublicBins:
         if self.reference is not None:
@@ -163,11 +165,12 @@ class Dataset(StandInDataset):
             data, names, self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing
         )
         if leaks:
-            self._leak("bounds were read from the data; pass public `bounds`")
+            self._leak("bounds were read from the data, which leaks them; pass public `bounds`")
         undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
         if undeclared:
             self.notes += (
-                f"the dtypes' categories of {undeclared} are taken to be public; `categories` declares them",
+                f"the categories of the dtypes of {undeclared} are assumed to be public; "
+                "declare them as `categories`",
             )
         return bins
 
@@ -215,7 +218,7 @@ class Dataset(StandInDataset):
         """Evaluation data with the bins of this Dataset; `public` as for the class."""
         if group is not None or position is not None:
             raise InvalidArgumentError(
-                "group and position belong to ranking, which private training does not support"
+                "group and position are for ranking, which private training does not support"
             )
         valid = Dataset(
             data,
@@ -234,8 +237,8 @@ class Dataset(StandInDataset):
     def subset(self, used_indices: Any, params: dict[str, Any] | None = None) -> Dataset:
         """The given rows.
 
-        Unless they are the training or test part of one of `lgb_dp.folds`, nothing is known of how they were
-        chosen, and the report calls a training on them not private.
+        Unless they are the training part of one of `lgb_dp.folds`, nothing is known about how they were
+        chosen, and the report says that a model trained on them is not private.
         """
         rows = _checked_rows(used_indices, self.construct().num_data())
         part = Dataset(
@@ -259,7 +262,7 @@ class Dataset(StandInDataset):
             part.folds_of_a_row = self.assigned_folds.k - 1
         else:
             part.leaks += (
-                "its rows were chosen, or repeated, by a rule that may read private data; use lgb_dp.folds",
+                "its rows were chosen or repeated by a rule that may read private data; use lgb_dp.folds",
             )
         return part
 
@@ -285,7 +288,7 @@ class Dataset(StandInDataset):
         """Refused: categories must be public and are declared by `categories`."""
         if not isinstance(categorical_feature, str) or categorical_feature != "auto":
             raise InvalidArgumentError(
-                f"categorical_feature={categorical_feature!r} is not accepted: declare `categories`"
+                f"categorical_feature={categorical_feature!r} is not accepted; declare `categories` instead"
             )
         return self
 

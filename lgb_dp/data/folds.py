@@ -1,4 +1,4 @@
-"""Folds for cross-validation that leave a provable guarantee."""
+"""Folds for cross-validation under a provable guarantee."""
 
 from __future__ import annotations
 
@@ -50,7 +50,17 @@ def folds(k: int, train_set: Dataset) -> PrivateFolds:
     k : int
         Number of folds, at least 2.
     train_set : Dataset
-        The data to be divided; it remembers its folds.
+        The data to divide; it remembers its folds.
+
+    Returns
+    -------
+    PrivateFolds
+        A splitter as scikit-learn has them.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `k` is not an integer of at least 2, or `train_set` is not a private Dataset.
     """
     if not isinstance(train_set, Dataset):
         raise ArgumentTypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")

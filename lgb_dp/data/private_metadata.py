@@ -1,4 +1,4 @@
-"""Bounds and quantiles of the columns for people who know none: paid for, like everything read from the data.
+"""Private bounds and quantiles of columns, for data whose bounds are not publicly known.
 
 Both count rows in cells that are fixed before the data is read, and release the counts of all columns at once
 with Gaussian noise.  A row is in one cell of every column, so adding it changes the counts of d columns by a
@@ -86,8 +86,8 @@ def private_bounds(
 
     Raises
     ------
-    ValueError, TypeError
-        If X has no rows or no columns, or the budget is not one.
+    ArgumentTypeError, InvalidArgumentError
+        If X has no rows or no columns, or the budget is not accepted.
     """
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
     n_cells = len(_EXPONENTS)
@@ -140,7 +140,7 @@ def private_quantile_edges(
 
     Raises
     ------
-    ValueError, TypeError
+    ArgumentTypeError, InvalidArgumentError
         Naming the argument.
     """
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))

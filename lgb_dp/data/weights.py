@@ -23,9 +23,9 @@ def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
 
 
 def check_weight_bound(weight: NDArray[np.float64], bound: float | None) -> None:
-    """Raise a ValueError unless the weights have a public bound and keep to it."""
+    """Raise an InvalidArgumentError unless the weights have a public bound and keep to it."""
     if bound is None:
-        raise InvalidArgumentError("weight needs a public weight_bound, got None")
+        raise InvalidArgumentError("weight_bound must be given as a public bound of weight, got None")
     # Below its lowest end, the steps per unit of weight would overflow.
     checked_number("weight_bound", bound, Interval(WEIGHT_STEPS / np.finfo(float).max, math.inf, "[)"))
     if (weight > bound).any():

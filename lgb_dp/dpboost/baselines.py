@@ -45,12 +45,19 @@ class SequentialBoost(PrivateTrainer):
     ----------
     epsilon : float
         Total budget in nats, under adding or removing one row.
-    random_state, public_init_model
-        As for `lgb_dp.DPBoost`.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `epsilon` is not a positive finite number.
     """
 
     def begin(self, task: TrainingTask) -> _SequentialTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
 
 
@@ -63,10 +70,17 @@ class ParallelBoost(PrivateTrainer):
     ----------
     epsilon : float
         Total budget in nats, under adding or removing one row.
-    random_state, public_init_model
-        As for `lgb_dp.DPBoost`.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `epsilon` is not a positive finite number.
     """
 
     def begin(self, task: TrainingTask) -> _ParallelTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

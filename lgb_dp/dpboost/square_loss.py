@@ -1,4 +1,4 @@
-"""Private trees on square loss: the parts that DPBoost and the paper's two baselines share.
+"""Private trees on square loss, which DPBoost and the two baselines of its paper grow.
 
 Li, Wu, Wen and He, "Privacy-Preserving Gradient Boosting Decision Trees",
 AAAI 2020, Algorithm 1 (one tree).  What differs between the three is which
@@ -79,7 +79,7 @@ def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float
 
 @dataclass(frozen=True)
 class TreePlan:
-    """What a tree may do.
+    """The rows that a tree trains on, and the limits it keeps to.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class TreePlan:
 
 
 class SquareLossTraining(Training):
-    """Training on square loss.
+    """A training run on square loss.
 
     Parameters
     ----------

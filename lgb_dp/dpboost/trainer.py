@@ -1,4 +1,4 @@
-"""DPBoost: private boosting with an ensemble of ensembles.
+"""DPBoost, the trainer of Li et al.: private boosting with an ensemble of ensembles.
 
 Li, Wu, Wen and He, "Privacy-Preserving Gradient Boosting Decision Trees",
 AAAI 2020, Algorithm 2.  Within an ensemble every row trains one tree, so the
@@ -48,7 +48,7 @@ def draw_tree_of_row(
 
 
 class _DPBoostTraining(SquareLossTraining):
-    """State of one DPBoost training."""
+    """State of one training run of DPBoost."""
 
     def __init__(self, task: TrainingTask, trainer: DPBoost) -> None:
         self.trees_per_ensemble = trainer.trees_per_ensemble
@@ -118,6 +118,11 @@ class DPBoost(PrivateTrainer):
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
 
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
+
     Examples
     --------
     >>> train = lgb_dp.Dataset(X, y, bounds=(0, 1))                                     # doctest: +SKIP
@@ -149,5 +154,5 @@ class DPBoost(PrivateTrainer):
         self.eoe = eoe
 
     def begin(self, task: TrainingTask) -> _DPBoostTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         return _DPBoostTraining(task, self)

@@ -106,12 +106,19 @@ class RandomForestLaplace(PrivateTrainer):
     ----------
     epsilon : float
         Total budget in nats, under adding or removing one row.
-    random_state, public_init_model
-        As for `lgb_dp.DPBoost`.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `epsilon` is not a positive finite number.
     """
 
     def begin(self, task: TrainingTask) -> _LaplaceTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         check_classes(task)
         return _LaplaceTraining(task, self.epsilon)
 
@@ -123,11 +130,18 @@ class RandomForestExponential(PrivateTrainer):
     ----------
     epsilon : float
         Total budget in nats, under adding or removing one row.
-    random_state, public_init_model
-        As for `lgb_dp.DPBoost`.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `epsilon` is not a positive finite number.
     """
 
     def begin(self, task: TrainingTask) -> _ExponentialTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         check_classes(task)
         return _ExponentialTraining(task, self.epsilon)

@@ -1,4 +1,4 @@
-"""The M-loss: a proper loss between Matsushita's and the 0/1 loss.
+"""The M-loss, a family of proper losses between Matsushita's loss and the 0/1 loss.
 
 Nock and Henecka, "Boosted and Differentially Private Ensembles of Decision
 Trees", 2020, Definition 6, Theorem 8 and Figure 1.  With u the probability of
@@ -46,7 +46,7 @@ class MLoss:
 
     Raises
     ------
-    ValueError, TypeError
+    ArgumentTypeError, InvalidArgumentError
         If `alpha` is not such a number.
 
     Examples
@@ -72,7 +72,7 @@ class MLoss:
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             If `u` is not in [0, 1].
         """
         u = checked_probabilities("u", u)
@@ -88,7 +88,7 @@ class MLoss:
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             If `u` is not in [0, 1].
         """
         u = checked_probabilities("u", u)
@@ -99,7 +99,7 @@ class MLoss:
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             If `u` is not in [0, 1].
         """
         u = checked_probabilities("u", u)
@@ -152,7 +152,7 @@ class MLoss:
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             If labels are not 0 and 1, or there is more than one score per row.
         """
         score, sign, weight = _scores_and_signs(predicted, data)

@@ -100,7 +100,7 @@ def stopped_at_purity(levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 class _MBoostTraining(Training):
-    """State of one MBoost training."""
+    """State of one training run of MBoost."""
 
     sigmoid = 1.0
     """Slope of ψ⁻¹ at 0 for α = 1, times 4."""
@@ -118,7 +118,7 @@ class _MBoostTraining(Training):
         self._rows = np.arange(task.train_set.num_data(), dtype=np.int32)
         self._caps: list[float | None] = [None] * params.n_outputs
         if self.exact:
-            self.reasons.append("epsilon is infinite: trained without privacy")
+            self.reasons.append("epsilon is infinite, so that the model was trained without privacy")
             self.ledger.charge(Release("everything", "none", np.inf, 0, 0))
             self._count_epsilon = self._weight_epsilon = self._split_epsilon = self._leaf_epsilon = np.inf
             return
@@ -300,8 +300,8 @@ class MBoost(PrivateTrainer):
     Parameters
     ----------
     epsilon : float
-        Total budget in nats of pure differential privacy, under adding or removing one row; inf for exact
-        training without privacy, which splits no pure node.
+        Total budget in nats of pure differential privacy, under adding or removing one row.  Infinity trains
+        exactly and without privacy; pure nodes are then not split.
     alpha : float or "calibrated"
         α of the M-loss, in (0, 1].  "calibrated" is objective calibration: α of a node is its share of the
         tree's weight, 1 at the root, and the leaves' and the weights' is 1.
@@ -326,6 +326,11 @@ class MBoost(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
 
     Examples
     --------
@@ -363,7 +368,7 @@ class MBoost(PrivateTrainer):
         self.n_rows = None if n_rows is None else checked_number("n_rows", n_rows, POSITIVE)
 
     def begin(self, task: TrainingTask) -> _MBoostTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         check_classes(task)
         return _MBoostTraining(task, self)
 

@@ -1,4 +1,4 @@
-"""The mechanisms that the trainers use, exact down to the last bit.
+"""The mechanisms that the trainers use, drawn exactly, without any floating-point error.
 
 Selection: utilities are computed in float64 from exact integer sums and then
 drawn among with integer weights; both roundings are bounded below and paid
@@ -24,7 +24,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 
 MAX_ROWS = 2**31
-"""Rows a training may have (a row number takes 31 bits); bounds the rounding of gains."""
+"""Rows that a training set may have (a row number takes 31 bits); bounds the rounding of gains."""
 UTILITY_SLACK = 2.0**-18
 """Relative widening of the range of ``scale · gain`` by float64 rounding.
 
@@ -50,7 +50,7 @@ def selection_scale(epsilon: float, range_width: float) -> float:
 
     Raises
     ------
-    ValueError
+    InvalidArgumentError
         If `epsilon` does not even pay for the rounding of the draw.
     """
     exact = epsilon * (1.0 - UTILITY_SLACK) - DRAW_SLACK
@@ -97,7 +97,7 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
 
     Raises
     ------
-    ValueError
+    InvalidArgumentError
         If `epsilon` is too small to be a multiple of ``sensitivity / 2**52``.
     """
     numerator = min(int(Fraction(epsilon) / sensitivity * 2**LOG2_DENOMINATOR), 2**62)
@@ -140,7 +140,7 @@ def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.i
 
     Raises
     ------
-    ValueError
+    InvalidArgumentError
         If `scale` is out of range.
     """
     checked_number("scale of Gaussian noise in integer steps", scale, Interval(0, _MAX_SCALE, "(]"))

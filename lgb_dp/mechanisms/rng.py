@@ -9,6 +9,8 @@ import numpy as np
 from gbdt_parties.key_stream import KeyStream
 from numpy.typing import NDArray
 
+from lgb_dp.errors import ForkedProcessError
+
 
 class SecureRandom:
     """Randomness for noise, under a key from the operating system.
@@ -32,11 +34,11 @@ class SecureRandom:
 
         Raises
         ------
-        RuntimeError
+        ForkedProcessError
             In a forked process.
         """
         if self._stream.is_forked:
-            raise RuntimeError("private training cannot continue in a forked process")
+            raise ForkedProcessError("private training cannot continue in a forked process")
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words.
@@ -51,7 +53,7 @@ class SecureRandom:
 
         Raises
         ------
-        RuntimeError
+        ForkedProcessError
             In a forked process.
         """
         self.refuse_fork()
@@ -68,4 +70,4 @@ class SecureRandom:
         -------
         ndarray of bool
         """
-        return self.words(*shape) >= np.uint64(1 << 63)
+        return np.asarray(self.words(*shape) >= np.uint64(1 << 63))

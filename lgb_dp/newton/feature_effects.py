@@ -1,4 +1,6 @@
-"""What each feature explains on its own, from trees of one feature each: post-processing, free.
+"""How much each feature explains on its own, estimated from trees that split on one feature each.
+
+The estimates are post-processing of released sums and cost no privacy.
 
 Where a few rows have a strong effect (a rare value, a narrow range), random splits mix them with others, and
 single contrasts drown in noise.  A tree whose leaves are groups of one feature's bins shows splits
@@ -46,7 +48,7 @@ class _Effect:
     value: NDArray[np.float64] | float = 0.0
 
     def note(self, release: LeafRelease, value: NDArray[np.float64]) -> None:
-        """Add a release, and the values that its leaves got."""
+        """Add a release and the values that its leaves were given."""
         hessian = release.hessian[self.leaf]
         self.undone = self.undone - release.gradient[self.leaf] + np.maximum(hessian, 0.0) * self.value
         self.hessian = self.hessian + hessian
@@ -108,7 +110,8 @@ class FeatureEffects:
     def note(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Take note of what one of the trees released, and of the values its leaves got.
 
-        Values that are taken back later count on: after a rollback the estimates are off, the guarantee not.
+        Values that are taken back later still count.  After a rollback the estimates are therefore biased,
+        while the guarantee holds unchanged.
         """
         self._effects[int(tree.feature[0])].note(release, value)
 

@@ -1,4 +1,7 @@
-"""Random splits that follow what earlier trees released: post-processing, free."""
+"""Random splits that are drawn more often where earlier releases say that splits explain something.
+
+This is post-processing of released sums and costs no privacy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients and hessians with a bound on the pair, for NewtonBoost.
+"""The losses of NewtonBoost: gradients and hessians that are bounded as a pair.
 
 A row adds a gradient g and a hessian h to one leaf, and both sums get Gaussian noise.  What the release costs
 is the length of (g, h) measured in standard deviations of the noise, so g and h are bounded *jointly*: h is
@@ -67,7 +67,7 @@ def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.
 
 @dataclass(frozen=True)
 class NewtonLoss:
-    """Loss of one training.
+    """Loss of one training run.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class PublicTree:
 
 @dataclass(frozen=True)
 class LeafRelease:
-    """What the data said about a tree's leaves.
+    """What was released about a tree's leaves.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class LeafRelease:
 
 
 class PublicSplits(Protocol):
-    """Who draws the splits."""
+    """A source of splits, and of whatever it learns from releases."""
 
     depth: int
     """Levels of the deepest tree."""
@@ -158,7 +158,7 @@ class RandomSplits:
         goes_left[np.arange(n), n_bins] = coins[np.arange(n), n_bins]
         node = np.flatnonzero(self.cells.n_categories[cell])
         goes_left[node] = coins[node] & (n_bins[node, None] > _CODES)
-        # LightGBM wants a category on the left.
+        # LightGBM needs at least one category on the left.
         goes_left[node, (within[node] * n_bins[node]).astype(np.int64)] = 1
         shape = (n_trees, self._n_nodes)
         parts = feature.reshape(shape), goes_left.reshape(*shape, 256), cell.reshape(shape)

@@ -1,4 +1,4 @@
-"""What `NewtonBoost` does where it is left to decide: from public facts alone.
+"""The automatic settings of `NewtonBoost`, which follow from public facts alone.
 
 The facts are ε, δ, the number of rounds, and a *released* number of rows (its noise is part of the budget).
 What counts is ν = n μ, rows times the μ of the whole budget: the number of rows a leaf must hold to stand out

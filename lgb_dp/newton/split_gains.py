@@ -1,4 +1,6 @@
-"""How much candidate splits explain, estimated from what earlier trees released: post-processing, free.
+"""How much candidate splits explain, estimated from what earlier trees released.
+
+The estimates are post-processing of released sums and cost no privacy.
 
 A node splits into children with released sums G and hessians H of noise σ√l, l the leaves below each.  With
 A = H_L + 4σ√l and B likewise, the contrast x = G_L/A - G_R/B has noise of variance n² = σ² l (1/A² + 1/B²),
@@ -23,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 REGULARISATION = 4.0
-"""Deviations of a child's noise that are added to its hessian."""
-_DEVIATIONS_OF_DOUBT = 2.0
+"""Standard deviations of a child's noise that are added to its hessian."""
+_STDS_OF_DOUBT = 2.0
 _TINY = 1e-100
 
 
@@ -99,7 +101,7 @@ class SplitGains:
         same = self._same_everywhere() * self._with_neighbours(self._exposure) / tried
         apart = self._with_neighbours(self._explained) / tried
         doubt = np.sqrt(self._with_neighbours(self._doubt, 0.25)) / tried
-        band = _DEVIATIONS_OF_DOUBT * doubt
+        band = _STDS_OF_DOUBT * doubt
         return np.asarray(np.maximum(np.clip(same, apart - band, apart + band), 0.0).sum(axis=1))
 
     def _same_everywhere(self) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
-"""NewtonBoost: many small Newton steps on trees whose splits are public.
+"""NewtonBoost, the recommended trainer: many small Newton steps on trees whose splits are public.
 
-Friedman's gradient boosting with second-order leaf values, where the data is read in one place only: the sums
-of gradients and hessians over the leaves of a tree whose splits were drawn before.  One Gaussian release per
-tree, all trees on all rows; releases compose exactly though each depends on those before
-(`lgb_dp.accounting.gaussian`).
+It is Friedman's gradient boosting with second-order leaf values, in which the data is read in one place only:
+the sums of gradients and hessians over the leaves of a tree whose splits were drawn before.  There is one
+Gaussian release per tree, and every tree reads all rows.  Releases compose exactly although each depends on
+those before (`lgb_dp.accounting.gaussian`).
 Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
 """
 
@@ -61,7 +61,7 @@ _DRAWS_AT_ONCE = 1024
 
 
 class _GaussianNoise:
-    """Independent draws of `rounded_gaussian`, many at a time: a few take as long as some hundreds.
+    """Independent draws of `rounded_gaussian`, made many at a time because a few cost as much as hundreds.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class _RowState:
 
 
 class _NewtonTraining(Training):
-    """State of one NewtonBoost training."""
+    """State of one training run of NewtonBoost."""
 
     sigmoid = 1.0
 
@@ -151,7 +151,9 @@ class _NewtonTraining(Training):
         if depth == "auto":
             return asked
         if asked not in (None, depth):
-            raise InvalidArgumentError(f"max_depth={asked} and depth={depth} of NewtonBoost differ")
+            raise InvalidArgumentError(
+                f"max_depth={asked} and depth={depth} of NewtonBoost differ; give only one of the two"
+            )
         return depth
 
     def _plan_budget(self) -> None:
@@ -174,7 +176,9 @@ class _NewtonTraining(Training):
     def _begin(self) -> PublicSplits:
         """Release label counts once; from them follow the prior and the automatic settings."""
         if self.iteration > 1:
-            raise InterruptedTrainingError("Training was interrupted in its first release; start it anew")
+            raise InterruptedTrainingError(
+                "training was interrupted in its first release and cannot continue; start it anew"
+            )
         self._n_rows = self._release_label_counts()
         nu = self._n_rows * self._mu
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
@@ -281,7 +285,7 @@ class _NewtonTraining(Training):
             add_leaf_values(rows.leaf, rows.value, first, last, rows.score)
             self._columns.leaves(tree.feature, tree.goes_left, first, last, rows.leaf)
 
-        self._rows = None  # neither here nor there until the new values are known: see `_current_rows`
+        self._rows = None  # stale until the new leaf values are known; `_current_rows` rebuilds it
         sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, n_threads, move)
         gradient = sums[:, :, 0] + self._noise_g.take(*sums.shape[:2])
         hessian = sums[:, :, 1] + self._noise_h.take(*sums.shape[:2])
@@ -318,7 +322,8 @@ class NewtonBoost(PrivateTrainer):
     Parameters
     ----------
     epsilon, delta : float
-        Total budget, under adding or removing one row.  δ must be far below one over the number of rows.
+        Total budget (ε in nats) under adding or removing one row.  δ must be far below one over the number of
+        rows.
     rounds : "auto" or int
         Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
     structure : {"auto", "random", "cyclic"}
@@ -337,8 +342,15 @@ class NewtonBoost(PrivateTrainer):
     subsample : float
         Share of the rows that a tree trains on, drawn anew and in secret, in (0, 1].  All rows is the most
         accurate choice: what sampling saves is less than the noise it makes room for.  It saves time.
-    random_state, public_init_model
-        As for `lgb_dp.DPBoost`.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
 
     Notes
     -----
@@ -380,9 +392,12 @@ class NewtonBoost(PrivateTrainer):
         if self.rounds == "auto":
             return n_rounds
         if self.rounds < n_rounds:
-            raise InvalidArgumentError(f"rounds={self.rounds} is less than the {n_rounds} rounds to train")
+            raise InvalidArgumentError(
+                f"rounds={self.rounds} is less than num_boost_round={n_rounds}; "
+                "the budget must be planned for at least as many"
+            )
         return self.rounds
 
     def begin(self, task: TrainingTask) -> _NewtonTraining:
-        """Start a training."""
+        """Start a training run; called once per booster."""
         return _NewtonTraining(task, self)

@@ -6,11 +6,7 @@ from small_training import binary_data, dataset
 import lgb_dp
 
 X, Y = binary_data(600)
-
-
 DELTA = 1e-5
-
-
 QUIET = {"objective": "binary", "verbosity": -1}
 
 

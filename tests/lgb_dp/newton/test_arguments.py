@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
-from newton_training import boosted
-from small_training import binary_data
+from newton_training import DELTA, X, Y, boosted
 
 import lgb_dp
-
-X, Y = binary_data(600)
-
-
-DELTA = 1e-5
 
 
 @pytest.mark.parametrize(

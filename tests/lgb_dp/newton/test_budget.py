@@ -5,20 +5,12 @@ import math
 import lightgbm as lgb
 import numpy as np
 import pytest
-from newton_training import boosted
-from small_training import binary_data, dataset, leaf_values
+from newton_training import DELTA, QUIET, X, Y, boosted
+from small_training import dataset, leaf_values
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.newton import trainer as newton
-
-X, Y = binary_data(600)
-
-
-DELTA = 1e-5
-
-
-QUIET = {"objective": "binary", "verbosity": -1}
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])

@@ -7,16 +7,10 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from gbdt_hosts import lightgbm as host
-from newton_training import live_booster, training_scores
-from small_training import binary_data
+from newton_training import QUIET, X, Y, live_booster, training_scores
 
 import lgb_dp
 from lgb_dp.newton import trainer as newton
-
-X, Y = binary_data(600)
-
-
-QUIET = {"objective": "binary", "verbosity": -1}
 
 
 def test_rolling_back_takes_the_scores_back():

@@ -6,18 +6,10 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import scipy.sparse
-from newton_training import boosted, training_scores
-from small_training import binary_data, dataset, field
+from newton_training import DELTA, QUIET, X, Y, boosted, training_scores
+from small_training import dataset, field
 
 import lgb_dp
-
-X, Y = binary_data(600)
-
-
-DELTA = 1e-5
-
-
-QUIET = {"objective": "binary", "verbosity": -1}
 
 
 def accuracy(booster, features=X, label=Y):
