@@ -1,0 +1,62 @@
+"""Checks return values in their final type, or name the argument, the value and what is accepted."""
+
+import math
+
+import numpy as np
+import pytest
+
+import lgb_dp
+from lgb_dp import checks, errors
+
+
+@pytest.mark.parametrize(
+    ("brackets", "inside", "outside"),
+    [
+        ("[]", [0, 1], [-1e-300, math.nextafter(1, 2)]),
+        ("(]", [5e-324, 1], [0, math.nan]),
+        ("[)", [0, math.nextafter(1, 0)], [1, math.inf]),
+        ("()", [0.5], [0, 1, -math.inf]),
+    ],
+)
+def test_ends_of_intervals_count_as_their_brackets_say(brackets, inside, outside):
+    interval = checks.Interval(0, 1, brackets)
+    for value in inside:
+        assert checks.checked_number("x", value, interval) == value
+    for value in outside:
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"^x must be in .0, 1., got"):
+            checks.checked_number("x", value, interval)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j])
+def test_what_is_not_a_number_is_a_type_error(value):
+    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"^x must be a number"):
+        checks.checked_number("x", value, checks.POSITIVE)
+    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"^x must be an integer"):
+        checks.checked_integer("x", value, 1)
+
+
+def test_numbers_of_numpy_become_python_numbers():
+    assert type(checks.checked_number("x", np.float32(0.5), checks.SHARE)) is float
+    assert type(checks.checked_integer("x", np.int64(3), 1, 5)) is int
+
+
+def test_a_word_is_accepted_where_it_is_named_and_no_other():
+    assert checks.checked_integer("x", "auto", 1, None, checks.AUTO) == "auto"
+    assert checks.checked_number("x", "auto", checks.SHARE, checks.AUTO) == "auto"
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"'auto' or .* got 'other'"):
+        checks.checked_integer("x", "other", 1, None, checks.AUTO)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"'auto' or .* got 'other'"):
+        checks.checked_number("x", "other", checks.SHARE, checks.AUTO)
+
+
+def test_choices_are_listed():
+    assert checks.checked_choice("x", "b", ("a", "b", "c")) == "b"
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="x must be 'a', 'b' or 'c', got 'd'"):
+        checks.checked_choice("x", "d", ("a", "b", "c"))
+
+
+def test_every_error_and_warning_is_public_and_errors_have_one_root():
+    named = {k: v for k, v in vars(errors).items() if getattr(v, "__module__", "") == errors.__name__}
+    assert named.keys() <= set(lgb_dp.__all__)
+    for name, kind in named.items():
+        assert issubclass(kind, lgb_dp.PrivateTrainingError if name.endswith("Error") else UserWarning)
