@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import vertical_data
-import xgb_fed.passive
 import xgboost
 from gbdt_kernels.threads import available_threads
 from report import machine, print_table, say, write_json
@@ -28,6 +27,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from vertical_data import VerticalProblem
 
 import xgb_fed
+import xgb_fed.vertical.passive
 
 DEPTH, BINS = 5, 32
 MODES: dict[str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ class Watch:
 
 
 class Watched:
-    """A key, or the public part of one, under a watch."""
+    """A public or private key, under a watch."""
 
     def __init__(self, part: Any, watch: Watch) -> None:
         self._part, self._watch = part, watch
