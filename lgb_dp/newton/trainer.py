@@ -184,7 +184,7 @@ class _NewtonTraining(Training):
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
         depth = automatic_depth(nu) if self._depth is None else self._depth
         if self._rate is None:
-            self._rate = automatic_rate(nu, self.n_rounds)
+            self._rate = automatic_rate(nu, self.n_rounds, self.params.objective)
         bins, structure = self.data.bins, self.settings.structure
         assert bins is not None
         if structure == "cyclic":

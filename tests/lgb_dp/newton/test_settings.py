@@ -27,9 +27,10 @@ def test_settings_of_lightgbm_are_honoured_and_others_chosen():
 
 def test_automatic_settings_grow_with_rows_and_budget():
     assert [automatic_depth(nu) for nu in (1, 700, 3e3, 2e5, 2e6)] == [2, 3, 4, 5, 6]
-    assert automatic_rate(2500, 500) == pytest.approx(0.2)
-    assert automatic_rate(1e9, 1) == 1.0
-    assert automatic_rate(2500, 2000) == pytest.approx(0.1)
+    assert automatic_rate(2500, 500, "binary") == pytest.approx(0.2)
+    assert automatic_rate(1e9, 1, "binary") == 1.0
+    assert automatic_rate(2500, 2000, "binary") == pytest.approx(0.1)
+    assert automatic_rate(2500, 2000, "regression") == pytest.approx(0.05)
 
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
