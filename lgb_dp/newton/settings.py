@@ -14,8 +14,8 @@ GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
 """Clip C of each objective's gradients.
 
 Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
-little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in units
-of the width of `label_bounds`, of which most residuals are a small part.
+little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in
+units of the width of `label_bounds`, of which most residuals are a small part.
 """
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
