@@ -1,4 +1,4 @@
-"""One side's view of a party: a name, and bytes answered with bytes."""
+"""The asking side's view of a party: a name, and requests in bytes that are answered in bytes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ M = TypeVar("M", bound=Message)
 
 
 class Party(Protocol):
-    """Somebody who answers requests, wherever they are."""
+    """Whoever answers requests, in this process or elsewhere."""
 
     @property
     def name(self) -> str:
-        """What messages and models call this party."""
+        """The party's name in messages and models."""
 
     def handle(self, request: bytes) -> bytes:
-        """Send a request, wait for the answer."""
+        """Send a request and wait for the answer."""
 
 
 def check_parties(parties: Any) -> list[Party]:
-    """A list of parties with different names.
+    """Check that parties are parties and have different names.
 
     Raises
     ------
@@ -51,7 +51,9 @@ def check_parties(parties: Any) -> list[Party]:
                 f"parties must be LocalParty objects or the like, not {type(party).__name__}"
             )
         if party.name == ACTIVE:
-            raise PartyArgumentError(f"a party has the name {ACTIVE!r}, which is the active one's")
+            raise PartyArgumentError(
+                f"a party has the name {ACTIVE!r}, which is reserved for the active party"
+            )
     names = [party.name for party in found]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -69,7 +71,7 @@ class Channel:
         16 bytes.
     traffic : Traffic
     sender : str
-        Who asks, in tables.
+        Name of the asking side in tables of traffic.
     """
 
     def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
@@ -89,7 +91,7 @@ class Channel:
         SessionLostError
             If it was restarted since the session began.
         PartyRefusedError
-            If it refuses for another reason; says its name and its reason.
+            If it refuses for another reason; the text gives its name and its reason.
         ProtocolError
             If the answer breaks the protocol.
         """

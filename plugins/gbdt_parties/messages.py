@@ -80,21 +80,21 @@ class Finish(Message):
 
 @dataclass(frozen=True, eq=False)
 class Abort(Message):
-    """Active to passive: the session ends; there is no model, but the training may be taken up again."""
+    """Active to passive: the session ends; there is no model, but the training run may be resumed."""
 
     kind: ClassVar[int] = 18
 
 
 @dataclass(frozen=True, eq=False)
 class Done(Message):
-    """Passive to active: done, nothing to say."""
+    """Passive to active: the request was carried out, and there is nothing to report."""
 
     kind: ClassVar[int] = 15
 
 
 @dataclass(frozen=True, eq=False)
 class Refusal(Message):
-    """Passive to active: no, and why, in words that hold no data."""
+    """Passive to active: the request is refused, with a reason that holds no data."""
 
     kind: ClassVar[int] = 16
     reason: Text
@@ -134,7 +134,7 @@ def read(data: bytes) -> Envelope:
         raise ProtocolError(f"a message of {len(view)} bytes is too short")
     magic, version, kind, session, sequence = _HEADER.unpack_from(view)
     if magic != _MAGIC:
-        raise ProtocolError("these bytes are no veilboost message")
+        raise ProtocolError("these bytes are not a veilboost message")
     if version != VERSION:
         raise ProtocolError(f"message version {version}; this release speaks version {VERSION}")
     if kind not in KINDS:
@@ -169,7 +169,7 @@ def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
 
 
 def to_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """One bit a flag."""
+    """Pack flags, one bit per flag."""
     return np.packbits(flags)
 
 

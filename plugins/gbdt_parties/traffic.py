@@ -16,9 +16,9 @@ class Flow:
     ----------
     messages : int
     bytes : int
-        All of them.
+        All bytes of these messages.
     ciphertext_bytes : int
-        Of which ciphertexts; the rest is in clear.
+        Those of ciphertexts; the others are in clear.
     """
 
     messages: int = 0
@@ -28,7 +28,7 @@ class Flow:
 
 @dataclass
 class Traffic:
-    """Every message between the active party and the passive ones, counted.
+    """Counts of all messages between the active party and the passive parties.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Traffic:
         return sum(flow.bytes for (name, _, _), flow in self.flows.items() if name == sender)
 
     def to_dicts(self) -> list[dict[str, object]]:
-        """One row a flow, for a data frame."""
+        """One row per flow, for a data frame."""
         content = "ciphertext" if self.encrypted else "clear text (no encryption)"
         return [
             {

@@ -74,7 +74,7 @@ def test_sessions_start_once_and_requests_come_in_order():
     assert "no such session" in ask(party, 1, TellMoments(0)).reason
     assert isinstance(ask(party, 0, Introduce(1), b"t" * 16), Introduction)
     assert "not opened" in ask(party, 1, TellMoments(0), b"t" * 16).reason
-    assert "no veilboost message" in messages.read(party.handle(b"x" * 100)).message.reason
+    assert "not a veilboost message" in messages.read(party.handle(b"x" * 100)).message.reason
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""The active party's progress on disk: a training that dies is taken up at the last finished tree.
+"""The active party's progress on disk: an interrupted training run resumes at the last finished tree.
 
-One file a tree, written once, and one with everything else, replaced when the tree's file is complete: what
-it counts is there, and by its checksum what was written.  Both hold the active party's own data only: its
-trees, its splits, the margins of its rows.  Keys are never written: a training that is taken up makes a new
-one, on which no model depends.
+Each tree has a file, written once.  One more file holds everything else and is replaced when the tree's file
+is complete, so that every tree it counts is there; checksums tell whether the files are what was written.
+They hold the active party's own data only: its trees, its splits, the margins of its rows.  Keys are never
+written: a resumed run makes a new one, on which no model depends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATE_FILE = "training.npz"
 
 @dataclass
 class Progress:
-    """How far a training has come.
+    """How far a training run has come.
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class Progress:
 
 
 class Checkpoint:
-    """A directory with the progress of one training.
+    """A directory with the progress of one training run.
 
     Parameters
     ----------
     directory : path
     training : str
-        Digest of what the training is; a directory with another one's progress is refused.
+        Digest of the data, parameters and parties; a directory with another run's progress is refused.
     """
 
     def __init__(self, directory: str | Path, training: str) -> None:
@@ -86,7 +86,7 @@ class Checkpoint:
         Raises
         ------
         CheckpointError
-            If it is another training's, or damaged.
+            If it belongs to another training run, or is damaged.
         """
         path = self.directory / STATE_FILE
         if not path.exists():
@@ -97,7 +97,7 @@ class Checkpoint:
             state = json.loads(bytes(arrays["state"]))
             if state["format"] != FORMAT or state["training"] != self._training:
                 raise CheckpointError(
-                    f"checkpoint={str(self.directory)!r} is of a training with other data, parameters or "
+                    f"checkpoint={str(self.directory)!r} is of a training run with other data, parameters or "
                     "parties; give another directory, or remove this one"
                 )
             progress = Progress(

@@ -1,7 +1,7 @@
-"""Who finds splits: the active party in its own columns, or a passive one under encryption.
+"""Finders of splits: the active party in its own columns, or a passive party under encryption.
 
-Both get the nodes of a level and give, for every node, its best loss change and
-the candidates that reach it; the one whose candidate is chosen then splits.
+Each gets the nodes of a level and gives, for every node, its best loss change and
+the candidates that reach it; the finder whose candidate is chosen then splits the node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Level:
     rows : ndarray of bool, shape (n_rows,)
         The sample.
     partition, sampled : Partition
-        Rows of every node, all and those of the sample.
+        Rows of every node: all of them, and those of the sample.
     wanted : ndarray of bool, shape (n_nodes,)
         Nodes that may be split.
     sums : ndarray of int64, shape (2, 2, n_classes, n_nodes)
@@ -35,7 +35,7 @@ class Level:
     above : Partition or None
         The level above; None at the root.
     assignment : dict
-        Of nodes of the level above that were split: by whom, and which rows went left.
+        For nodes of the level above that were split: the party that split them, and which rows went left.
     """
 
     rows: NDArray[np.bool_]
@@ -49,7 +49,7 @@ class Level:
 
 @dataclass(frozen=True)
 class BestCandidates:
-    """A finder's best of one node.
+    """The best candidates that a finder has for one node.
 
     Attributes
     ----------
@@ -78,10 +78,10 @@ class SplitFinder(Protocol):
     """One party's part in growing a tree."""
 
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
-        """A new tree on the rows of a sample."""
+        """Start a new tree on the rows of a sample."""
 
     def find(self, level: Level) -> dict[int, BestCandidates]:
-        """The best candidates of every wanted node."""
+        """Give the best candidates of every wanted node."""
 
     def split(self, level: Level, chosen: dict[int, BestCandidates]) -> dict[int, Split]:
         """Split nodes, each at the first of its tied candidates in XGBoost's order."""

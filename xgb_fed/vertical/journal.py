@@ -1,10 +1,11 @@
-"""A passive party's splits of trainings, kept as they are found so that a training can be taken up again.
+"""A passive party's splits of training runs, kept as they are found so that a run can be resumed.
 
-A journal is a file of lines, each with its checksum: a header with the terms of the training, then the splits
-of one request each, on the disk before the request is answered.  A line cut off by a crash was never answered
-for, and is ignored.  The file stays open while the training runs, so that one who runs out of descriptors
-loses no training.  Journals hold this party's own splits and digests, nothing of anybody else's.
-They outlast the training: its active party may not have heard that it ended, and the terms bind it still.
+A journal is a file of lines, each with its checksum: a header with the terms of the training run, then the
+splits of one request each, on the disk before the request is answered.  A line that was cut off by a crash was
+never answered for, and is ignored.  The file stays open during the run, so that a party that runs out of file
+descriptors loses nothing.  Journals hold this party's own splits and digests, and nothing of other parties.
+They are kept after the run: its active party may not have heard that it ended, and is still bound by the
+terms.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from xgb_fed.vertical.splits import Splits, check_split
 
 FORMAT = 1
 MAX_JOURNALS = 32
-"""Trainings, ended or not, whose splits are kept for one active party; the one left alone longest goes."""
+"""Training runs, ended or not, whose splits are kept for one active party; the oldest is removed first."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What must be the same when a training is taken up again.
+    """What must be the same when a training run is resumed.
 
     Attributes
     ----------
@@ -47,15 +48,15 @@ class Terms:
     data: str
 
     def check(self, now: Terms) -> None:
-        """Raise `ProtocolError` if a training on these terms cannot go on under those of now."""
+        """Raise `ProtocolError` if a run with these terms cannot be resumed under the present ones."""
         if now.data != self.data or now.max_bin != self.max_bin:
-            raise ProtocolError("this party's data, or max_bin, is not what the training began with")
+            raise ProtocolError("this party's data, or max_bin, is not what the training run began with")
         if now.scheme != self.scheme or now.key_bits < self.key_bits:
-            raise ProtocolError("a training is not taken up with another scheme or a shorter key")
+            raise ProtocolError("a training run is not resumed with another scheme or a shorter key")
 
 
 class Journal:
-    """The splits of one training, in memory or in a file.
+    """The splits of one training run, in memory or in a file.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ class Journals:
     Parameters
     ----------
     directory : Path or None
-        None keeps them in memory: a training survives a lost connection, but not this process.
+        None keeps them in memory: a training run survives a lost connection, but not this process.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -108,7 +109,7 @@ class Journals:
         return None if self._directory is None else self._directory / f"{model.hex()}.journal"
 
     def start(self, model: bytes, terms: Terms, splits: Splits) -> Journal:
-        """A journal of a training that starts, or goes on, with these splits."""
+        """Open a journal of a training run that starts, or is resumed, with these splits."""
         path = self._path(model)
         if path is not None:
             make_folder(path.parent)
@@ -129,7 +130,7 @@ class Journals:
             path.unlink(missing_ok=True)
 
     def find(self, model: bytes) -> tuple[Terms, Splits] | None:
-        """Terms and splits of a training, or None if there is no journal of it."""
+        """Read the terms and splits of a training run; None if there is no journal of it."""
         path = self._path(model)
         if path is None:
             journal = self._in_memory.get(model)
@@ -141,13 +142,13 @@ class Journals:
         try:
             header, *requests = [_content(line) for line in lines[:-1]]
             if header["format"] != FORMAT or header["model"] != model.hex():
-                raise ValueError("another training's")
+                raise ValueError("another training run's")
             splits, terms = Splits(header["names"]), Terms(**header["terms"])
             for found in requests:
                 for split in found:
                     splits.add(*check_split(split, len(splits.names)))
         except (ValueError, KeyError, TypeError):
-            raise ProtocolError("this party's journal of the training is damaged") from None
+            raise ProtocolError("this party's journal of the training run is damaged") from None
         return terms, splits
 
 

@@ -1,4 +1,4 @@
-"""A passive party as the active one sees it: a name, and bytes answered with bytes."""
+"""A passive party in the active party's own process, for experiments."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from xgb_fed.vertical.splits import Splits
 
 
 class LocalParty:
-    """A passive party in this process, for experiments: it talks in bytes as one far away does.
+    """A passive party in this process, which exchanges the same bytes as a remote one does.
 
     Parameters
     ----------
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        Its columns of the rows, in the active party's order.
+        The party's columns of the rows, in the active party's order.
     name : str
         Unique among the parties.
     eval_sets : sequence of matrices
-        Its columns of each evaluation set.
+        The party's columns of each evaluation set.
     allow_export : bool
-        Whether it consents to give its splits to `export_booster`.
+        Whether the party consents to give its splits to `export_booster`.
     require_encryption : bool
-        Whether it refuses keys below 2048 bits and training in clear.
+        Whether the party refuses keys below 2048 bits, and training without encryption.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class LocalParty:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Data and splits, but no session."""
+        """Give data and splits, but no session."""
         return {name: value for name, value in self.__dict__.items() if name != "_handler"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Without a session."""
+        """Restore the party without a session."""
         self.__dict__.update(state)
         self._start()
 
     def __repr__(self) -> str:
-        """Name and shape."""
+        """Show name and shape."""
         return f"LocalParty({self.name!r}, {self._columns.n_rows} rows, {self._columns.n_features} columns)"
 
     def handle(self, request: bytes) -> bytes:
@@ -83,7 +83,7 @@ class LocalParty:
         return self._handler.handle(request)
 
     def with_rows(self, X: Any) -> LocalParty:
-        """The same party, with its splits of models, and its columns of other rows: to predict those."""
+        """The same party with its columns of other rows, to predict those with its splits of models."""
         other = LocalParty(
             X,
             self.name,

@@ -54,7 +54,7 @@ class StartTree(Message):
     kind: ClassVar[int] = 3
     tree: Integer
     sampled_rows: Bits
-    """One bit a row; empty means all."""
+    """One bit per row; empty means all."""
     columns: Int32s
     """Columns that may split."""
 
@@ -77,7 +77,7 @@ class FindSplits(Message):
     assignment: Bits
     """Of each node of the level above: `LEAF`, `SPLIT_BY_OTHERS` or `SPLIT_BY_YOU`; empty at the root."""
     left_rows: Bits
-    """For nodes split by others, one after the other, one bit a row of the node: 1 goes left."""
+    """For nodes split by others, one after the other, one bit per row of the node: 1 goes left."""
     wanted: Bits
     """One flag for each node of this level."""
 
@@ -116,7 +116,7 @@ class Assignments(Message):
     kind: ClassVar[int] = 8
     split_ids: Int32s
     left_rows: Bits
-    """Node by node, one bit a row of the node."""
+    """Node by node, one bit per row of the node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class RouteRows(Message):
     n_rows: Int32s
     """Rows that reach each split."""
     rows: Bits
-    """For each split, one bit a row of the data set."""
+    """For each split, one bit per row of the data set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,7 @@ class RevealedSplits(Message):
 
 @dataclass(frozen=True, eq=False)
 class ResumeTraining(Message):
-    """Active to passive, in a session just opened: it goes on with a training that was interrupted."""
+    """Active to passive, in a session just opened: it resumes a training run that was interrupted."""
 
     kind: ClassVar[int] = 23
     model: Octets

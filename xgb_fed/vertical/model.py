@@ -40,7 +40,7 @@ class VerticalModel:
         16 bytes under which passive parties keep their splits.
     objective : Objective
     base_score : list of float
-        XGBoost's parameter, one for all classes or one a class.
+        XGBoost's parameter, one for all classes or one per class.
     trees : list of FederatedTree
     rounds : list of int
         Where each boosting round's trees start, and where the last one's end.
@@ -54,7 +54,7 @@ class VerticalModel:
         Of early stopping.
     evals_result : dict
     traffic : Traffic
-        Of the training.
+        Of the training run.
     """
 
     model_id: bytes
@@ -77,7 +77,7 @@ class VerticalModel:
 
     @property
     def base_margin(self) -> NDArray[np.float32]:
-        """Margin of a row before the first tree, one a class."""
+        """Margin of a row before the first tree, one per class."""
         margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
         return np.broadcast_to(margin, (self.n_classes,)).astype(np.float32)
 
@@ -127,7 +127,7 @@ class VerticalModel:
         ----------
         X : matrix of shape (n_rows, n_features), or None if the active party has no columns
         parties : sequence of Party
-            Those of the training, by name, with their columns of these rows.
+            Those of the training run, by name, with their columns of these rows.
         output_margin : bool
             Margins in place of probabilities.
         pred_leaf : bool

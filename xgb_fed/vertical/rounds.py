@@ -32,7 +32,7 @@ from xgb_fed.vertical.growing_tree import MIN_ROWS
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel, add_leaves
 from xgb_fed.vertical.own_columns import OwnColumns
-from xgb_fed.vertical.peer import PassivePeer, send_gradients
+from xgb_fed.vertical.passive_finder import PassiveFinder, send_gradients
 from xgb_fed.vertical.routing import Router, route
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.task import TrainingTask
@@ -125,22 +125,22 @@ class Rounds:
             self.model.trees, self.model.rounds = kept.trees, kept.rounds
             self.traffic.flows = kept.traffic.flows
         self.model.traffic = self.progress.traffic = self.traffic
-        self.finders: dict[int, OwnColumns | PassivePeer] = {}
+        self.finders: dict[int, OwnColumns | PassiveFinder] = {}
         self._must_resume = kept is not None
 
     def open(self) -> None:
         """Start, or take up, a session with every party."""
         rows = self.training.rows
-        self._steadily(lambda: None if self.peers else self._open(resumed=False))
+        self._steadily(lambda: None if self.passive_finders else self._open(resumed=False))
         if rows.columns is not None:
             features = bin_features(rows.columns, self.training.settings.max_bin)
             split_gain = self.training.settings.split_gain
             self.finders[0] = OwnColumns(features, self.model.splits, split_gain)
 
     @property
-    def peers(self) -> dict[int, PassivePeer]:
+    def passive_finders(self) -> dict[int, PassiveFinder]:
         """The passive parties, once there is a session with them."""
-        return {number: f for number, f in self.finders.items() if isinstance(f, PassivePeer)}
+        return {number: f for number, f in self.finders.items() if isinstance(f, PassiveFinder)}
 
     @property
     def n_finished(self) -> int:
@@ -162,7 +162,7 @@ class Rounds:
         Raises
         ------
         PartyUnavailableError
-            If the party is not back within the training's patience.
+            If the party is not back within the run's patience.
         """
         give_up = None
         while True:
@@ -220,18 +220,18 @@ class Rounds:
             if not 1 <= answer.n_features <= MAX_FEATURES:
                 raise ProtocolError(f"party {channel.name!r} says it has {answer.n_features} columns")
             self.model.party_features.append(answer.n_features)
-            self.finders[number] = PassivePeer(
+            self.finders[number] = PassiveFinder(
                 channel, self.key, number, settings, answer.n_features, self._n_splits(number)
             )
 
     def abort(self) -> None:
-        """Let parties forget a training that failed; one that does not answer has nothing to be told."""
-        for peer in self.peers.values():
+        """Let parties forget a run that failed; a party that does not answer need not be told."""
+        for finder in self.passive_finders.values():
             with suppress(Exception):
-                peer.channel.ask(messages.Abort(), messages.Done)
+                finder.channel.ask(messages.Abort(), messages.Done)
 
     def grow(self, number: int) -> None:
-        """One boosting round: a tree, or one a class, on gradients of the same margins."""
+        """One boosting round: a tree, or one per class, on gradients of the same margins."""
         training = self.training
         rows, settings = training.rows, training.settings
         weight = np.ones(rows.n_rows, dtype=np.float32) if rows.weight is None else rows.weight
@@ -258,7 +258,7 @@ class Rounds:
 
     def _route_evals(self, first: int) -> list[NDArray[np.int32]]:
         """Leaves of every evaluation set's rows in the trees from some tree on."""
-        channels = {number: peer.channel for number, peer in self.peers.items()}
+        channels = {number: finder.channel for number, finder in self.passive_finders.items()}
         return [
             route(
                 self.model.trees[first:],
@@ -286,15 +286,15 @@ class Rounds:
         )
         plan = training.mode.plan(number)
         levels = {0: plan.active, **plan.passive}
-        # A sample too small to be split is no party's business.
+        # No party is asked about a sample that is too small to be split.
         able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
         finders = self._with_columns(searching, random)
         self.together(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
-        peers = [finder for finder in finders.values() if isinstance(finder, PassivePeer)]
-        if peers:
+        passive_finders = [finder for finder in finders.values() if isinstance(finder, PassiveFinder)]
+        if passive_finders:
             rows = np.flatnonzero(sample.rows).astype(np.int32)
-            send_gradients(peers, self.key, gradients, rows, self.together, self._rows_at_once())
+            send_gradients(passive_finders, self.key, gradients, rows, self.together, self._rows_at_once())
         tree, leaf = grow_tree(
             dict(sorted(finders.items())),
             levels,
@@ -335,5 +335,5 @@ class Rounds:
         self._steadily(self._finish)
 
     def _finish(self) -> None:
-        for peer in self.peers.values():
-            peer.channel.ask(messages.Finish(), messages.Done)
+        for finder in self.passive_finders.values():
+            finder.channel.ask(messages.Finish(), messages.Done)

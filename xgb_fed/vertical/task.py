@@ -78,7 +78,7 @@ class ActiveRows:
 
 
 class TrainingTask:
-    """One training.
+    """One training run.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class TrainingTask:
         return [rows for rows, _ in self.evals]
 
     def digest(self) -> str:
-        """Names the training: equal for equal data, settings, and parties' names."""
+        """Digest that identifies the training run: equal for equal data, settings, and parties' names."""
         sets = [self.rows, *self.eval_rows]
         arrays = [
             part

@@ -27,9 +27,9 @@ class FederatedTree:
     split_id : list of int
         Number of the split at its owner.
     weight : list of list of float
-        Each node's weight before the learning rate, one a class.
+        Each node's weight before the learning rate, one per class.
     value : list of list of float
-        What a leaf adds to the margin, one a class; zeros at splits.
+        What a leaf adds to the margin, one per class; zeros at splits.
     loss_change, sum_hessian : list of float
     """
 

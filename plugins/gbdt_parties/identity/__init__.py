@@ -1,1 +1,1 @@
-"""Who talks, about which rows, and the record of it: certificates, alignment, record."""
+"""Who the parties are, which rows they have in common, and the record of what they exchanged."""

@@ -46,11 +46,11 @@ class Alignment:
     def __post_init__(self) -> None:
         """Check what makes the text of it unique."""
         if list(self.ids) != sorted(set(self.ids)) or any(not one or "\n" in one for one in self.ids):
-            raise InvalidDataError("aligned ids must be sorted, different, and a line each")
+            raise InvalidDataError("aligned ids must be sorted, different, and of one line each")
 
     @property
     def text(self) -> str:
-        """An id a line."""
+        """The ids, one per line."""
         return "".join(f"{one}\n" for one in self.ids)
 
     @property
@@ -109,7 +109,7 @@ def align(parties: Sequence[Party], ids: Sequence[str], traffic: Traffic | None 
     Raises
     ------
     InvalidDataError
-        If there is no row that all have.
+        If no row is held by all parties.
     ImportError
         Without ``openmined-psi``, the extra ``veilboost[psi]``.
     """
@@ -149,22 +149,22 @@ class Intersector:
     Parameters
     ----------
     ids : sequence of str
-    most_ids : int
+    max_ids : int
         That the active party may ask about at once.
     """
 
-    def __init__(self, ids: Sequence[str], most_ids: int) -> None:
+    def __init__(self, ids: Sequence[str], max_ids: int) -> None:
         self._ids = ids
-        self._most_ids = most_ids
+        self._max_ids = max_ids
         self._known = frozenset(ids)
-        self._most = 0
+        self._n_intersected = 0
 
     def blind(self, message: IntersectIds) -> BlindedIds:
         """Blind the other's ids again, and one's own, under a key for this one answer."""
         import private_set_intersection.python as psi
 
-        if not 0 < message.n_ids <= self._most_ids:
-            raise ProtocolError(f"this party intersects 1 to {self._most_ids} ids, not {message.n_ids}")
+        if not 0 < message.n_ids <= self._max_ids:
+            raise ProtocolError(f"this party intersects 1 to {self._max_ids} ids, not {message.n_ids}")
         if not _are_points(message.blinded, message.n_ids):
             raise ProtocolError(f"not {message.n_ids} blinded ids, as announced")
         server: Any = psi.server.CreateWithNewKey(True)
@@ -177,7 +177,7 @@ class Intersector:
             raise ProtocolError("blinded ids are malformed") from None
         # RAW is exact: no false positives, sorted by its values.
         setup = server.CreateSetupMessage(0.0, message.n_ids, list(self._ids), psi.DataStructure.RAW)
-        self._most = message.n_ids
+        self._n_intersected = message.n_ids
         return BlindedIds(setup.SerializeToString(), response.SerializeToString())
 
     def accept(self, message: AlignRows) -> Alignment:
@@ -185,9 +185,9 @@ class Intersector:
 
         Once even if it is refused: the difference between a refusal and an answer tells whose ids are known.
         """
-        most, self._most = self._most, 0
+        n_intersected, self._n_intersected = self._n_intersected, 0
         alignment = Alignment(tuple(message.ids.split("\n")[:-1]))
-        if not 0 < len(alignment.ids) <= most or alignment.text != message.ids:
+        if not 0 < len(alignment.ids) <= n_intersected or alignment.text != message.ids:
             raise ProtocolError("rows were aligned without an intersection, or more than were in it")
         if not self._known.issuperset(alignment.ids):
             raise ProtocolError("rows were aligned that are not in common")
@@ -226,7 +226,7 @@ class BlindedIds(Message):
 
 @dataclass(frozen=True, eq=False)
 class AlignRows(Message):
-    """Active to passive: the ids in common, an id a line, in the order of the rows from now on."""
+    """Active to passive: the ids in common, one per line, in the order of the rows from now on."""
 
     kind: ClassVar[int] = 21
     ids: Text

@@ -1,4 +1,4 @@
-"""A record on disk of what a party received and gave away: a line a message, no content."""
+"""A record on disk of what a party received and sent: one line per message, without its content."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _read_line(text: str) -> tuple[tuple[str, str, str], Flow, list[tuple[str, s
 
 
 def write_traffic(path: str | Path, traffic: Traffic) -> None:
-    """Append a session's sums to a record: what the active party keeps of a training or a prediction."""
+    """Append a session's sums to a record: what the active party keeps of a training run or a prediction."""
     now = _now()
     lines = []
     for row in traffic.to_dicts():

@@ -23,9 +23,9 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 if TYPE_CHECKING:
     import grpc
 MAX_ANSWER_BYTES = 2 << 30
-"""A party's longest answer: encrypted statistics of a level with half a million candidates, and more."""
+"""Length of an answer: encrypted statistics of a level with half a million candidates fit."""
 DEADLINE = 3600.0
-"""Seconds that one answer may take, however lively the party says it is."""
+"""Seconds that one answer may take, even if the party keeps showing signs of life."""
 _RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
@@ -47,17 +47,17 @@ class RemoteParty:
     tls : TLS or path
         This party's certificates, or their folder.
     name : str, optional
-        What models call the party, and the name that its certificate must be for, wherever a tunnel or a
-        balancer at the address leads (`TLS.server_name` is for certificates with another name).  Without, the
-        address, and the certificate must be for its host.  Unique among the parties.
+        The party's name in models, which its certificate must be for, wherever a tunnel or a load balancer at
+        the address leads (`TLS.server_name` is for certificates with another name).  By default the address,
+        whose host the certificate must then be for.  Unique among the parties.
     timeout : float
-        Seconds of silence after which the party is unavailable.  A server at work says so several times a
-        second, however long the work takes.
+        Seconds of silence after which the party is unavailable.  A server at work shows a sign of life
+        several times a second, however long the work takes.
     row_sets : sequence of bytes
         Alignments (`Alignment.digest`) of the rows to train on or to predict, then of each evaluation set;
         none for all rows of the party's file in its order.
     insecure : bool
-        Without TLS, for tests; only to this machine.
+        Whether to connect without TLS, for tests; to this machine only.
 
     Raises
     ------
@@ -163,7 +163,7 @@ class RemoteParty:
         AuthenticationError
             If certificates do not match.
         PartyRefusedError, ProtocolError
-            If the server refuses the request, or answers what is no message.
+            If the server refuses the request, or its answer is not a message.
         """
         import grpc
 
@@ -197,7 +197,7 @@ class RemoteParty:
         if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ABORTED):
             return PartyRefusedError(f"{who} refuses: {quoted(details)}")
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            return ProtocolError(f"{who} is no server of this protocol")
+            return ProtocolError(f"{who} is not a server of this protocol")
         if any(word in details.lower() for word in _NOT_TRUSTED):
             return AuthenticationError(f"{who}: certificates do not match: {_reason(details)}")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -23,64 +23,64 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 logger = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 256 << 20
-"""A request's longest: gradients come in pieces far shorter, ids of an alignment of a million rows fit."""
+"""Length of a request: gradients come in far shorter pieces, and the ids of a million aligned rows fit."""
 SILENCE = 60.0
-"""Seconds that a caller may take for a frame, to send or to receive it; else it is cut off.  Frames are of
-one MiB, so this is a least rate."""
+"""Seconds that a caller may take to send or to receive a frame before it is cut off.  Frames are of one
+MiB, so this is a minimum rate."""
 TRANSFER = 3600.0
 """Seconds that a whole request, or a whole answer, may be under way."""
 HANDSHAKE = 10.0
-"""Seconds in which a connection must have shown a certificate; else it is closed."""
+"""Seconds within which a connection must show a certificate before it is closed."""
 HEARTBEAT = 0.25
 """Seconds between signs of life while an answer is made."""
 CALLS_EACH = 2
 """Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
-the answer, or the end of the work on it; more are turned away.  One would do, but for the caller who lost its
+the answer, or the end of the work on it; more are turned away.  The second is for a caller that lost its
 connection and is back."""
 MAX_CONNECTIONS = 10_000
-"""At the same time, from anybody; fewer if the process may open fewer files."""
+"""Simultaneous connections from anyone; fewer if the process may open fewer files."""
 SPARE_CALLS = 8
-"""Calls on their way to be turned away."""
+"""Further calls, which are being turned away."""
 NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
-"""Who calls without TLS, which only this machine can."""
+"""The caller without TLS, which is possible from this machine only."""
 
 
 class Callers:
-    """Counts what is under way for each caller, so that none takes another one's place.
+    """Counts the calls under way for each caller, so that no caller takes another one's place.
 
     Parameters
     ----------
-    most_each : int
+    max_each : int
     """
 
-    def __init__(self, most_each: int) -> None:
-        self._most = most_each
+    def __init__(self, max_each: int) -> None:
+        self._max_each = max_each
         self._lock = Lock()
         self._under_way: Counter[str] = Counter()
 
     def enter(self, name: str) -> bool:
-        """Count one more, unless there are as many as there may be."""
+        """Count one more call, unless there are as many as allowed."""
         with self._lock:
-            if self._under_way[name] >= self._most:
+            if self._under_way[name] >= self._max_each:
                 return False
             self._under_way[name] += 1
             return True
 
     def leave(self, name: str) -> None:
-        """Count one less."""
+        """Count one call less."""
         with self._lock:
             self._under_way -= Counter({name: 1})  # which forgets the name at 0
 
 
 class Service(Protocol):
-    """What a server serves."""
+    """What a server passes requests on to."""
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request."""
 
 
-class OneParty:
-    """Serves one party to whoever is allowed to call: a `HorizontalParty`, whose coordinator is one caller.
+class SinglePartyService:
+    """Serves a single party, such as a `HorizontalParty`, to all allowed callers.
 
     Parameters
     ----------
@@ -148,10 +148,10 @@ class Server:
             raise PartyArgumentError("allowed=() would let nobody in; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
-        most_calls = CALLS_EACH * max(1, len(self._allowed))
-        self._workers = ThreadPoolExecutor(most_calls, thread_name_prefix="xgb_fed_work")
+        max_calls = CALLS_EACH * max(1, len(self._allowed))
+        self._workers = ThreadPoolExecutor(max_calls, thread_name_prefix="xgb_fed_work")
         self._server = grpc.server(
-            ThreadPoolExecutor(most_calls + SPARE_CALLS, thread_name_prefix="xgb_fed_serve"),
+            ThreadPoolExecutor(max_calls + SPARE_CALLS, thread_name_prefix="xgb_fed_serve"),
             handlers=[self._methods()],
             options=[
                 *streams.OPTIONS,
@@ -161,7 +161,7 @@ class Server:
                 ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
                 ("grpc.max_allowed_incoming_connections", _max_connections()),
             ],
-            maximum_concurrent_rpcs=most_calls + SPARE_CALLS,
+            maximum_concurrent_rpcs=max_calls + SPARE_CALLS,
         )
         try:
             if tls is None:

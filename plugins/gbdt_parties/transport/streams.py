@@ -34,7 +34,7 @@ _HEADER = struct.Struct("<4sHHQ")
 OPTIONS = [
     ("grpc.max_receive_message_length", PIECE_BYTES + 4096),
     ("grpc.max_send_message_length", PIECE_BYTES + 4096),
-    # Identity only: ciphertexts do not compress, and what is not decompressed cannot explode.
+    # No compression: ciphertexts do not compress, and what is not decompressed cannot grow.
     ("grpc.default_compression_algorithm", 0),
     ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.keepalive_time_ms", 20_000),
@@ -57,14 +57,14 @@ def frames(message: bytes, row_sets: RowSets = (), fed: Callable[[], None] = lam
 
 def assemble(
     received: Iterable[bytes],
-    most_bytes: int,
+    max_bytes: int,
     fed: Callable[[], None] = lambda: None,
     *,
     heartbeats: bool,
 ) -> tuple[memoryview, RowSets]:
     """The message of a stream, and its row sets.
 
-    The buffer is as long as the header says, at most `most_bytes`; pages that no piece reaches cost nothing.
+    The buffer is as long as the header says, at most `max_bytes`; pages that no piece reaches cost nothing.
     `fed` is called at each frame; empty ones before the header are for answers only (`heartbeats`).
 
     Raises
@@ -79,7 +79,7 @@ def assemble(
         fed()
         if buffer is None:
             if piece or not heartbeats:
-                total, row_sets = _read_header(piece, most_bytes)
+                total, row_sets = _read_header(piece, max_bytes)
                 buffer = np.empty(total, dtype=np.uint8).data
             continue
         due = min(PIECE_BYTES, len(buffer) - at)
@@ -94,9 +94,9 @@ def assemble(
     return buffer, row_sets
 
 
-def _read_header(piece: bytes, most_bytes: int) -> tuple[int, RowSets]:
+def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets]:
     if len(piece) < _HEADER.size:
-        raise ProtocolError("a stream starts with no header")
+        raise ProtocolError("a stream does not start with a header")
     magic, version, count, total = _HEADER.unpack_from(piece)
     if magic != _MAGIC:
         raise ProtocolError("this stream is not veilboost's")
@@ -104,8 +104,8 @@ def _read_header(piece: bytes, most_bytes: int) -> tuple[int, RowSets]:
         raise ProtocolError(f"stream version {version}; this release speaks version {VERSION}")
     if count > MAX_ROW_SETS or len(piece) != _HEADER.size + count * ROW_SET_BYTES:
         raise ProtocolError("a stream's header is malformed")
-    if total > most_bytes:
-        raise ProtocolError(f"a message of {total} bytes was announced; {most_bytes} are accepted")
+    if total > max_bytes:
+        raise ProtocolError(f"a message of {total} bytes was announced; {max_bytes} are accepted")
     sets = piece[_HEADER.size :]
     return total, tuple(sets[k * ROW_SET_BYTES : (k + 1) * ROW_SET_BYTES] for k in range(count))
 
@@ -117,31 +117,33 @@ class Watchdog:
     ----------
     seconds : float
     on_silence : callable
-    longest : float
+    max_seconds : float
         Seconds after which it is called however often it is fed.
     """
 
-    def __init__(self, seconds: float, on_silence: Callable[[], object], longest: float = math.inf) -> None:
+    def __init__(
+        self, seconds: float, on_silence: Callable[[], object], max_seconds: float = math.inf
+    ) -> None:
         self._seconds = seconds
         self._on_silence = on_silence
         self._over = Event()
         self._fed_at = monotonic()
-        self._last = self._fed_at + longest
+        self._last = self._fed_at + max_seconds
         self.fired = False
 
     def feed(self) -> None:
-        """Put it off."""
+        """Report a sign of life."""
         self._fed_at = monotonic()
 
     def __enter__(self) -> Watchdog:
-        """Start."""
+        """Start watching."""
         Thread(target=self._watch, name="xgb_fed_watchdog", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Stop watching."""
         self._over.set()
 
     def _watch(self) -> None:

@@ -12,7 +12,7 @@ from gbdt_parties.identity.certificates import TLS, make_certificate
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
-from gbdt_parties.transport.server import OneParty, Server
+from gbdt_parties.transport.server import Server, SinglePartyService
 
 import xgb_fed
 from xgb_fed.ciphers.randomness import SecretStream
@@ -92,7 +92,7 @@ def test_horizontal_parties_over_tls():
     with ExitStack() as stack:
         there = []
         for party in made():
-            server = stack.enter_context(serving(OneParty(party), party.name))
+            server = stack.enter_context(serving(SinglePartyService(party), party.name))
             remote = RemoteParty(f"127.0.0.1:{server.port}", tls("acme"), party.name, 10)
             stack.callback(remote.close)
             there.append(remote)

@@ -1,4 +1,4 @@
-"""A passive party's search for splits, as the active party sees it: encrypted sums in, splits out."""
+"""The active party's view of a passive party's search for splits: encrypted sums in, splits out."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from xgb_fed.vertical.packing import unpack_all
 from xgb_fed.vertical.partition import Partition
 
 
-class PassivePeer:
-    """A passive party's search, under encryption: what the active party asks and makes of the answers.
+class PassiveFinder:
+    """Finds splits in a passive party's columns, under encryption: asks for sums and evaluates the answers.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class PassivePeer:
         self._key = key
         self._split_gain = settings.split_gain
         # A feature has a cut more than max_bin at most, and a cut two candidates: missing left or right.
-        self._most_candidates = 2 * n_features * (settings.max_bin + 1)
+        self._max_candidates = 2 * n_features * (settings.max_bin + 1)
         self._n_splits = n_splits
         self._tied: dict[int, set[tuple[int, ...]]] = {}
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
-        """Columns that the next tree may split."""
+        """Choose the columns that the next tree may split."""
         self._columns = columns
 
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
@@ -80,7 +80,7 @@ class PassivePeer:
         self.channel.ask(StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
 
     def send(self, message: Gradients) -> None:
-        """Encrypted gradients of consecutive rows of the sample."""
+        """Send encrypted gradients of consecutive rows of the sample."""
         self.channel.ask(message, messages.Done)
 
     def find(self, level: Level) -> dict[int, BestCandidates]:
@@ -92,7 +92,7 @@ class PassivePeer:
         try:
             return dict(self._evaluate(level, wanted, answer))
         except (CipherError, ProtocolError):
-            # One error for all causes: the reason would answer questions about the key.
+            # One error for all causes: a reason would tell the party something about the key.
             raise ProtocolError(
                 f"party {self.channel.name!r}: its split statistics fail the checks"
             ) from None
@@ -120,7 +120,7 @@ class PassivePeer:
             raise ProtocolError("other nodes than those asked about")
         if bounds[-1] != len(answer.counts):
             raise ProtocolError("candidates and counts do not match")
-        if (answer.n_candidates > self._most_candidates).any():
+        if (answer.n_candidates > self._max_candidates).any():
             raise ProtocolError("more candidates than its columns can have")
         # Each node's total comes before its candidates.
         is_total = np.zeros(len(answer.counts) + len(wanted), dtype=bool)
@@ -226,14 +226,14 @@ class PassivePeer:
 
 
 def send_gradients(
-    peers: list[PassivePeer],
+    passive_finders: list[PassiveFinder],
     key: PrivateKey,
     gradients: FixedPointGradients,
     rows: NDArray[np.int32],
     together: Callable[[Callable[[Any], Any], list[Any]], list[Any]],
     rows_at_once: int,
 ) -> None:
-    """Encrypt the gradients of a sample once and send them to all peers, piece by piece.
+    """Encrypt the gradients of a sample once and send them to all passive parties, piece by piece.
 
     Parameters
     ----------
@@ -246,4 +246,4 @@ def send_gradients(
         for start in range(0, len(rows), rows_at_once):
             plaintexts = gradients.plaintexts(rows[start : start + rows_at_once])[group]
             values = key.public.to_bytes(key.encrypt(plaintexts))
-            together(partial(PassivePeer.send, message=Gradients(group, start, values)), peers)
+            together(partial(PassiveFinder.send, message=Gradients(group, start, values)), passive_finders)

@@ -126,7 +126,7 @@ def test_a_length_that_is_not_there_takes_no_memory(count, tag):
 
 def test_other_versions_and_kinds():
     data = bytearray(messages.write(bytes(16), 0, messages.Done()))
-    for at, words in [(0, "no veilboost message"), (4, "version"), (6, "kind")]:
+    for at, words in [(0, "not a veilboost message"), (4, "version"), (6, "kind")]:
         altered = bytearray(data)
         altered[at] ^= 0x40
         with pytest.raises(ProtocolError, match=words):

@@ -84,7 +84,7 @@ def test_the_watchdog_fires_once_and_only_unfed():
 def test_the_watchdog_fires_at_the_end_however_well_it_is_fed():
     calls = []
     begun = time.monotonic()
-    with Watchdog(0.2, lambda: calls.append(time.monotonic() - begun), longest=0.4) as dog:
+    with Watchdog(0.2, lambda: calls.append(time.monotonic() - begun), max_seconds=0.4) as dog:
         while time.monotonic() < begun + 0.8:
             time.sleep(0.05)
             dog.feed()
