@@ -18,7 +18,7 @@ CIPHERS: dict[str, Callable[[int], Scheme]] = {"paillier": Paillier, "okamoto-uc
 
 
 class PlanError(VeilboostError, ValueError):
-    """A plan that cannot be read, or says what is not known."""
+    """A plan cannot be read, or has unknown entries."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DataPlan:
     file : str
     label : str
     id : str or None
-        Column of ids; without, the parties' files must have the same rows in the same order.
+        Column of ids; without it, the parties' files must have the same rows in the same order.
     drop, one_hot : list of str
     aligned : str
         Where `align` writes the ids in common.
@@ -46,7 +46,7 @@ class DataPlan:
 
 @dataclass(frozen=True)
 class PartyPlan:
-    """A passive party: its name in the model, its address, and for whom its certificate must be."""
+    """A passive party: its name in the model, its address, and the name its certificate must be for."""
 
     name: str
     address: str
@@ -65,9 +65,9 @@ class TrainingPlan:
     timeout : float
         Seconds of silence after which a party is unavailable.
     patience : float
-        Seconds to wait for it to be back.
+        Seconds to wait for an unavailable party.
     checkpoint, model, record : str
-        Folder of the progress, folder of the model, file of what left.
+        Folder of the progress, folder of the model, file of the record.
     """
 
     rounds: int = 100
@@ -87,7 +87,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything; paths are relative to the plan's folder."""
+    """A whole plan; its paths are relative to its folder."""
 
     folder: Path
     tls: str
@@ -97,7 +97,7 @@ class Plan:
     parameters: dict[str, Any]
 
     def path(self, name: str) -> Path:
-        """A path of the plan."""
+        """Resolve a path of the plan."""
         return self.folder / name
 
 

@@ -1,8 +1,8 @@
 """A passive party's splits of training runs, kept as they are found so that a run can be resumed.
 
 A journal is a file of lines, each with its checksum: a header with the terms of the training run, then the
-splits of one request each, on the disk before the request is answered.  A line that was cut off by a crash was
-never answered for, and is ignored.  The file stays open during the run, so that a party that runs out of file
+splits of one request each, on the disk before the request is answered.  A line that a crash cut off was never
+answered for, and is ignored.  The file stays open during the run, so that a party that runs out of file
 descriptors loses nothing.  Journals hold this party's own splits and digests, and nothing of other parties.
 They are kept after the run: its active party may not have heard that it ended, and is still bound by the
 terms.

@@ -1,4 +1,4 @@
-"""Several small numbers in one plaintext (SecureBoost+, §3.1.2, §3.1.3 and §3.3.2).
+"""Packing of several small numbers into one plaintext (SecureBoost+, §3.1.2, §3.1.3 and §3.3.2).
 
 A gradient g and a hessian h become the integers ``g' = round(g·2^r) + offset`` and
 ``h' = round(h·2^r)``, none negative, and one plaintext ``gh = g'·2^b_h + h'``.  The fields
@@ -35,7 +35,7 @@ class GHPacking:
     Parameters
     ----------
     n_rows : int
-        Rows that may be summed, at most.
+        Maximum number of rows in a sum.
     g_min, g_max : float
         Public bounds of the gradient; for logistic loss −1 and 1.
     h_max : float

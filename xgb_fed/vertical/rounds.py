@@ -85,7 +85,7 @@ class Together:
 
 
 class Rounds:
-    """What changes from round to round."""
+    """The state of a training run between rounds, and the growing of each round."""
 
     def __init__(
         self, training: TrainingTask, together: Together, checkpoint: Checkpoint | None, patience: float
@@ -101,7 +101,7 @@ class Rounds:
         except CipherError as error:
             raise UnsupportedParameterError(
                 f"cipher={training.cipher!r} gives keys that parties do not read; "
-                "Paillier(), OkamotoUchiyama() and Plain() give such that they do"
+                "use Paillier(), OkamotoUchiyama() or Plain()"
             ) from error
         self.traffic = Traffic(encrypted=not isinstance(self.key, Plain))
         self.packing = packing_for(
@@ -157,7 +157,7 @@ class Rounds:
         )
 
     def _steadily(self, work: Callable[[], R]) -> R:
-        """Do something that can be done again; when a party was lost, again, in new sessions.
+        """Do repeatable work; after a party was lost, do it again in new sessions.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Rounds:
                 if self._must_resume:
                     self._open(resumed=True)
                     self._must_resume = False
-                    logger.info("all parties are there; on from tree %d", len(self.model.trees))
+                    logger.info("all parties are available; resuming at tree %d", len(self.model.trees))
                 return work()
             except PartyUnavailableError as error:
                 self._must_resume = True

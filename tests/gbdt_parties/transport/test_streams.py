@@ -40,7 +40,7 @@ def test_damage_is_refused_or_changes_the_pieces_only(message, data):
 
 def test_requests_have_no_heartbeats():
     assert assemble([b"", *frames(b"x")], 10, heartbeats=True)[0] == b"x"
-    with pytest.raises(ProtocolError, match="no header"):
+    with pytest.raises(ProtocolError, match="start with a header"):
         assemble([b"", *frames(b"x")], 10, heartbeats=False)
 
 

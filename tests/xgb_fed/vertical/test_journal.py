@@ -89,7 +89,7 @@ def test_a_changed_byte_is_refused(folder, requests, data):
     place = data.draw(st.integers(0, len(content) - 2))
     content[place] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
-    with pytest.raises(ProtocolError, match="journal of the training is damaged"):
+    with pytest.raises(ProtocolError, match="journal of the training run is damaged"):
         journals.find(MODEL)
     path.unlink()
 
