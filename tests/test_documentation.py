@@ -1,0 +1,47 @@
+"""The pages name code and tests that exist, and the examples are pages of the gallery."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "experiments").glob("*.md")])
+TESTS = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+FOLDERS = (ROOT, ROOT / "plugins", ROOT / "patches")
+
+
+def named_tests(text):
+    """Files and functions of tests that a page names, such as ``newton/test_loss.py``."""
+    return set(re.findall(r"`(?:[\w/]+/)?(test_\w+)(?:\.py)?`", text))
+
+
+def named_files(text):
+    """Source files that a page names from the root of a package."""
+    return set(re.findall(r"[`( ]((?:lgb_dp|xgb_fed|gbdt_\w+|tests|benchmarks)/[\w/]+\.py)", text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_named_tests_exist(page):
+    known = {path.stem for path in TESTS} | set(re.findall(r"def (test_\w+)", "".join(TESTS.values())))
+    assert named_tests(page.read_text()) - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_named_source_files_exist(page):
+    named = named_files(page.read_text())
+    missing = {name for name in named if not any((folder / name).exists() for folder in FOLDERS)}
+    assert missing == set()
+
+
+def test_pages_name_tests_and_files_at_all():
+    text = "".join(page.read_text() for page in PAGES)
+    assert len(named_tests(text)) > 20
+    assert len(named_files(text)) > 10
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_begin_with_a_title(example):
+    title, underline = example.read_text().split("\n")[1:3]
+    assert set(underline) == {"="}
+    assert len(underline) >= len(title)
