@@ -101,7 +101,7 @@ def test_codes_are_as_narrow_as_they_can_be(monkeypatch):
     wide = bin_features(read_columns(X), 300)
     assert wide.codes.dtype == np.uint16
     assert wide.codes.max() == 299
-    monkeypatch.setattr(features, "MOST_BINS", 200)
+    monkeypatch.setattr(features, "MAX_BINS", 200)
     with pytest.raises(InvalidDataError, match=r"max_bin=300.*200 bins"):
         bin_features(read_columns(X), 300)
 

@@ -72,7 +72,7 @@ def test_early_stopping_predicts_with_the_best_round():
     model = HorizontalXGBClassifier(300, learning_rate=1.0, early_stopping_rounds=3, random_state=0)
     model.fit(parties=[one, two], eval_set=[test])
     best = model.best_iteration
-    assert best < len(model.evals_result_["validation_0"]["logloss"]) < 300
+    assert best < len(model.evals_result()["validation_0"]["logloss"]) < 300
     margin = model.get_booster().predict(
         xgboost.DMatrix(test[0]), output_margin=True, iteration_range=(0, best + 1)
     )

@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xgb_fed.horizontal.lsh import Moments, hash_rows, most_hashes, typical_distance
+from xgb_fed.horizontal.lsh import Moments, hash_rows, max_hashes, typical_distance
 
 
 @given(n_rows=st.integers(3, 10**6), n_unknown=st.integers(-5, 500))
@@ -16,7 +16,7 @@ def test_hashes_and_moments_are_fewer_equations_than_unknowns_and_no_more_hashes
     def allowed(n_hashes):
         return n_hashes < n_unknown and n_hashes * n_rows + 2 * n_unknown < n_rows * n_unknown
 
-    most = most_hashes(n_rows, n_unknown)
+    most = max_hashes(n_rows, n_unknown)
     if n_unknown > 0:
         assert most < 1 or allowed(most)
         assert not allowed(most + 1)
@@ -43,7 +43,7 @@ def test_pooled_moments_are_those_of_pooled_rows_even_far_from_zero():
     exact = X.astype(np.float64)
     assert np.array_equal(pooled.count, (~np.isnan(exact)).sum(axis=0))
     assert np.allclose(pooled.mean, np.nanmean(exact, axis=0), rtol=1e-12)
-    assert np.allclose(pooled.deviation, np.nanstd(exact, axis=0), rtol=1e-9)
+    assert np.allclose(pooled.std, np.nanstd(exact, axis=0), rtol=1e-9)
 
 
 def test_unstored_entries_are_zeros():

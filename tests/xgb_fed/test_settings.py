@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from xgb_fed.boosting.params import ALIASES, HARMLESS, IGNORED, Settings
+from xgb_fed.boosting.params import ALIASES, IGNORED, NEUTRAL, Settings
 from xgb_fed.errors import UnsupportedParameterError
 
 OF_ESTIMATORS = {"n_estimators", "early_stopping_rounds", "callbacks", "missing", "importance_type"}
@@ -47,7 +47,7 @@ def test_every_parameter_of_xgboost_is_honoured_or_refused():
     assert len(names) > 20
     known = {f.name for f in fields(Settings)}
     for name in names:
-        if name not in known and name not in HARMLESS and name not in IGNORED:
+        if name not in known and name not in NEUTRAL and name not in IGNORED:
             with pytest.raises(UnsupportedParameterError, match=name):
                 Settings.from_params({name: object()})
 
@@ -61,7 +61,7 @@ def trees(params):
 
 def test_values_called_harmless_change_nothing_in_xgboost():
     expected = trees({})
-    for name, values in HARMLESS.items():
+    for name, values in NEUTRAL.items():
         for value in values:
             if name != "enable_categorical":
                 assert trees({name: value}) == expected, name

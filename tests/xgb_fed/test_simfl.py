@@ -174,10 +174,10 @@ def test_windows_are_as_wide_as_rows_are_typically_apart(monkeypatch):
     asked = []
     answer = HorizontalParty.answer
 
-    def recorded(self, message):
+    def recorded(self, kept, message):
         if isinstance(message, HashRows):
             asked.append(float(message.window[0]))
-        return answer(self, message)
+        return answer(self, kept, message)
 
     monkeypatch.setattr(HorizontalParty, "answer", recorded)
     train(drawn_parties(), 1)

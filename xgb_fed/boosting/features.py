@@ -16,7 +16,7 @@ import xgboost
 from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 
-MOST_BINS = 65_534
+MAX_BINS = 65_534
 """Bins of a feature, missing values not counted: a code is two bytes at most."""
 
 
@@ -141,12 +141,12 @@ class BinnedFeatures:
 
 
 def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
-    """A vector of float32.
+    """Convert to a vector of float32.
 
     Raises
     ------
     InvalidDataError
-        If it is none.
+        If the values are not numbers, or not a vector.
     """
     try:
         vector = np.asarray(values, dtype=np.float32)
@@ -166,7 +166,7 @@ def check_weight(weight: Any, n_rows: int, argument: str) -> NDArray[np.float32]
     Raises
     ------
     InvalidDataError
-        If they are not one finite number a row, 0 or more and not all 0.
+        If they are not one finite number per row, all at least 0 and not all 0.
     """
     if weight is None:
         return None
@@ -193,8 +193,8 @@ def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
     lower = np.array([part[0] for part in parts], dtype=np.float32)
     cuts = [part[1:] for part in parts]
     most = max(len(c) for c in cuts)
-    if most > MOST_BINS:
-        raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MOST_BINS} bins")
+    if most > MAX_BINS:
+        raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MAX_BINS} bins")
     codes = np.empty((columns.n_rows, n_features), dtype=np.uint8 if most < 256 else np.uint16)
     for f, own in enumerate(cuts):
         column = columns.column(f)

@@ -9,7 +9,7 @@ from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
-SMALLEST_HESSIAN = np.float32(1e-16)
+MIN_HESSIAN = np.float32(1e-16)
 OBJECTIVES = ("binary:logistic", "reg:squarederror", "multi:softprob")
 
 
@@ -40,7 +40,7 @@ class Objective:
     ----------
     name : {"binary:logistic", "reg:squarederror", "multi:softprob"}
     n_classes : int
-        Margins of a row: classes of softprob, else 1.
+        Number of margins per row: that of the classes for softprob, else 1.
     scale_pos_weight : float
         Factor on rows of label 1; logistic only.
     """
@@ -50,7 +50,7 @@ class Objective:
     scale_pos_weight: float = 1.0
 
     def check_labels(self, y: NDArray[np.float32]) -> None:
-        """Raise `InvalidDataError` for labels that the objective does not know."""
+        """Raise `InvalidDataError` for labels that the objective does not accept."""
         if not np.isfinite(y).all():
             raise InvalidDataError("y has missing or infinite labels")
         if self.name == "binary:logistic" and not ((y >= 0) & (y <= 1)).all():
@@ -77,16 +77,16 @@ class Objective:
             p, w = sigmoid(margin), weight[:, None]
             if self.scale_pos_weight != 1:
                 w = np.where(y[:, None] == 1, w * np.float32(self.scale_pos_weight), w)
-            h = np.maximum(p * (np.float32(1) - p), SMALLEST_HESSIAN)
+            h = np.maximum(p * (np.float32(1) - p), MIN_HESSIAN)
             return (p - y[:, None]) * w, h * w
         p, w = softmax(margin), weight[:, None]
         is_class = y[:, None].astype(np.int64) == np.arange(self.n_classes)
         g = np.where(is_class, p - np.float32(1), p) * w
-        h = np.maximum(np.float32(2) * p * (np.float32(1) - p) * w, SMALLEST_HESSIAN)
+        h = np.maximum(np.float32(2) * p * (np.float32(1) - p) * w, MIN_HESSIAN)
         return g, h
 
     def to_margin(self, base_score: Vector) -> Vector:
-        """Margin of XGBoost's `base_score`, one a class."""
+        """Margins of XGBoost's `base_score`, one per class."""
         if self.name != "binary:logistic":
             return base_score
         one, least = np.float32(1), np.float32(1e-6)

@@ -1,4 +1,4 @@
-"""XGBoost's parameters: which are honoured, which are refused, and what they are called here."""
+"""The parameters of a training run: those of XGBoost that are supported, and those of federated training."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from xgb_fed.boosting.objectives import OBJECTIVES
 from xgb_fed.boosting.sampling import Sampling
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.errors import UnsupportedParameterError
-from xgb_fed.vertical.tree_modes import MODES
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 ALIASES = {
     "eta": "learning_rate",
@@ -21,7 +20,7 @@ ALIASES = {
     "min_split_loss": "gamma",
     "seed": "random_state",
 }
-HARMLESS: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[Any, ...]] = {
     "booster": ("gbtree",),
     "tree_method": ("auto", "hist"),
     "grow_policy": ("depthwise",),
@@ -33,16 +32,19 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
     "num_parallel_tree": (1,),
     "enable_categorical": (False,),
 }
-"""Parameters of XGBoost that may be given at the value they have here; None always may."""
+"""Parameters of XGBoost that are accepted at the values that federated training has anyway, and None."""
 IGNORED = ("n_jobs", "nthread", "verbosity", "validate_parameters")
 """Parameters of XGBoost without effect on a model."""
+
+TREE_MODES = ("default", "mix", "layered")
+"""Which party searches for splits at which level; see `xgb_fed.vertical.tree_modes.TreeMode`."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of a federated training; names and defaults are XGBoost's.
+    """Parameters of a federated training run, with XGBoost's names and defaults.
 
-    Only `random_state` is not: without it, samples are drawn anew at every training.  Who knows the seed of a
+    Only `random_state` differs: by default every run draws other samples, because whoever knows the seed of a
     GOSS sample learns more from it about gradients.
     """
 
@@ -69,16 +71,16 @@ class Settings:
     goss: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Check every value; names the parameter, what was given and what is accepted."""
+        """Check every value; errors name the parameter, its value and what is accepted."""
         if self.objective not in OBJECTIVES:
             raise UnsupportedParameterError(f"objective={self.objective!r} must be one of {OBJECTIVES}")
-        if self.tree_mode not in MODES:
-            raise UnsupportedParameterError(f"tree_mode={self.tree_mode!r} must be one of {MODES}")
+        if self.tree_mode not in TREE_MODES:
+            raise UnsupportedParameterError(f"tree_mode={self.tree_mode!r} must be one of {TREE_MODES}")
         softprob = self.objective == "multi:softprob"
         if softprob:
             _whole("num_class", self.num_class, 2, 2**31 - 1)
         if not softprob and (self.num_class != 1 or self.multi_output):
-            raise ValueError("num_class and multi_output are for objective='multi:softprob' only")
+            raise InvalidArgumentError("num_class and multi_output are for objective='multi:softprob' only")
         _whole("max_depth", self.max_depth, 1, 30)
         _whole("max_bin", self.max_bin, 2, 65_535)
         _number("learning_rate", self.learning_rate, above=0.0)
@@ -90,7 +92,9 @@ class Settings:
         if self.base_score is not None:
             _number("base_score", self.base_score, low=-np.inf)
             if self.objective == "binary:logistic" and not 0 < self.base_score < 1:
-                raise ValueError(f"base_score={self.base_score} must be in (0, 1) for binary:logistic")
+                raise InvalidArgumentError(
+                    f"base_score={self.base_score} must be in (0, 1) for binary:logistic"
+                )
         metrics = self.eval_metric if isinstance(self.eval_metric, (list, tuple)) else [self.eval_metric]
         if not all(metric is None or isinstance(metric, str) for metric in metrics):
             raise UnsupportedParameterError(
@@ -100,7 +104,7 @@ class Settings:
             _whole("random_state", self.random_state, 0, 2**63 - 1)
         _whole("trees_per_party", self.trees_per_party, 1, 2**31 - 1)
         _whole("active_depth", self.active_depth, 1, 30)
-        self.sampling  # noqa: B018 - checks the shares
+        self.sampling  # noqa: B018 - checks the fractions
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Settings:
@@ -109,7 +113,7 @@ class Settings:
         Raises
         ------
         UnsupportedParameterError
-            Naming the parameter that federated training does not honour.
+            For a parameter, or a value of one, that federated training does not support.
         """
         known = {f.name for f in fields(cls)}
         settings: dict[str, Any] = {}
@@ -118,14 +122,14 @@ class Settings:
                 continue
             name = ALIASES.get(given, given)
             if name in settings:
-                raise ValueError(f"{given} and another name for it were both given")
+                raise InvalidArgumentError(f"{given} is given twice, under different names")
             if name in known:
-                # Python's own numbers: those of numpy are no JSON.
+                # As Python's own numbers: JSON cannot hold NumPy's.
                 settings[name] = value.item() if isinstance(value, np.generic) else value
-            elif name in HARMLESS:
-                if value not in HARMLESS[name]:
+            elif name in NEUTRAL:
+                if value not in NEUTRAL[name]:
                     raise UnsupportedParameterError(
-                        f"{given}={value!r} is not supported; {HARMLESS[name][-1]!r} is accepted"
+                        f"{given}={value!r} is not supported; {NEUTRAL[name][-1]!r} is accepted"
                     )
             elif name not in IGNORED:
                 raise UnsupportedParameterError(f"{given}={value!r} is not supported in federated training")
@@ -133,22 +137,22 @@ class Settings:
 
     @property
     def n_classes(self) -> int:
-        """Margins of a row."""
+        """Number of margins per row."""
         return self.num_class
 
     @property
     def sampling(self) -> Sampling:
-        """How rows and columns of a tree are drawn."""
+        """How the rows and columns of a tree are drawn."""
         return Sampling(self.subsample, self.goss, self.colsample_bytree)
 
     @property
     def split_gain(self) -> SplitGain:
-        """What gains and weights need, in XGBoost's precision."""
+        """The parameters of gains and leaf weights, in XGBoost's precision."""
         return SplitGain(**{f.name: np.float32(getattr(self, f.name)) for f in fields(SplitGain)})
 
     @property
     def of_xgboost(self) -> dict[str, Any]:
-        """What XGBoost needs to know to compute metrics."""
+        """The parameters that XGBoost needs to compute metrics."""
         params: dict[str, Any] = {"objective": self.objective}
         if self.num_class > 1:
             params["num_class"] = self.num_class
@@ -161,11 +165,11 @@ class Settings:
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:
     if not (isinstance(value, (int, np.integer)) and low <= value <= high):
-        raise ValueError(f"{name}={value!r} must be an integer from {low} to {high}")
+        raise InvalidArgumentError(f"{name}={value!r} must be an integer from {low} to {high}")
 
 
 def _number(name: str, value: Any, low: float = 0.0, above: float | None = None) -> None:
     fine = isinstance(value, (int, float, np.number)) and np.isfinite(value)
     if not (fine and (value > above if above is not None else value >= low)):
         bound = f"above {above}" if above is not None else f"of at least {low}"
-        raise ValueError(f"{name}={value!r} must be a finite number {bound}")
+        raise InvalidArgumentError(f"{name}={value!r} must be a finite number {bound}")

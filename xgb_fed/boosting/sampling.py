@@ -1,4 +1,4 @@
-"""Rows and columns of a tree."""
+"""Random samples of the rows and columns that a tree is grown on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.errors import InvalidArgumentError
+
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a tree and the factor on each row's gradients."""
+    """The rows of a tree, and a factor for each row's gradients."""
 
     rows: NDArray[np.bool_]
     factor: NDArray[np.float32]
@@ -24,11 +26,11 @@ class Sampling:
     Parameters
     ----------
     subsample : float
-        Chance of each row; XGBoost's uniform sampling.
+        Probability of each row; XGBoost's uniform sampling.
     goss : (float, float) or None
-        Shares of rows: those with the largest gradients, and a random part of the others.
+        Fractions of the rows: those with the largest gradients, and a random part of the others.
     colsample_bytree : float
-        Share of all parties' columns.
+        Fraction of all parties' columns.
     """
 
     subsample: float = 1.0
@@ -36,19 +38,21 @@ class Sampling:
     colsample_bytree: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the shares."""
+        """Check the fractions."""
         for name in ("subsample", "colsample_bytree"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and 0 < value <= 1):
-                raise ValueError(f"{name}={value!r} must be a number in (0, 1]")
+                raise InvalidArgumentError(f"{name}={value!r} must be a number in (0, 1]")
         if self.goss is not None:
             if self.subsample != 1:
-                raise ValueError("goss and subsample cannot be used together")
-            if not _are_shares(self.goss):
-                raise ValueError(f"goss={self.goss!r} must be two shares in (0, 1), together 1 at most")
+                raise InvalidArgumentError("goss and subsample cannot be used together")
+            if not _are_fractions(self.goss):
+                raise InvalidArgumentError(
+                    f"goss={self.goss!r} must be two fractions in (0, 1) that add up to 1 at most"
+                )
 
     def draw_rows(self, g: NDArray[np.float32], random: np.random.Generator) -> Sample:
-        """Rows of a tree.
+        """Draw the rows of a tree.
 
         GOSS (Ke et al., 2017) keeps the rows with the largest Σ|g| over the classes, and of the others a
         random part whose gradients are multiplied by (1 − top) / other.  Equal gradients are kept in random
@@ -71,15 +75,15 @@ class Sampling:
         return Sample(rows, factor)
 
     def draw_columns(self, n_columns: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """Columns of a tree among all parties', as XGBoost draws them: without replacement, one at least."""
+        """Draw the columns of a tree among all parties', as XGBoost does: one or more, no column twice."""
         if self.colsample_bytree == 1:
             return np.arange(n_columns)
         count = max(1, int(self.colsample_bytree * n_columns))
         return np.sort(random.choice(n_columns, size=count, replace=False))
 
 
-def _are_shares(goss: Any) -> bool:
+def _are_fractions(goss: Any) -> bool:
     """Whether these are two positive numbers that add up to 1 at most."""
     if not (isinstance(goss, (tuple, list)) and len(goss) == 2):
         return False
-    return all(isinstance(share, (int, float)) and 0 < share < 1 for share in goss) and sum(goss) <= 1
+    return all(isinstance(part, (int, float)) and 0 < part < 1 for part in goss) and sum(goss) <= 1

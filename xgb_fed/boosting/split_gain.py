@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_LOSS_CHANGE = np.float32(1e-6)
-"""XGBoost's kRtEps: a split must gain more."""
+"""XGBoost's kRtEps: the loss change of a split must be above it."""
 Sums = NDArray[np.float64]
 
 
@@ -56,11 +56,13 @@ class SplitGain:
                 gain = square / (h + np.float64(self.reg_lambda)).astype(np.float32)
         return np.where(h <= 0, 0.0, gain).astype(np.float32)
 
-    def root_gain(self, g: Sums, h: Sums) -> np.floating:
-        """Gain of a node left whole; g and h hold one sum a class."""
+    def root_gain(self, g: Sums, h: Sums) -> np.float32:
+        """Gain of a node that is not split; g and h hold one sum per class."""
         if len(g) == 1:
-            return np.float32(self.side_gains(g, h)[0])
-        return np.float32(self._vector_gains(g[None], h[None])[0])
+            gain: np.float32 = self.side_gains(g, h)[0]
+        else:
+            gain = self._vector_gains(g[None], h[None]).astype(np.float32)[0]
+        return gain
 
     def _vector_gains(self, g: Sums, h: Sums) -> Sums:
         """Gain of vector leaves: −Σ w·T(G), with float32 weights, in float64."""
@@ -93,7 +95,7 @@ class SplitGain:
             change = (both - np.float64(root)).astype(np.float32)
             enough = np.ones(len(left_g), dtype=bool)
         possible = enough & np.isfinite(change) & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
-        return np.where(possible, change, np.float32(-np.inf)).astype(np.float32)
+        return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)
 
     def is_worth(self, loss_change: np.floating) -> bool:
         """Whether a node is split at this loss change."""

@@ -2,7 +2,7 @@
 
 A *scheme* is a recipe with a key length; ``generate`` makes a `PrivateKey`,
 whose ``public`` is the `PublicKey` that the other parties get.  What an array
-of ciphertexts is, only the scheme knows: training passes it on, indexes its
+of ciphertexts holds is known to the scheme only: training passes it on, indexes its
 first axis, and sends its bytes.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ciphertexts = NDArray[Any]
-"""One ciphertext a row; words of a residue, or objects, as the scheme likes."""
+"""One ciphertext per row; what a row holds is up to the scheme."""
 Plaintexts = Sequence[int] | NDArray[Any]
 """Integers, or rows of little-endian 64-bit words."""
 
@@ -73,7 +73,7 @@ class PrivateKey(Protocol):
         """The part that other parties may have."""
 
     def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
-        """Fresh ciphertexts, one a plaintext."""
+        """Fresh ciphertexts, one per plaintext."""
 
     def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
         """The plaintexts of ciphertexts."""
@@ -94,5 +94,5 @@ class KeepsSecrets:
         return f"{type(self).__name__}(secret)"
 
     def __reduce__(self) -> Any:
-        """Refuse: a pickle is written without anybody thinking of keys."""
+        """Refuse to be pickled: pickles are often written without a thought for the keys in them."""
         raise TypeError(f"{type(self).__name__} holds a secret key and is not pickled; see `private_bytes`")

@@ -13,16 +13,17 @@ from xgb_fed.ciphers.base import KeepsSecrets
 
 
 class ObfuscatorPool(KeepsSecrets):
-    """A bounded store of prepared obfuscators in front of what makes them; safe to share by threads.
+    """A bounded store of obfuscators made ahead of time; threads may share it.
 
-    A forked child drops what its parent prepared: one used twice tells the difference of two plaintexts.
+    A forked child drops what its parent prepared: an obfuscator used twice reveals the difference of two
+    plaintexts.
 
     Parameters
     ----------
     make : callable
-        ``make(count)`` gives so many fresh obfuscators, one a row.
+        ``make(count)`` returns that many fresh obfuscators, one per row.
     capacity : int
-        Rows kept at most.
+        Maximum number of rows kept.
     """
 
     def __init__(self, make: Callable[[int], NDArray[np.uint64]], capacity: int) -> None:
@@ -45,7 +46,7 @@ class ObfuscatorPool(KeepsSecrets):
 
     @property
     def _prepared(self) -> NDArray[np.uint64] | None:
-        """What this process, not its parent, has ready."""
+        """The rows that this process, not its parent, has ready."""
         process, rows = self._ready
         return rows if process == this_process() else None
 
@@ -67,7 +68,7 @@ class ObfuscatorPool(KeepsSecrets):
         return len(self)
 
     def take(self, count: int) -> NDArray[np.uint64]:
-        """So many obfuscators that nobody had before: ready ones first, fresh ones for the rest."""
+        """Return obfuscators that were never used before: ready ones first, then fresh ones."""
         with self._lock:
             used = min(count, len(self))
             ready = self._prepared

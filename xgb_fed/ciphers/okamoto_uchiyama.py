@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import KeepsSecrets, Plaintexts
 from xgb_fed.ciphers.obfuscators import ObfuscatorPool
-from xgb_fed.ciphers.paillier import SHORTEST_WEAK_KEY, check_key_length, check_primes
+from xgb_fed.ciphers.paillier import MIN_WEAK_KEY_LENGTH, check_key_length, check_primes
 from xgb_fed.ciphers.primes import FactoredPrime, random_factored_prime, random_prime, smallest_of
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.residue_key import (
@@ -46,21 +46,42 @@ from xgb_fed.ciphers.residue_secrets import (
     joining_row,
     one_plus_multiples,
 )
-from xgb_fed.errors import CorruptDataError
+from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 
 
 @dataclass(frozen=True)
 class OkamotoUchiyama:
-    """Recipe for Okamoto–Uchiyama keys.
+    """Okamoto and Uchiyama's cipher (EUROCRYPT 1998): additively homomorphic, faster than Paillier's.
+
+    An object of this class is a recipe; `generate` makes a private key by it.
 
     Parameters
     ----------
-    key_length : int
-        Bits of n, 2048 at least.  Plaintexts have ``⌈key_length / 3⌉ − 1`` bits: 682 at 2048, 1,023 at 3072.
-    allow_weak_key : bool
+    key_length : int, default=2048
+        Number of bits of n, at least 2048.  Plaintexts have ``⌈key_length / 3⌉ − 1`` bits: 682 at 2048, 1,023
+        at 3072.
+    allow_weak_key : bool, default=False
         Permit shorter keys, for tests.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    n_threads : int, default=0
+        Maximum number of threads; 0 means all available processors.
+
+    Raises
+    ------
+    WeakKeyError
+        If the key is shorter than 2048 bits and weak keys are not allowed.
+    CipherError
+        If the key is longer than the library's arithmetic supports.
+    InvalidArgumentError
+        If no such key can be made.
+
+    Examples
+    --------
+    >>> from xgb_fed import OkamotoUchiyama
+    >>> key = OkamotoUchiyama(key_length=2048).generate()
+    >>> ciphertexts = key.encrypt([20, 1])
+    >>> total = key.public.add(ciphertexts[:1], ciphertexts[1:])
+    >>> key.decrypt(total)
+    [21]
     """
 
     key_length: int = 2048
@@ -70,8 +91,8 @@ class OkamotoUchiyama:
     def __post_init__(self) -> None:
         """Refuse weak keys before any work."""
         check_key_length(self.key_length, self.allow_weak_key)
-        if self.key_length < SHORTEST_WEAK_KEY:
-            raise ValueError(f"key_length={self.key_length} must be at least {SHORTEST_WEAK_KEY}")
+        if self.key_length < MIN_WEAK_KEY_LENGTH:
+            raise InvalidArgumentError(f"key_length={self.key_length} must be at least {MIN_WEAK_KEY_LENGTH}")
 
     def generate(self) -> OkamotoUchiyamaKey:
         """A fresh key, with p − 1 factored."""
@@ -85,7 +106,7 @@ class OkamotoUchiyama:
 
 
 class OkamotoUchiyamaKey(KeepsSecrets):
-    """The secret part: encrypts and decrypts.
+    """Private key: encrypts and decrypts.
 
     Parameters
     ----------
@@ -94,12 +115,12 @@ class OkamotoUchiyamaKey(KeepsSecrets):
     allow_weak_key : bool
         Permit n below 2048 bits, for tests.
     n_threads : int
-        Threads at most; 0 means all available processors.
+        Maximum number of threads; 0 means all available processors.
 
     Attributes
     ----------
     public : ResidueKey
-        What other parties may have.
+        The public key.
     obfuscators : ObfuscatorPool
         Encryptions of zero for `encrypt`.
     """
@@ -144,8 +165,8 @@ class OkamotoUchiyamaKey(KeepsSecrets):
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
         """Fresh ciphertexts of integers below ``public.plaintext_limit``, given as integers or rows of words.
 
-        The carrier is ``1 + m p`` modulo n: right modulo p², and modulo q a unit (but for a chance of 1/q)
-        that the obfuscator's uniform unit swallows.
+        The carrier is ``1 + m p`` modulo n: right modulo p², and modulo q a unit (except with probability
+        1/q) that the obfuscator's uniform unit hides.
 
         Raises
         ------

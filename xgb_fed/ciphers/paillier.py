@@ -31,9 +31,9 @@ from xgb_fed.ciphers.obfuscators import ObfuscatorPool
 from xgb_fed.ciphers.primes import ROUNDS, FactoredPrime, random_factored_prime, smallest_of
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.residue_key import (
-    LONGEST_KEY,
+    MAX_KEY_LENGTH,
+    MIN_KEY_LENGTH,
     POOL_CAPACITY,
-    SHORTEST_KEY,
     ResidueKey,
     Residues,
     number_rows,
@@ -48,34 +48,54 @@ from xgb_fed.ciphers.residue_secrets import (
     joining_row,
     one_plus_multiples,
 )
-from xgb_fed.errors import CipherError, CorruptDataError, WeakKeyError
+from xgb_fed.errors import CipherError, CorruptDataError, InvalidArgumentError, WeakKeyError
 
-SHORTEST_WEAK_KEY = 128
+MIN_WEAK_KEY_LENGTH = 128
 """Bits that key generation needs at least, to find primes at all."""
 
 
 def check_key_length(bits: int, allow_weak_key: bool) -> None:
     """Raise `WeakKeyError` for a short key, unless that is allowed; `CipherError` for an absurd one."""
-    if bits > LONGEST_KEY:
-        raise CipherError(f"key_length={bits} is beyond {LONGEST_KEY}")
-    if bits < SHORTEST_KEY and not allow_weak_key:
+    if bits > MAX_KEY_LENGTH:
+        raise CipherError(f"key_length={bits} is beyond {MAX_KEY_LENGTH}")
+    if bits < MIN_KEY_LENGTH and not allow_weak_key:
         raise WeakKeyError(
-            f"key_length={bits} is below {SHORTEST_KEY}; allow_weak_key=True permits it, for tests"
+            f"key_length={bits} is below {MIN_KEY_LENGTH}; allow_weak_key=True permits it, for tests"
         )
 
 
 @dataclass(frozen=True)
 class Paillier:
-    """Recipe for Paillier keys.
+    """Paillier's cipher (EUROCRYPT 1999): additively homomorphic, and the default of vertical training.
+
+    An object of this class is a recipe; `generate` makes a private key by it.
 
     Parameters
     ----------
-    key_length : int
-        Bits of n: even, 2048 at least.
-    allow_weak_key : bool
+    key_length : int, default=2048
+        Number of bits of n, an even number of at least 2048.  Plaintexts are below n.
+    allow_weak_key : bool, default=False
         Permit shorter keys, for tests.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    n_threads : int, default=0
+        Maximum number of threads; 0 means all available processors.
+
+    Raises
+    ------
+    WeakKeyError
+        If the key is shorter than 2048 bits and weak keys are not allowed.
+    CipherError
+        If the key is longer than the library's arithmetic supports.
+    InvalidArgumentError
+        If no such key can be made.
+
+    Examples
+    --------
+    >>> from xgb_fed import Paillier
+    >>> key = Paillier(key_length=2048).generate()
+    >>> ciphertexts = key.encrypt([20, 1])
+    >>> total = key.public.add(ciphertexts[:1], ciphertexts[1:])
+    >>> key.decrypt(total)
+    [21]
     """
 
     key_length: int = 2048
@@ -85,8 +105,10 @@ class Paillier:
     def __post_init__(self) -> None:
         """Refuse weak keys before any work."""
         check_key_length(self.key_length, self.allow_weak_key)
-        if self.key_length % 2 or self.key_length < SHORTEST_WEAK_KEY:
-            raise ValueError(f"key_length={self.key_length} must be even and at least {SHORTEST_WEAK_KEY}")
+        if self.key_length % 2 or self.key_length < MIN_WEAK_KEY_LENGTH:
+            raise InvalidArgumentError(
+                f"key_length={self.key_length} must be even and at least {MIN_WEAK_KEY_LENGTH}"
+            )
 
     def generate(self) -> PaillierKey:
         """A fresh key, with both p − 1 and q − 1 factored."""
@@ -100,7 +122,7 @@ class Paillier:
 
 
 class PaillierKey(KeepsSecrets):
-    """The secret part: encrypts and decrypts.
+    """Private key: encrypts and decrypts.
 
     Parameters
     ----------
@@ -109,12 +131,12 @@ class PaillierKey(KeepsSecrets):
     allow_weak_key : bool
         Permit n below 2048 bits, for tests.
     n_threads : int
-        Threads at most; 0 means all available processors.
+        Maximum number of threads; 0 means all available processors.
 
     Attributes
     ----------
     public : ResidueKey
-        What other parties may have.
+        The public key.
     obfuscators : ObfuscatorPool
         Encryptions of zero for `encrypt`.
     """

@@ -20,14 +20,25 @@ Rows = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Plain:
-    """Scheme, private and public part in one: there is no secret.
+    """No encryption, for tests and debugging: training with it emits `NotEncryptedWarning`.
 
-    Integers are rows of words, added modulo the next multiple of 64 bits.
+    One object is scheme, private key and public key, as there is no secret.  Its ciphertexts are the integers
+    themselves, as rows of words that are added modulo the next multiple of 64 bits.
 
     Parameters
     ----------
-    plaintext_bits : int
-        Size of the pretended plaintext space.
+    plaintext_bits : int, default=2047
+        Number of bits of plaintexts, as if a cipher limited them.
+    scheme : str
+        Name of the scheme; not to be changed.
+
+    Examples
+    --------
+    >>> from xgb_fed import Plain
+    >>> key = Plain().generate()
+    >>> ciphertexts = key.encrypt([20, 1])
+    >>> key.decrypt(key.add(ciphertexts[:1], ciphertexts[1:]))
+    [21]
     """
 
     plaintext_bits: int = 2047
@@ -84,14 +95,14 @@ class Plain:
         """Groups of consecutive integers in one each, a group's first in its highest bits."""
         groups = np.concatenate([a, np.zeros((-len(a) % per_ciphertext, a.shape[1]), dtype=np.uint64)])
         groups = groups.reshape(-1, per_ciphertext, a.shape[1])
-        packed = np.ascontiguousarray(groups[:, 0])
+        packed: Rows = np.ascontiguousarray(groups[:, 0])
         for j in range(1, per_ciphertext):
             packed = self.add(self.scale(packed, bits), groups[:, j])
         return packed
 
     def rerandomise(self, a: Rows) -> Rows:
         """A copy: there is no randomness."""
-        return a.copy()
+        return np.array(a)
 
     def to_bytes(self, a: Rows) -> bytes:
         """Integers for the wire."""

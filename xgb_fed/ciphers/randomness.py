@@ -43,8 +43,7 @@ class SecretStream:
         """
         if self._stream.is_forked:
             self._stream = KeyStream()
-        drawn = self._stream.words(n_rows * width)
-        return drawn.copy().reshape(n_rows, width)
+        return np.array(self._stream.words(n_rows * width)).reshape(n_rows, width)
 
     def below(self, bound: int, n_rows: int, *, nonzero: bool = False) -> NDArray[np.uint64]:
         """Draw independent integers, exactly uniform in ``[0, bound)``, by rejection.

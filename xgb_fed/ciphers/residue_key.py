@@ -34,9 +34,9 @@ from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRa
 Residues = NDArray[np.uint64]
 POOL_CAPACITY = 65_536
 """Obfuscators kept ahead at most: 32 MB of Paillier-2048 ones."""
-SHORTEST_KEY = 2048
+MIN_KEY_LENGTH = 2048
 """Bits of n below which a key is weak: 112-bit security (NIST SP 800-57 part 1, table 2)."""
-LONGEST_KEY = 16_384
+MAX_KEY_LENGTH = 16_384
 """Bits of n at most."""
 
 
@@ -94,7 +94,7 @@ class ResidueKey:
         For Paillier this is the scheme's own randomness.  For Okamoto–Uchiyama, modulo p² the power n kills
         the part of order p and permutes the one of order p − 1 (as gcd(q, p − 1) = 1), and modulo q it
         permutes the units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform
-        number below n is a unit but for a chance of about 2/p, and whoever met one of the others had
+        number below n is a unit except with probability about 2/p, and whoever met one of the others had
         factored n.
         """
         r = self._random.below(self.n, count, nonzero=True)
@@ -217,7 +217,7 @@ def _is_plausible(n: int) -> bool:
     Modulo a power of 3, say, r^n is one of few numbers: such a key would switch re-randomisation off.  That
     finds careless keys, not every made-up one: parties are taken to follow the protocol.
     """
-    if n % 2 == 0 or not 3 <= n < 1 << LONGEST_KEY:
+    if n % 2 == 0 or not 3 <= n < 1 << MAX_KEY_LENGTH:
         return False
     return gmpy2.gcd(n, _small_primes_product()) == 1 and not gmpy2.is_power(n)
 

@@ -23,7 +23,7 @@ from xgb_fed.errors import CorruptDataError, VersionError
 VERSION = 1
 SCHEMES = {"paillier": 0, "okamoto-uchiyama": 1, "plain": 3}
 """Numbers of schemes in headers."""
-MOST_WORDS = 1 << 16
+MAX_WORDS = 1 << 16
 """Words of a row at most: far beyond any key."""
 _MAGIC = b"VBCT"
 _HEADER = struct.Struct("<4sHBB16sQQ")
@@ -82,7 +82,7 @@ def unpack(data: bytes) -> Message:
     if version != VERSION:
         raise VersionError(f"format version {version}; this release reads version {VERSION}")
     payload = memoryview(data)[_HEADER.size : -_DIGEST_BYTES]
-    if not 0 < n_words <= MOST_WORDS or len(payload) != 8 * n_rows * n_words:
+    if not 0 < n_words <= MAX_WORDS or len(payload) != 8 * n_rows * n_words:
         raise CorruptDataError(f"{len(payload)} bytes of payload, but the header says {8 * n_rows * n_words}")
     if hashlib.sha256(memoryview(data)[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
         raise CorruptDataError("the digest does not match: the bytes were altered")

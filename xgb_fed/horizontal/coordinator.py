@@ -25,7 +25,7 @@ from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
-from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.messages import (
     FinishBoosting,
     GrowTrees,
@@ -55,7 +55,7 @@ def as_parties(parties: Any, random_state: int | None = None) -> list[Party]:
     for k, given in enumerate(parties):
         if isinstance(given, (tuple, list)):
             if len(given) not in (2, 3):
-                raise ValueError(
+                raise InvalidArgumentError(
                     f"parties[{k}] has {len(given)} members; (X, y) or (X, y, sample_weight) are accepted"
                 )
             seed = None if random_state is None else random_state * 65_537 + k
@@ -63,7 +63,7 @@ def as_parties(parties: Any, random_state: int | None = None) -> list[Party]:
             given = HorizontalParty(given[0], given[1], f"party{k}", sample_weight=weight, random_state=seed)
         found.append(given)
     if len(found) < 2:
-        raise ValueError(f"parties has {len(found)}; federated training takes at least two")
+        raise InvalidArgumentError(f"parties has {len(found)}; federated training takes at least two")
     return check_parties(found)
 
 
@@ -100,7 +100,9 @@ class TurnTaking:
         rounds_per_turn: int = 1,
     ) -> None:
         if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
-            raise ValueError(f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1")
+            raise InvalidArgumentError(
+                f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1"
+            )
         self._rounds_per_turn = int(rounds_per_turn)
         self.traffic = Traffic()
         session = os.urandom(16)
@@ -190,10 +192,10 @@ class TurnTaking:
         read, sets = [], []
         names = [name for _, name in evals]
         if len(set(names)) != len(names) or any("-" in name for name in names):
-            raise ValueError(f"evaluation sets must have different names without '-', not {names}")
+            raise InvalidArgumentError(f"evaluation sets must have different names without '-', not {names}")
         for given, name in evals:
             if len(given) not in (2, 3):
-                raise ValueError(f"evaluation set {name!r} must be (X, y) or (X, y, weight)")
+                raise InvalidArgumentError(f"evaluation set {name!r} must be (X, y) or (X, y, weight)")
             X, columns = read_rows(given[0], f"X of {name!r}")
             y = self.encode(given[1], f"y of {name!r}")
             if X.shape[1] != self.n_features or columns != (self.names if columns else []):
@@ -230,7 +232,7 @@ class TurnTaking:
         """Send the builder what it needs of the others; nothing in TFL."""
 
     def grow(self, number: int) -> None:
-        """One round: a tree, or one a class."""
+        """Grow one round: one tree, or one per class."""
         builder = number // self._rounds_per_turn % len(self.channels)
         self.gather(builder)
         grown = self.channels[builder].ask(GrowTrees(number), Trees)

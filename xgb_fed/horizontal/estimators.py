@@ -1,113 +1,110 @@
-"""scikit-learn estimators over SimFL."""
+"""scikit-learn estimators of models that parties with different rows of the same columns train by SimFL."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import xgboost
 from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
+from xgboost.callback import TrainingCallback
 
-from xgb_fed.horizontal.shared_model import read_rows
+from xgb_fed.boosting.estimator import (
+    FederatedXGBModel,
+    class_probabilities,
+    named_evaluation_sets,
+    normalised,
+    with_common_parameters,
+)
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.shared_model import HorizontalModel, read_rows
 from xgb_fed.horizontal.simfl import train_simfl
 
+Self = TypeVar("Self", bound="_HorizontalXGB")
 
-class _HorizontalXGBModel(BaseEstimator):
-    """What the classifier and the regressor share.
 
-    Parameters
-    ----------
-    n_estimators : int
-        Boosting rounds of all parties together.
-    max_depth, learning_rate, max_bin, reg_lambda, reg_alpha, gamma, min_child_weight, max_delta_step, \
-subsample, colsample_bytree, base_score, eval_metric
-        XGBoost's, with its defaults; `base_score` is the mean label of all parties by default.
-    n_hashes : int, optional
-        Hashes L of a row; min(40, d − 1) by default, or fewer where a party allows only fewer.
-    window : float, optional
-        Width of the hashes' slabs in standard deviations; √(2d) for d columns that vary by default.
-    known_features : int
-        Features of a row that other parties may know; lowers L.
-    early_stopping_rounds : int, optional
-    random_state : int, optional
-        Fixes hash functions, ties and sampled rows and columns.
-    verbose : bool or int
-        Whether, or every how many rounds, to print metrics.
-    """
+class _HorizontalXGB(FederatedXGBModel):
+    """What the classifier and the regressor share."""
 
     _objective: ClassVar[str]
+    model_: HorizontalModel
 
     def __init__(
         self,
         n_estimators: int = 100,
         *,
-        max_depth: int = 6,
-        learning_rate: float = 0.3,
-        max_bin: int = 256,
-        reg_lambda: float = 1.0,
-        reg_alpha: float = 0.0,
-        gamma: float = 0.0,
-        min_child_weight: float = 1.0,
-        max_delta_step: float = 0.0,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
+        max_depth: int | None = None,
+        learning_rate: float | None = None,
+        max_bin: int | None = None,
+        reg_lambda: float | None = None,
+        reg_alpha: float | None = None,
+        gamma: float | None = None,
+        min_child_weight: float | None = None,
+        max_delta_step: float | None = None,
+        subsample: float | None = None,
+        colsample_bytree: float | None = None,
         base_score: float | None = None,
-        eval_metric: Any = None,
+        scale_pos_weight: float | None = None,
+        early_stopping_rounds: int | None = None,
+        eval_metric: str | Sequence[str] | None = None,
+        callbacks: Sequence[TrainingCallback] | None = None,
+        random_state: int | None = None,
         n_hashes: int | None = None,
         window: float | None = None,
         known_features: int = 0,
-        early_stopping_rounds: int | None = None,
-        random_state: int | None = None,
-        verbose: bool | int = False,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.max_bin = max_bin
-        self.reg_lambda = reg_lambda
-        self.reg_alpha = reg_alpha
-        self.gamma = gamma
-        self.min_child_weight = min_child_weight
-        self.max_delta_step = max_delta_step
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.base_score = base_score
-        self.eval_metric = eval_metric
+        super().__init__(
+            n_estimators,
+            max_depth=max_depth,
+            learning_rate=learning_rate,
+            max_bin=max_bin,
+            reg_lambda=reg_lambda,
+            reg_alpha=reg_alpha,
+            gamma=gamma,
+            min_child_weight=min_child_weight,
+            max_delta_step=max_delta_step,
+            subsample=subsample,
+            colsample_bytree=colsample_bytree,
+            base_score=base_score,
+            scale_pos_weight=scale_pos_weight,
+            early_stopping_rounds=early_stopping_rounds,
+            eval_metric=eval_metric,
+            callbacks=callbacks,
+            random_state=random_state,
+        )
         self.n_hashes = n_hashes
         self.window = window
         self.known_features = known_features
-        self.early_stopping_rounds = early_stopping_rounds
-        self.random_state = random_state
-        self.verbose = verbose
-
-    _OF_HASHING = ("n_hashes", "window", "known_features")
-    _OF_THE_LOOP = ("n_estimators", "early_stopping_rounds", "verbose")
 
     def fit(
-        self,
+        self: Self,
         X: None = None,
         y: None = None,
         *,
         parties: Sequence[Any] = (),
-        eval_set: Sequence[tuple[Any, ...]] | None = None,
-        callbacks: Sequence[Any] = (),
-    ) -> Any:
-        """Train.
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
+        verbose: bool | int = False,
+    ) -> Self:
+        """Train on the rows of all parties.
 
         Parameters
         ----------
         X, y : None
-            For scikit-learn's sake; rows come with the parties.
+            Accepted for scikit-learn's sake only: the rows come with the parties.
         parties : sequence
             Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
-        eval_set : sequence of (X, y) or (X, y, sample_weight), optional
-            Rows of the coordinator's own.
-        callbacks : sequence of xgboost.callback.TrainingCallback
+        eval_set : sequence of (X, y), optional
+            Rows of the coordinator's own to compute metrics on.
+        sample_weight_eval_set : sequence of array-like, optional
+            Weights of the rows of each evaluation set.
+        verbose : bool or int, default=False
+            Whether to print the metrics, or after how many rounds each time.
 
         Returns
         -------
@@ -115,47 +112,84 @@ subsample, colsample_bytree, base_score, eval_metric
 
         Raises
         ------
-        ValueError
-            For data or parameters that cannot be trained; names them.
+        InvalidArgumentError, UnsupportedParameterError
+            For parameters that cannot be trained with; the text names them.
+        InvalidDataError
+            For rows or labels that cannot be trained on.
         ProtocolError
             If a party refuses, or breaks the protocol.
+        PartyUnavailableError
+            If a party is dead or out of reach.
         """
         if X is not None or y is not None:
-            raise ValueError("fit takes rows as parties=[(X1, y1), (X2, y2), ...]")
-        apart = {*self._OF_HASHING, *self._OF_THE_LOOP}
-        params = {name: value for name, value in self.get_params().items() if name not in apart}
+            raise InvalidArgumentError("fit takes the rows as parties=[(X1, y1), (X2, y2), ...]")
+        self._forget()
         model = train_simfl(
-            {**params, "objective": self._objective},
+            {**self._parameters(), "objective": self._objective},
             parties,
             self.n_estimators,
-            **{name: getattr(self, name) for name in self._OF_HASHING},
+            n_hashes=self.n_hashes,
+            window=self.window,
+            known_features=self.known_features,
             hash_seed=self.random_state,
-            evals=[(tuple(rows), f"validation_{k}") for k, rows in enumerate(eval_set or ())],
+            evals=named_evaluation_sets(eval_set, sample_weight_eval_set),
             early_stopping_rounds=self.early_stopping_rounds,
-            verbose_eval=self.verbose,
-            callbacks=callbacks,
+            verbose_eval=verbose,
+            callbacks=self.callbacks or (),
         )
-        self._booster = model.booster
+        self.model_ = model
         self.n_features_in_ = model.booster.num_features()
         if model.booster.feature_names:
             self.feature_names_in_ = np.array(model.booster.feature_names, dtype=object)
-        self.traffic_ = model.traffic
-        self.evals_result_ = model.evals_result
-        self.best_iteration, self.best_score = model.best_iteration, model.best_score
         if model.classes is not None:
             self.classes_ = model.classes
         return self
 
     def get_booster(self) -> xgboost.Booster:
-        """The native model."""
-        check_is_fitted(self, "traffic_")
-        return self._booster
+        """Return the native model, which every party has.
 
-    def save_model(self, path: str | Path) -> None:
-        """Write the native model in XGBoost's format."""
+        Returns
+        -------
+        xgboost.Booster
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.booster
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float32]:
+        """Total gain of each column, shape (n_features,); sums to 1."""
+        booster = self.get_booster()
+        gains = booster.get_score(importance_type="total_gain")
+        names = booster.feature_names or [f"f{k}" for k in range(self.n_features_in_)]
+        return normalised([float(np.sum(gains.get(name, 0.0))) for name in names])
+
+    def save_model(self, path: str | os.PathLike[str]) -> None:
+        """Write the native model, in the format that XGBoost chooses by the file's ending.
+
+        Parameters
+        ----------
+        path : str or path
+            File.
+        """
         self.get_booster().save_model(path)
 
-    def _raw_predictions(self, X: Any, output_margin: bool) -> NDArray[np.float32]:
+    def apply(self, X: Any, *, iteration_range: tuple[int, int] | None = None) -> NDArray[np.int32]:
+        """Find the leaf that each row falls into in each tree.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features)
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows, n_trees)
+        """
+        leaves = self._predict(X, iteration_range, pred_leaf=True)
+        return leaves.reshape(len(leaves), -1).astype(np.int32)
+
+    def _predict(self, X: Any, iteration_range: tuple[int, int] | None, **how: bool) -> NDArray[Any]:
         booster = self.get_booster()
         rows, names = read_rows(X, "X")
         if rows.shape[1] != self.n_features_in_:
@@ -163,37 +197,180 @@ subsample, colsample_bytree, base_score, eval_metric
         if names and booster.feature_names and names != booster.feature_names:
             raise InvalidDataError(f"X has columns {names}; the model has {booster.feature_names}")
         data = xgboost.DMatrix(rows, feature_names=booster.feature_names)
-        last = 0 if self.best_iteration is None else self.best_iteration + 1
-        return np.asarray(booster.predict(data, output_margin=output_margin, iteration_range=(0, last)))
+        if iteration_range is None:
+            best = self.model_.best_iteration
+            iteration_range = (0, 0 if best is None else best + 1)
+        return np.asarray(booster.predict(data, iteration_range=iteration_range, **how))
 
 
-class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGBModel):
-    """Classifier of rows that several parties hold.
+@with_common_parameters
+class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
+    """XGBoost classifier of rows that several organisations hold, with the same columns.
 
-    See the base class for parameters.
-    After fitting: `classes_`, `traffic_`, `evals_result_`, `best_iteration`.
+    The parties train one model by SimFL (Li, Wen and He, 2020), in which all messages are in clear; the guide
+    to horizontal training says what they reveal.  The objective is "binary:logistic", or "multi:softprob" if
+    the parties together have more than two classes.
+
+    Parameters
+    ----------
+    [common parameters]
+    n_hashes : int, optional
+        Number L of hashes per row.  By default min(40, n_features - 1), or fewer where a party allows fewer.
+    window : float, optional
+        Width of the hashes' slabs, in standard deviations.  By default √(2 d) for d columns that vary.
+    known_features : int, default=0
+        Number of features of a row that other parties may know.  It lowers the number of hashes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels of all parties, sorted.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if the parties' rows are data frames.
+    model_ : HorizontalModel
+        The trained model.
+    traffic_ : Traffic
+        What left each party.
+    best_iteration, best_score : int and float
+        Round and metric that early stopping found best.
+
+    See Also
+    --------
+    train_simfl : The same as a function.
+    VerticalXGBClassifier : For organisations with different columns of the same rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from xgb_fed import HorizontalXGBClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = HorizontalXGBClassifier(n_estimators=20, max_depth=3, random_state=0)
+    >>> model = model.fit(parties=[(X[:300], y[:300]), (X[300:], y[300:])])
+    >>> model.predict_proba(X).shape
+    (569, 2)
     """
 
     _objective = "binary:logistic"
 
-    def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Probabilities, shape (n_rows, n_classes)."""
-        p = self._raw_predictions(X, output_margin=False)
-        return np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    def predict_proba(self, X: Any, *, iteration_range: tuple[int, int] | None = None) -> NDArray[np.float32]:
+        """Predict the probability of every class.
 
-    def predict(self, X: Any, output_margin: bool = False) -> NDArray[Any]:
-        """Most probable classes, shape (n_rows,), or margins."""
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features)
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows, n_classes)
+
+        Raises
+        ------
+        InvalidDataError
+            If the columns are not the model's.
+        """
+        return class_probabilities(self._predict(X, iteration_range))
+
+    def predict(
+        self, X: Any, *, output_margin: bool = False, iteration_range: tuple[int, int] | None = None
+    ) -> NDArray[Any]:
+        """Predict the most probable class of every row.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features)
+        output_margin : bool, default=False
+            Return margins instead.
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels; or margins, of shape (n_rows, n_classes) if there are more than two classes.
+
+        Raises
+        ------
+        InvalidDataError
+            If the columns are not the model's.
+        """
         if output_margin:
-            return self._raw_predictions(X, output_margin=True)
-        p = self.predict_proba(X)
+            return self._predict(X, iteration_range, output_margin=True)
+        p = self.predict_proba(X, iteration_range=iteration_range)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
 
-class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGBModel):
-    """Regressor, by squared error, of rows that several parties hold.  See the base class for parameters."""
+@with_common_parameters
+class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
+    """XGBoost regressor of rows that several organisations hold, with the same columns.
+
+    The parties train one model by SimFL (Li, Wen and He, 2020), in which all messages are in clear; the guide
+    to horizontal training says what they reveal.  The objective is "reg:squarederror".
+
+    Parameters
+    ----------
+    [common parameters]
+    n_hashes : int, optional
+        Number L of hashes per row.  By default min(40, n_features - 1), or fewer where a party allows fewer.
+    window : float, optional
+        Width of the hashes' slabs, in standard deviations.  By default √(2 d) for d columns that vary.
+    known_features : int, default=0
+        Number of features of a row that other parties may know.  It lowers the number of hashes.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if the parties' rows are data frames.
+    model_ : HorizontalModel
+        The trained model.
+    traffic_ : Traffic
+        What left each party.
+    best_iteration, best_score : int and float
+        Round and metric that early stopping found best.
+
+    See Also
+    --------
+    train_simfl : The same as a function.
+    VerticalXGBRegressor : For organisations with different columns of the same rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from xgb_fed import HorizontalXGBRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = HorizontalXGBRegressor(n_estimators=20, max_depth=2, random_state=0)
+    >>> model = model.fit(parties=[(X[:200], y[:200]), (X[200:], y[200:])])
+    >>> model.predict(X).shape
+    (442,)
+    """
 
     _objective = "reg:squarederror"
 
-    def predict(self, X: Any) -> NDArray[np.float32]:
-        """Predicted means, shape (n_rows,)."""
-        return self._raw_predictions(X, output_margin=False)
+    def predict(
+        self, X: Any, *, output_margin: bool = False, iteration_range: tuple[int, int] | None = None
+    ) -> NDArray[np.float32]:
+        """Predict values.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features)
+        output_margin : bool, default=False
+            Without effect: with squared error, margins are values.
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows,)
+
+        Raises
+        ------
+        InvalidDataError
+            If the columns are not the model's.
+        """
+        return self._predict(X, iteration_range, output_margin=output_margin)

@@ -1,7 +1,7 @@
 """Agreed moments and hash functions of SimFL, and how many hashes keep Definition 1 (Li et al., 2020).
 
 Theorem 1 counts linear equations: L hashes of a row with d unknown features have infinitely many solutions if
-L < d.  Here each party also gives away the mean and the variance of its columns, two equations a column, so
+L < d.  Here each party also gives away the mean and the variance of its columns, two equations per column, so
 that the count is taken for its n rows together: L·n + 2d equations for n·d unknowns.
 """
 
@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from xgb_fed.ciphers.randomness import SecretStream
 
-FEWEST_ROWS = 3
+MIN_ROWS = 3
 """The mean of one value is the value; mean and variance of two are the two."""
 PAPER_HASHES = 40
 """L = min(40, d − 1) in the paper's experiments."""
@@ -45,7 +45,7 @@ class Moments:
     def of(cls, X: Any) -> Moments:
         """Those of a matrix; entries that a sparse one does not store are zeros.
 
-        Columns with fewer than `FEWEST_ROWS` values are left out: their count is 0.
+        Columns with fewer than `MIN_ROWS` values are left out: their count is 0.
         """
         if scipy.sparse.issparse(X):
             n_rows, n_features = X.shape
@@ -66,7 +66,7 @@ class Moments:
                 if len(values):
                     mean[f] = values.mean()
                     squares[f] = ((values - mean[f]) ** 2).sum()
-        told = count >= FEWEST_ROWS
+        told = count >= MIN_ROWS
         return cls(count * told, mean * told, squares * told)
 
     @classmethod
@@ -78,7 +78,7 @@ class Moments:
         return cls(count, mean, squares)
 
     @property
-    def deviation(self) -> Doubles:
+    def std(self) -> Doubles:
         """Standard deviation of each column; 0 where nothing is known."""
         return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
 
@@ -88,7 +88,7 @@ class Moments:
         return int((self.squares > 0).sum())
 
 
-def typical_distance(deviation: Doubles) -> float:
+def typical_distance(std: Doubles) -> float:
     """Root mean square distance of two independent standardised rows: √(2d) for d columns that vary.
 
     Standardised values have variance 1, so the difference of two has variance 2.  As the window of the hashes
@@ -98,13 +98,13 @@ def typical_distance(deviation: Doubles) -> float:
 
     Parameters
     ----------
-    deviation : ndarray of float64, shape (n_features,)
+    std : ndarray of float64, shape (n_features,)
         Of all parties' rows; 0 for columns that do not count.
     """
-    return float(np.sqrt(2 * max(1, int(np.count_nonzero(deviation)))))
+    return float(np.sqrt(2 * max(1, int(np.count_nonzero(std)))))
 
 
-def most_hashes(n_rows: int, n_unknown: int) -> int:
+def max_hashes(n_rows: int, n_unknown: int) -> int:
     """The most hashes a party's rows can have under Definition 1; 0 or less means none.
 
     For n rows of d unknown features, L < d (Theorem 1) and L·n + 2d < n·d: hashes and moments are then fewer
@@ -120,7 +120,7 @@ def most_hashes(n_rows: int, n_unknown: int) -> int:
 
 
 def hash_rows(
-    X: Any, mean: Doubles, deviation: Doubles, seed: bytes, n_hashes: int, window: float, n_threads: int = 0
+    X: Any, mean: Doubles, std: Doubles, seed: bytes, n_hashes: int, window: float, n_threads: int = 0
 ) -> NDArray[np.int32]:
     """Hashes of standardised rows by functions drawn from a seed, the same for every party.
 
@@ -130,7 +130,7 @@ def hash_rows(
     Parameters
     ----------
     X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
-    mean, deviation : ndarray of float64, shape (n_features,)
+    mean, std : ndarray of float64, shape (n_features,)
         Agreed by all parties.
     seed : bytes
         32 bytes.
@@ -146,6 +146,6 @@ def hash_rows(
     """
     words = SecretStream(seed).words(len(mean) + 1, n_hashes)
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    inverse = np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
     directions = np.ascontiguousarray(ndtri(uniform[:-1]) * inverse[:, None])
     return stable_hashes(X, mean, directions, uniform[-1] * window, window, n_threads)

@@ -10,7 +10,7 @@ from gbdt_parties.messages import Float32s, Float64s, Int32s, Int64s, Integer, M
 
 @dataclass(frozen=True, eq=False)
 class Introduce(Message):
-    """Coordinator to party: start a session; who are you?"""
+    """Coordinator to party: start a session, and describe your rows."""
 
     kind: ClassVar[int] = 101
     wants_classes: Integer
@@ -55,7 +55,7 @@ class HorizontalOpened(Message):
 
 @dataclass(frozen=True, eq=False)
 class TellMoments(Message):
-    """Coordinator to party: your columns' moments, please."""
+    """Coordinator to party: send the moments of your columns."""
 
     kind: ClassVar[int] = 105
     known_features: Integer
@@ -71,7 +71,7 @@ class ColumnMoments(Message):
     mean: Float64s
     squares: Float64s
     """Sums of squared deviations from the mean."""
-    most_hashes: Integer
+    max_hashes: Integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class HashRows(Message):
     n_hashes: Integer
     window: Float64s
     mean: Float64s
-    deviation: Float64s
+    std: Float64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class GrowTrees(Message):
 
 @dataclass(frozen=True, eq=False)
 class Trees(Message):
-    """Builder to coordinator, and on to every other party: a round's trees, one a class."""
+    """Builder to coordinator, and on to every other party: a round's trees, one per class."""
 
     kind: ClassVar[int] = 113
     lengths: Int64s

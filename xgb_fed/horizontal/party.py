@@ -23,7 +23,8 @@ from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.lsh import FEWEST_ROWS, TIE_DRAWS, Moments, hash_rows, most_hashes
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.lsh import MIN_ROWS, TIE_DRAWS, Moments, hash_rows, max_hashes
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -150,7 +151,7 @@ class HorizontalParty(SessionHandler[None]):
     ) -> None:
         super().__init__()
         if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"name={name!r} must be a printable text other than {ACTIVE!r} and {COORDINATOR!r}"
             )
         self._X, self._names = read_rows(X, f"X of party {name!r}")
@@ -162,7 +163,7 @@ class HorizontalParty(SessionHandler[None]):
                 f"party {name!r} has {self._X.shape[0]} rows and labels of shape {self._y.shape}"
             )
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
-            raise ValueError(f"known_features={known_features!r} must be an integer of at least 0")
+            raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
         self.name = name
         self._weight = check_weight(sample_weight, len(self._y), f"sample_weight of party {name!r}")
         self._known_features, self._n_jobs = int(known_features), n_jobs
@@ -194,10 +195,10 @@ class HorizontalParty(SessionHandler[None]):
         Raises
         ------
         ValueError
-            Before a training has finished.
+            Before a training run has finished.
         """
         if self._model is None:
-            raise ValueError(f"party {self.name!r} has no model yet")
+            raise InvalidArgumentError(f"party {self.name!r} has no model yet")
         shared, best = self._model
         return shared.booster(self._names, best)
 
@@ -219,7 +220,7 @@ class HorizontalParty(SessionHandler[None]):
     @property
     def _state(self) -> _Boosting:
         if self._boosting is None:
-            raise ProtocolError("the training was not opened")
+            raise ProtocolError("the training run was not opened")
         return self._boosting
 
     @property
@@ -264,13 +265,13 @@ class HorizontalParty(SessionHandler[None]):
 
     def _tell_moments(self, message: TellMoments) -> Message:
         state, n_rows = self._state, len(self._y)
-        if n_rows < FEWEST_ROWS:
-            raise InvalidDataError(f"{n_rows} rows: moments of fewer than {FEWEST_ROWS} give the rows away")
+        if n_rows < MIN_ROWS:
+            raise InvalidDataError(f"{n_rows} rows: moments of fewer than {MIN_ROWS} give the rows away")
         if message.known_features < 0:
             raise ProtocolError("known_features is negative")
         moments = Moments.of(self._X)
         known = max(self._known_features, int(message.known_features))
-        state.n_hashes_allowed = min(MAX_HASHES, most_hashes(n_rows, moments.n_varying - known))
+        state.n_hashes_allowed = min(MAX_HASHES, max_hashes(n_rows, moments.n_varying - known))
         if state.n_hashes_allowed < 1:
             raise InvalidDataError(
                 f"{n_rows} rows with {moments.n_varying} columns that vary, {known} of them known to others, "
@@ -290,22 +291,22 @@ class HorizontalParty(SessionHandler[None]):
         fine = (
             len(message.seed) == 32 and window.shape == (1,) and np.isfinite(window).all() and window[0] > 0
         )
-        for vector in (message.mean, message.deviation):
+        for vector in (message.mean, message.std):
             fine = fine and vector.shape == (n_features,) and bool(np.isfinite(vector).all())
-        if not fine or (message.deviation < 0).any():
-            raise ProtocolError("seed, window, mean or deviation is malformed")
-        # Equations add up over trainings; the same functions once more are no new ones.
-        parts = (message.seed, window.tobytes(), message.mean.tobytes(), message.deviation.tobytes())
+        if not fine or (message.std < 0).any():
+            raise ProtocolError("seed, window, mean or std is malformed")
+        # Equations add up over training runs, but the same hash functions give no new ones.
+        parts = (message.seed, window.tobytes(), message.mean.tobytes(), message.std.tobytes())
         functions = hashlib.sha256(b"".join(parts)).digest()
         told = {**self._hashes_told, functions: max(message.n_hashes, self._hashes_told.get(functions, 0))}
         if len(told) > 1 and sum(told.values()) > state.n_hashes_allowed:
             raise InvalidDataError(
-                f"{sum(self._hashes_told.values())} hashes of each row were given away in earlier trainings, "
-                f"{state.n_hashes_allowed} are allowed: train with the hash seed of then, or fewer hashes"
+                f"{sum(self._hashes_told.values())} hashes of each row were given away in earlier training "
+                f"runs, {state.n_hashes_allowed} are allowed: use one of those hash seeds, or fewer hashes"
             )
         self._hashes_told = told
         state.hashes = hash_rows(
-            self._X, message.mean, message.deviation, message.seed, message.n_hashes, window[0], self._n_jobs
+            self._X, message.mean, message.std, message.seed, message.n_hashes, window[0], self._n_jobs
         )
         return HashTable(state.place, state.hashes.reshape(-1))
 
@@ -338,7 +339,7 @@ class HorizontalParty(SessionHandler[None]):
         return messages.Done()
 
     def _gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gradients and hessians of the present margins, computed once a round."""
+        """Gradients and hessians of the present margins, computed once per round."""
         state = self._state
         if state.gradients is None:
             state.gradients = state.objective.gradients(state.margin, state.y, state.weight)

@@ -98,7 +98,7 @@ class SharedTrees:
         Raises
         ------
         ProtocolError
-            If they are not one a class.
+            If there is not one tree per class.
         """
         lengths = message.lengths
         if (
@@ -149,17 +149,31 @@ def add_round(margin: NDArray[np.float32], X: Any, trees: list[ScalarTree], n_th
 
 @dataclass
 class HorizontalModel:
-    """A finished training.
+    """The model that `train_simfl` and `train_tfl` return.
 
     Attributes
     ----------
     booster : xgboost.Booster
-        Native, of all trees; its attribute ``best_iteration`` is early stopping's.
-    classes : ndarray or None
+        Native model with all trees.  Its attribute ``best_iteration`` is set by early stopping.
+    classes : ndarray of shape (n_classes,) or None
         Labels in the order of the booster's classes; None for regression.
-    best_iteration, best_score : int, float or None
-    evals_result : dict
     traffic : Traffic
+        What left each party.
+    best_iteration, best_score : int, float or None
+        Round, from 0, and metric that early stopping found best; None without early stopping.
+    evals_result : dict
+        Lists with one number per round, by evaluation set and metric.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import xgb_fed, xgboost
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> parties = [(X[:300], y[:300]), (X[300:], y[300:])]
+    >>> params = {"objective": "binary:logistic", "max_depth": 3}
+    >>> model = xgb_fed.train_simfl(params, parties, 10, verbose_eval=False)
+    >>> model.booster.predict(xgboost.DMatrix(X)).shape
+    (569,)
     """
 
     booster: xgboost.Booster

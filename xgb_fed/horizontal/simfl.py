@@ -19,6 +19,7 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
+from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
 from xgb_fed.horizontal.lsh import PAPER_HASHES, Moments, typical_distance
 from xgb_fed.horizontal.messages import (
@@ -58,7 +59,7 @@ def train_simfl(
     num_boost_round : int
         Rounds of all parties together.
     n_hashes : int, optional
-        L.  By default the paper's min(40, d − 1), or fewer where a party allows fewer (see `most_hashes`).
+        L.  By default the paper's min(40, d − 1), or fewer where a party allows fewer (see `max_hashes`).
     window : float, optional
         Width r of the hashes' slabs in standard deviations; `lsh.typical_distance` by default.
     known_features : int
@@ -105,17 +106,19 @@ class SimFL(TurnTaking):
         hash_seed: int | None = None,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
-            raise ValueError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
+            raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
         if window is not None and not (
             isinstance(window, (int, float)) and np.isfinite(window) and window > 0
         ):
-            raise ValueError(f"window={window!r} must be a finite number above 0")
+            raise InvalidArgumentError(f"window={window!r} must be a finite number above 0")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
-            raise ValueError(f"known_features={known_features!r} must be an integer of at least 0")
+            raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
         if hash_seed is not None and not (
             isinstance(hash_seed, (int, np.integer)) and 0 <= hash_seed < 2**63
         ):
-            raise ValueError(f"hash_seed={hash_seed!r} must be an integer of at least 0 and below 2**63")
+            raise InvalidArgumentError(
+                f"hash_seed={hash_seed!r} must be an integer of at least 0 and below 2**63"
+            )
         super().__init__(settings, parties, evals)
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
@@ -142,17 +145,17 @@ class SimFL(TurnTaking):
                 for v in vectors
             ):
                 raise ProtocolError(f"party {channel.name!r}: moments are malformed")
-            if self._n_hashes is not None and self._n_hashes > answer.most_hashes:
+            if self._n_hashes is not None and self._n_hashes > answer.max_hashes:
                 raise InvalidDataError(
-                    f"n_hashes={self._n_hashes}; party {channel.name!r} allows {answer.most_hashes} at most, "
+                    f"n_hashes={self._n_hashes}; party {channel.name!r} allows {answer.max_hashes} at most, "
                     "by its rows and the columns that vary in them"
                 )
         pooled = Moments.pooled([Moments(answer.count, answer.mean, answer.squares) for answer in told])
-        allowed = min(answer.most_hashes for answer in told)
+        allowed = min(answer.max_hashes for answer in told)
         n_hashes = min(PAPER_HASHES, allowed) if self._n_hashes is None else self._n_hashes
         self.n_hashes = n_hashes
-        window = typical_distance(pooled.deviation) if self._window is None else float(self._window)
-        request = HashRows(self._seed, n_hashes, np.array([window]), pooled.mean, pooled.deviation)
+        window = typical_distance(pooled.std) if self._window is None else float(self._window)
+        request = HashRows(self._seed, n_hashes, np.array([window]), pooled.mean, pooled.std)
         tables = self.ask_all(request, HashTable)
         for place, (channel, table) in enumerate(zip(self.channels, tables, strict=True)):
             if table.place != place or len(table.hashes) != self.party_rows[place] * n_hashes:

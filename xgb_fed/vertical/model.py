@@ -32,7 +32,9 @@ MODEL_FILE = "active.model.json"
 
 @dataclass
 class VerticalModel:
-    """What `xgb_fed.train` gives.
+    """The active party's part of the model that `xgb_fed.train` returns.
+
+    It has every tree, but of the other parties' splits only their numbers: predictions need the parties.
 
     Attributes
     ----------
@@ -51,10 +53,11 @@ class VerticalModel:
     party_features : list of int
         How many columns each has.
     best_iteration, best_score : int, float or None
-        Of early stopping.
+        Round, from 0, and metric that early stopping found best; None without early stopping.
     evals_result : dict
+        Lists with one number per round, by evaluation set and metric.
     traffic : Traffic
-        Of the training run.
+        What left each party.
     """
 
     model_id: bytes

@@ -23,7 +23,7 @@ from xgb_fed.boosting.features import Columns, bin_features
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.ciphers.residue_key import SHORTEST_KEY, ResidueKey
+from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
 from xgb_fed.vertical.growing_tree import MIN_ROWS, GrowingTree
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
@@ -129,7 +129,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         key = read_public_key(message.public_key)
         if isinstance(key, Plain) and not self.allow_plain:
             raise ProtocolError("this party does not train without encryption")
-        if isinstance(key, ResidueKey) and key.n.bit_length() < SHORTEST_KEY and not self.allow_weak_key:
+        if isinstance(key, ResidueKey) and key.n.bit_length() < MIN_KEY_LENGTH and not self.allow_weak_key:
             raise ProtocolError(f"this party does not train under a key of {key.n.bit_length()} bits")
         columns = self._selected(message.rows)
         if message.n_rows != columns.n_rows:

@@ -67,7 +67,7 @@ def train(
         and ends in the same model; callbacks see all rounds again.  It holds no keys and nothing of the other
         parties; remove it when the model is saved.
     patience : float
-        Seconds to wait for a party that is unavailable before giving up; the training then goes on at the
+        Seconds to wait for a party that is unavailable before giving up; training then continues at the
         last finished tree.
 
     Returns
@@ -83,7 +83,7 @@ def train(
     PartyUnavailableError
         If a party is dead or silent, and not back within `patience` seconds.
     CheckpointError
-        If `checkpoint` is another training's.
+        If `checkpoint` belongs to another training run.
     """
     settings = Settings.from_params(params)
     training = TrainingTask(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xgb_fed.boosting.params import TREE_MODES
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
-
-MODES = ("default", "mix", "layered")
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class TreeMode:
 
     def __post_init__(self) -> None:
         """Check what the mode needs."""
-        if self.name not in MODES:
-            raise UnsupportedParameterError(f"tree_mode={self.name!r} must be one of {MODES}")
+        if self.name not in TREE_MODES:
+            raise UnsupportedParameterError(f"tree_mode={self.name!r} must be one of {TREE_MODES}")
         if self.name == "layered":
             if not 1 <= self.active_depth < self.max_depth:
                 raise InvalidArgumentError(

@@ -72,7 +72,7 @@ class TreeGrower:
             booster.boost(self._data, seed, grad=g, hess=h)
         else:
             booster.set_param({"seed": seed})
-            booster.boost(self._data, grad=g, hess=h)
+            booster.boost(self._data, grad=g, hess=h)  # type: ignore[call-arg]
         last = booster.num_boosted_rounds()
         model = bytes(booster[last - 1 : last].save_raw("json"))
         return model, booster.predict(self._data, output_margin=True)

@@ -65,7 +65,7 @@ def booster_from_trees(
         Classes of softprob, else 1.
     n_features : int
     base_score : sequence of float
-        As XGBoost's parameter, one for all classes or one a class.
+        As XGBoost's parameter, one for all classes or one per class.
     rounds : sequence of int
         Where each round's trees start, and where the last one's end.
     feature_names : sequence of str, optional

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 def intercept(
     params: Mapping[str, Any], y: NDArray[np.float32], weight: NDArray[np.float32] | None
 ) -> NDArray[np.float32]:
-    """The base score that the installed XGBoost estimates from labels: one number, or one a class.
+    """The base score that the installed XGBoost estimates from labels: one number, or one per class.
 
     It is read from a booster of one stump on a constant column.
     """
@@ -40,13 +40,13 @@ class EvaluationSet:
         self.data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
 
     def with_margin(self, margin: NDArray[np.float32]) -> xgboost.DMatrix:
-        """The set as it stands at these margins, shape (n_rows, n_classes)."""
+        """Return the set with these margins, of shape (n_rows, n_classes)."""
         self.data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
         return self.data
 
 
 class MetricBooster(xgboost.Booster):
-    """A booster of no trees that evaluates the sets' margins; XGBoost's callbacks take it for the model.
+    """A booster without trees that evaluates given margins; XGBoost's callbacks take it for the model.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ class MetricBooster(xgboost.Booster):
         Objective, classes and metrics.
     sets : sequence of EvaluationSet
     margins : callable
-        Gives the present margins of every set.
+        Returns the present margins of every set.
     n_rounds : callable
-        Gives the number of rounds so far.
+        Returns the number of rounds so far.
 
     Attributes
     ----------
     lines : dict
-        Lines of metrics by round; those of rounds that are there already are not computed again.
+        Lines of metrics by round; lines that are there already are not computed again.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MetricBooster(xgboost.Booster):
         self.lines: dict[int, str] = {}
 
     def set_param(self, params: Any, value: Any = None) -> None:
-        """Refuse changes by callbacks: they would have no effect on the training.
+        """Refuse changes by callbacks: they would have no effect on the training run.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class MetricBooster(xgboost.Booster):
             Once the booster is made.
         """
         if hasattr(self, "_n_rounds"):
-            raise NotImplementedError("a callback cannot change parameters of a federated training")
+            raise NotImplementedError("a callback cannot change the parameters of a federated training run")
         super().set_param(params, value)
 
     def save_model(self, fname: Any) -> None:
@@ -112,16 +112,16 @@ class MetricBooster(xgboost.Booster):
         return self.lines[round_number]
 
     def eval_set(self, evals: Any, iteration: int = 0, feval: Any = None, output_margin: bool = True) -> str:
-        """The same for XGBoost's callbacks, whatever sets they name."""
+        """Return the same line; XGBoost's callbacks call it with the sets that they name."""
         return self.evaluate(iteration)
 
     def num_boosted_rounds(self) -> int:
-        """Rounds of the federated training."""
+        """Return the number of rounds of the federated training run."""
         return self._n_rounds()
 
 
 class Callbacks:
-    """XGBoost's callbacks around a training loop of somebody else's.
+    """XGBoost's callbacks, around a training loop that is not XGBoost's.
 
     Parameters
     ----------
@@ -129,14 +129,14 @@ class Callbacks:
     callbacks : sequence of xgboost.callback.TrainingCallback
     early_stopping_rounds : int or None
     verbose : bool or int
-        Whether, or every how many rounds, to print metrics.
+        Whether to print the metrics, or after how many rounds each time.
     """
 
     def __init__(
         self,
         model: MetricBooster,
         sets: Sequence[EvaluationSet],
-        callbacks: Sequence[Any],
+        callbacks: Sequence[xgboost.callback.TrainingCallback],
         early_stopping_rounds: int | None,
         verbose: bool | int,
     ) -> None:
@@ -147,7 +147,9 @@ class Callbacks:
             own.append(xgboost.callback.EarlyStopping(rounds=early_stopping_rounds))
         self._container = xgboost.callback.CallbackContainer(own, output_margin=True)
         self._sets, self.model = sets, model
-        self._evals = [(None, one.name) for one in sets]
+        self._evals = [(one.data, one.name) for one in sets]
+        # XGBoost passes it on to nobody; callbacks do not see the training rows.
+        self._no_rows = xgboost.DMatrix(np.zeros((1, 1), dtype=np.float32))
 
     @property
     def history(self) -> dict[str, Any]:
@@ -160,11 +162,11 @@ class Callbacks:
 
     def before_round(self, number: int) -> bool:
         """Before a round; True means stop."""
-        return bool(self._container.before_iteration(self.model, number, None, self._evals))
+        return bool(self._container.before_iteration(self.model, number, self._no_rows, self._evals))
 
     def after_round(self, number: int) -> bool:
         """After a round; True means stop."""
-        return bool(self._container.after_iteration(self.model, number, None, self._evals))
+        return bool(self._container.after_iteration(self.model, number, self._no_rows, self._evals))
 
     def after_training(self) -> None:
         """After the last round."""

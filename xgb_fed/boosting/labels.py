@@ -1,0 +1,68 @@
+"""Class labels of any kind, and the numbers from 0 that XGBoost's objectives take for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gbdt_parties.errors import InvalidDataError
+from numpy.typing import NDArray
+
+
+def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Find the classes of a vector of labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or (n_rows, 1)
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Sorted.
+    codes : ndarray of float32, shape (n_rows,)
+        Each label's place among the classes.
+
+    Raises
+    ------
+    InvalidDataError
+        If `y` is not a vector, has missing or infinite labels, or fewer than two classes.
+    """
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise InvalidDataError(f"y has shape {y.shape}; a vector of labels is accepted")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise InvalidDataError("y has missing or infinite labels")
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidDataError(f"y has {len(classes)} class; at least 2 are needed")
+    return classes, codes.astype(np.float32)
+
+
+def codes_of(classes: NDArray[Any], y: Any, argument: str) -> NDArray[np.float32]:
+    """Look up labels among known classes.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Sorted.
+    y : array-like of shape (n_rows,)
+    argument : str
+        Name of the argument, for the error's text.
+
+    Returns
+    -------
+    ndarray of float32, shape (n_rows,)
+
+    Raises
+    ------
+    InvalidDataError
+        If a label is not among the classes.
+    """
+    y = np.asarray(y)
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if (classes[codes] != y).any():
+        raise InvalidDataError(f"{argument} has labels that are not in y")
+    return np.asarray(codes, dtype=np.float32)

@@ -1,0 +1,254 @@
+"""The base of the vertical estimators: parameters, predictions with the parties' help, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import InvalidDataError
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+from xgboost.callback import TrainingCallback
+
+from xgb_fed.boosting.estimator import FederatedXGBModel, normalised
+from xgb_fed.ciphers.base import Scheme
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.vertical.model import VerticalModel
+from xgb_fed.vertical.task import ActiveData
+from xgb_fed.vertical.training import train
+
+
+class VerticalXGBModel(FederatedXGBModel):
+    """What the classifier and the regressor share."""
+
+    model_: VerticalModel
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        max_depth: int | None = None,
+        learning_rate: float | None = None,
+        max_bin: int | None = None,
+        reg_lambda: float | None = None,
+        reg_alpha: float | None = None,
+        gamma: float | None = None,
+        min_child_weight: float | None = None,
+        max_delta_step: float | None = None,
+        subsample: float | None = None,
+        colsample_bytree: float | None = None,
+        base_score: float | None = None,
+        scale_pos_weight: float | None = None,
+        early_stopping_rounds: int | None = None,
+        eval_metric: str | Sequence[str] | None = None,
+        callbacks: Sequence[TrainingCallback] | None = None,
+        random_state: int | None = None,
+        objective: str | None = None,
+        cipher: Scheme | None = None,
+        tree_mode: str = "default",
+        trees_per_party: int = 1,
+        active_depth: int = 2,
+        multi_output: bool = False,
+        goss: tuple[float, float] | None = None,
+        rows_by_index: bool = False,
+    ) -> None:
+        super().__init__(
+            n_estimators,
+            max_depth=max_depth,
+            learning_rate=learning_rate,
+            max_bin=max_bin,
+            reg_lambda=reg_lambda,
+            reg_alpha=reg_alpha,
+            gamma=gamma,
+            min_child_weight=min_child_weight,
+            max_delta_step=max_delta_step,
+            subsample=subsample,
+            colsample_bytree=colsample_bytree,
+            base_score=base_score,
+            scale_pos_weight=scale_pos_weight,
+            early_stopping_rounds=early_stopping_rounds,
+            eval_metric=eval_metric,
+            callbacks=callbacks,
+            random_state=random_state,
+        )
+        self.objective = objective
+        self.cipher = cipher
+        self.tree_mode = tree_mode
+        self.trees_per_party = trees_per_party
+        self.active_depth = active_depth
+        self.multi_output = multi_output
+        self.goss = goss
+        self.rows_by_index = rows_by_index
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the parties: a pickle of the model holds nobody's rows."""
+        return {name: value for name, value in super().__getstate__().items() if name != "parties_"}
+
+    def _positions(self, X: Any) -> Any:
+        """Return the index of a data frame as the rows' positions in the parties' data, if asked for."""
+        if not self.rows_by_index:
+            return None
+        if not hasattr(X, "index") or not hasattr(X, "columns"):
+            raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
+        return X.index.to_numpy()
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        parties: Sequence[Party],
+        sample_weight: Any,
+        eval_set: Sequence[tuple[tuple[Any, Any, Any], str]],
+        verbose: bool | int,
+        objective: str,
+        num_class: int | None,
+        checkpoint: str | os.PathLike[str] | None,
+        patience: float,
+    ) -> None:
+        """Train; attributes are set only when all went well."""
+        parties = list(parties)
+        others = ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss")
+        model = train(
+            {**self._parameters(*others), "objective": objective, "num_class": num_class},
+            ActiveData(X, y, sample_weight, self._positions(X)),
+            parties,
+            self.n_estimators,
+            evals=[(ActiveData(*rows), name) for rows, name in eval_set],
+            cipher=self.cipher,
+            early_stopping_rounds=self.early_stopping_rounds,
+            verbose_eval=verbose,
+            callbacks=self.callbacks or (),
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            patience=patience,
+        )
+        self._keep(model, parties)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(model.splits.names, dtype=object)
+
+    def _keep(self, model: VerticalModel, parties: Sequence[Party]) -> None:
+        self.model_ = model
+        self.parties_ = list(parties)
+        self.n_features_in_ = len(model.splits.names)
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float32]:
+        """Total gain of each column of the active party, then of each passive party as a whole; sums to 1."""
+        check_is_fitted(self, "model_")
+        by_name = self.model_.importances("total_gain")
+        own = [by_name.get(name, 0.0) for name in self.model_.splits.names]
+        others = [
+            sum(gain for name, gain in by_name.items() if name.startswith(f"{party}: split "))
+            for party in self.model_.parties
+        ]
+        return normalised(own + others)
+
+    def _predict(
+        self,
+        X: Any,
+        parties: Sequence[Party] | None,
+        iteration_range: tuple[int, int] | None,
+        *,
+        output_margin: bool = False,
+        pred_leaf: bool = False,
+    ) -> NDArray[Any]:
+        check_is_fitted(self, "model_")
+        parties = self._parties(parties)
+        return self.model_.predict(
+            X,
+            parties,
+            output_margin=output_margin,
+            pred_leaf=pred_leaf,
+            iteration_range=iteration_range,
+            rows=self._positions(X),
+        )
+
+    def _parties(self, parties: Sequence[Party] | None) -> Sequence[Party]:
+        if parties is None and not hasattr(self, "parties_"):
+            raise InvalidArgumentError("parties must be given: a pickled model does not hold them")
+        return self.parties_ if parties is None else parties
+
+    def apply(
+        self,
+        X: Any,
+        parties: Sequence[Party] | None = None,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+    ) -> NDArray[np.int32]:
+        """Find the leaf that each row falls into in each tree.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features), or None
+            The active party's columns.
+        parties : sequence of Party, optional
+            Passive parties with their columns of these rows.  Those of `fit` by default.
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows, n_trees)
+        """
+        return self._predict(X, parties, iteration_range, pred_leaf=True)
+
+    def export_booster(self, parties: Sequence[Party] | None = None) -> xgboost.Booster:
+        """Make a native model, if every party consents to reveal its splits.
+
+        Parameters
+        ----------
+        parties : sequence of Party, optional
+            Those of `fit` by default.
+
+        Returns
+        -------
+        xgboost.Booster
+
+        Raises
+        ------
+        ConsentError
+            If a party does not consent.
+
+        See Also
+        --------
+        VerticalModel.export_booster
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.export_booster(self._parties(parties))
+
+    def save_model(self, path: str | os.PathLike[str]) -> None:
+        """Write the active party's part of the model; each passive party writes its own.
+
+        Parameters
+        ----------
+        path : str or path
+            Directory; made if need be.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.save(Path(path))
+
+    def load_model(self, path: str | os.PathLike[str], parties: Sequence[Party] = ()) -> None:
+        """Read what `save_model` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            Directory.
+        parties : sequence of Party
+            Passive parties that hold the other splits, for predictions.
+
+        Raises
+        ------
+        CorruptDataError
+            If the directory does not hold a model of this kind of estimator.
+        """
+        model = VerticalModel.load(Path(path))
+        self._check_loaded(model, Path(path))
+        self._keep(model, parties)
+
+    def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
+        raise NotImplementedError
