@@ -323,7 +323,7 @@ def test_a_checkpoint_is_one_trainings(tmp_path):
     problem = Problem()
     problem.train(Bank(problem, tmp_path / "bank"), BINARY, checkpoint=tmp_path / "active")
     for params, other in [({**BINARY, "eta": 0.1}, problem), (BINARY, Problem(n=91))]:
-        with pytest.raises(CheckpointError, match="of a training with other data"):
+        with pytest.raises(CheckpointError, match="of a training run with other data"):
             other.train(Bank(other, tmp_path / "bank2"), params, checkpoint=tmp_path / "active")
     (tmp_path / "active" / STATE_FILE).write_bytes(b"PK nonsense")
     with pytest.raises(CheckpointError, match="cannot be read"):
