@@ -1,8 +1,8 @@
 """NewtonBoost in the protocols of published learners: on their rows, splits and δ, beside their figures.
 
-``VEILBOOST_DATA=… python benchmarks/private_protocols.py`` trains with everything automatic, prints a table and
-writes JSON.  The published figures were not run here.  They are the best of searches over many settings that were not paid
-for; ours are one setting each.
+``VEILBOOST_DATA=… python benchmarks/private_protocols.py`` trains with everything automatic, prints a table
+and writes JSON.  The published figures were not run here.  They are the best of searches over many settings
+that were not paid for; ours are one setting each.
 
 - S-BDT (Peinemann, Kirschte, Stock, Cotrini, Mohammadi, arXiv 2309.12041): the 4,177 rows of abalone and the
   30,162 complete rows of adult's training part, five-fold cross-validation, δ = 5e-8.  The figures are the
