@@ -62,6 +62,7 @@ POSITIVE_OR_INFINITE = Interval(0, math.inf, "(]")
 NOT_NEGATIVE = Interval(0, math.inf, "[)")
 PROPER_SHARE = Interval(0, 1, "()")
 """Shares that leave something for the rest."""
+
 SHARE = Interval(0, 1, "(]")
 
 

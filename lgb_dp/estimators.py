@@ -32,15 +32,18 @@ Chosen by ε between 0.5 and 4 on eight public data sets of 4,000 to 120,000 row
 paper's 50 trees of depth 6 at rate 0.1.  Gradients are clipped rather than filtered: with labels of ±1 a
 gradient beyond g* is a misclassified row, the one to learn from.
 """
+
 _MBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 1, "learning_rate": 0.5, "max_depth": 3}
 """What "auto" means for MBoost: at ε up to 1, one tree beats boosted ones on most sets
 (docs/experiments/mloss.md)."""
+
 _BINS: Mapping[str, tuple[int, Spacing]] = {
     "newton": (255, "mixed"),
     "dpboost": (32, "linear"),
     "mboost": (10, "linear"),
 }
 """What max_bin="auto" means: NewtonBoost does not pay for candidates, the others do."""
+
 _SEARCH_NOTE = (
     "a search or cross-validation around the estimator reads the data once per fit; "
     "epsilon covers one fit only"

@@ -35,8 +35,10 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 SCORE_STEPS = 2**14
 """Integer steps of a row's score between 0 and 1."""
+
 _WORST_LOG_LIKELIHOOD = 4.0
 """Log-likelihoods below minus this count as this, so that a row's score is in [0, 1]."""
+
 _WORST_ERROR = 0.25
 """Errors beyond this share of the label's bounds count as this."""
 

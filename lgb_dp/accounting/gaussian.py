@@ -27,6 +27,7 @@ Both terms are evaluated within about 1e-12 of themselves (`erfcx` and `log_ndtr
 arguments below 1e3).  Their difference can lose digits: at ε = 0 it is about 0.4 μ, smaller differences come
 with smaller terms; `gaussian_delta` adds the error bound of its terms, so the loss is paid for there.
 """
+
 _MAX_EPSILON = 1e6
 
 

@@ -14,6 +14,7 @@ from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 
 DEFAULT_DEPTH = 6
 """Depth of the paper's experiments, taken when neither max_depth nor num_leaves is given."""
+
 MAX_DEPTH = 16
 _HONOURED = {
     "objective",

@@ -43,6 +43,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 N_SUBSETS = 16
 """Public random subsets of each categorical feature's values, drawn anew for every tree."""
+
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears on a terminal."""
 

@@ -18,6 +18,7 @@ from lgb_dp.errors import InvalidArgumentError
 Spacing = Literal["linear", "mixed"]
 MIN_STEP = 1e-6
 """Smallest geometric threshold over the width of the bounds."""
+
 Bounds = tuple[Any, Any] | Mapping[Any, tuple[float, float]]
 
 

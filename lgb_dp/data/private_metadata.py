@@ -25,6 +25,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 _EXPONENTS = np.arange(-32, 65)
 """Powers of two that bounds can be; beyond the last, values count as the last."""
+
 _FALSE_CELLS = 1e-3
 """Probability that noise alone makes any cell of any column look occupied."""
 

@@ -25,6 +25,7 @@ from lgb_dp.mechanisms.noise import discrete_laplace, selection_scale
 
 G_STAR = 1.0
 """Largest |gradient| at the start of training, the paper's g*."""
+
 GRADIENT_STEPS = 2**20
 """Integer steps of a gradient between 0 and G_STAR."""
 
@@ -52,6 +53,7 @@ def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32])
 Variant = Literal["paper", "tight"]
 VALUE_STEPS = 2**20
 """Grid steps of a released leaf value per unit of its sensitivity."""
+
 GAIN_RANGE: Mapping[Variant, float] = {"tight": 4.0, "paper": 6.0}
 """Width, in w̄g*², by which the exponential mechanism divides the gain.
 

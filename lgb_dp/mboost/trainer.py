@@ -41,12 +41,16 @@ Leverage = Literal["public", "noised"]
 CALIBRATED: Final[Literal["calibrated"]] = "calibrated"
 BOOST_STEPS = 2**20
 """Integer steps of a boosting weight between 0 and 1."""
+
 COUNT_SHARE = 0.02
 """Share of ε that pays for the number of rows where it is not public; only √(number of rows) is used."""
+
 ROUNDING = 2.0**-13
 """What float64 adds to the sensitivity of a risk, in largest weights."""
+
 MIN_ALPHA = 2.0**-10
 """Lower end of a calibrated α."""
+
 _BEFORE_THE_TREES = -2
 """Group of the release of the number of rows."""
 

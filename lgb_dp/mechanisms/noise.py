@@ -25,6 +25,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 MAX_ROWS = 2**31
 """Rows that a training set may have (a row number takes 31 bits); bounds the rounding of gains."""
+
 UTILITY_SLACK = 2.0**-18
 """Relative widening of the range of ``scale · gain`` by float64 rounding.
 
@@ -32,6 +33,7 @@ A gain is two terms G²/(N + λ), each at most N (times w̄g*²), each within 9 
 scale is one more.  So a gain is off by at most 10·2⁻⁵³·n w̄g*² with n < 2³¹, and a difference of gains of
 two data sets by twice that: below 2⁻¹⁷ w̄g*², under 2⁻¹⁸ of the range's width (at least 4w̄g*²).
 """
+
 DRAW_SLACK = 2.0**-29
 """ε that rounding exponentials to integer weights costs.
 
@@ -115,6 +117,7 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
 NDTRI_ERROR = 2.0**-40
 """Error granted to SciPy's inverse normal distribution on (0, 1/2], relative and beside an error of its
 argument in the last place; observed against MPFR is below 2**-50."""
+
 _MIN_STEPS_OF_TAIL = 2**20
 _EXACT_BITS = 64
 _MAX_SCALE = 2.0**48

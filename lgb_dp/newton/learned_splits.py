@@ -16,12 +16,16 @@ from lgb_dp.newton.split_gains import SplitGains
 
 LEARNED_SHARE = 0.8
 """Share of the splits that is drawn where splits explain most by what is known; the rest is uniform."""
+
 GAIN_POWER = 0.7
 """Exponent of the learned gains: the largest are drawn a little less than in proportion."""
+
 OPENING_SHARE = 0.06
 """Share of the rounds, at most, that is spent on trees of one feature each at the beginning."""
+
 OPENING_DEPTH = 4
 """Levels of these trees at most."""
+
 _MIN_DEPTH_TO_OPEN = 3
 _FIRST_FOLLOWED = 0.15
 _FOLLOWED_EVERY = 0.05

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
+
 HESSIAN_LIMIT: Mapping[str, float] = {
     "binary": 0.3003,
     "regression": 0.5,

@@ -14,6 +14,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 StructureKind = Literal["auto", "random", "cyclic"]
 CELLS_PER_FEATURE = 16
 """Groups of neighbouring thresholds of a feature, within which all are drawn equally often."""
+
 _CODES = np.arange(256)
 _NODES_AT_ONCE = 512
 """Nodes drawn together."""

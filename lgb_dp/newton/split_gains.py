@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 REGULARISATION = 4.0
 """Standard deviations of a child's noise that are added to its hessian."""
+
 _STDS_OF_DOUBT = 2.0
 _TINY = 1e-100
 

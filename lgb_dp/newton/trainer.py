@@ -56,6 +56,7 @@ from lgb_dp.newton.settings import (
 
 _MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
+
 _DRAWS_AT_ONCE = 1024
 """Numbers that are drawn ahead, at least."""
 

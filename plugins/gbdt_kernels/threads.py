@@ -15,6 +15,7 @@ from itertools import pairwise
 
 _MAX_WAIT = 30.0
 """Seconds that an interrupted call waits for its other threads."""
+
 MIN_BLOCK = 200_000
 """Elementary steps below which a second thread costs more than it saves."""
 

@@ -20,6 +20,7 @@ from gbdt_parties.traffic import Traffic
 
 ACTIVE = "active"
 """The active party's name in tables."""
+
 M = TypeVar("M", bound=Message)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 KEY_BYTES = 32
 WORD_BYTES = 8
+
 MAX_WORDS = 2**35 - KEY_BYTES // WORD_BYTES
 """Words drawn under one key.  The block counter has 32 bits and a block has 64 bytes, which makes 2**35 words
 under one key and nonce; the last four are the next key."""

@@ -23,6 +23,7 @@ Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
 Encrypted = Annotated[bytes, "c"]
 """Ciphertexts, as `cipher.PublicKey` writes them."""
+
 Bits = Annotated[NDArray[np.uint8], "B"]
 Int32s = Annotated[NDArray[np.int32], "I"]
 Int64s = Annotated[NDArray[np.int64], "L"]

@@ -58,6 +58,7 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
     (ImportError, FAILED),
 )
 """Exit codes by kind of error; the first kind that fits counts."""
+
 EXIT_CODES = """exit codes:
   0  done
   1  a file, an address or an optional package cannot be used
@@ -70,6 +71,7 @@ EXIT_CODES = """exit codes:
 """
 CATEGORIES_FILE = "categories.json"
 """In a passive party's models folder: values of its one-hot encoded columns."""
+
 TABLE_FILE = "active.table.json"
 """In an active party's model folder: columns of its file, and values of those that were encoded."""
 

@@ -33,6 +33,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "enable_categorical": (False,),
 }
 """Parameters of XGBoost that are accepted at the values that federated training has anyway, and None."""
+
 IGNORED = ("n_jobs", "nthread", "verbosity", "validate_parameters")
 """Parameters of XGBoost without effect on a model."""
 

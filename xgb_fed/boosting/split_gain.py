@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 MIN_LOSS_CHANGE = np.float32(1e-6)
 """XGBoost's kRtEps: the loss change of a split must be above it."""
+
 Sums = NDArray[np.float64]
 
 

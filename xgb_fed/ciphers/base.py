@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Ciphertexts = NDArray[Any]
 """One ciphertext per row; what a row holds is up to the scheme."""
+
 Plaintexts = Sequence[int] | NDArray[Any]
 """Integers, or rows of little-endian 64-bit words."""
 

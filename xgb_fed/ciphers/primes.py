@@ -12,6 +12,7 @@ from xgb_fed.errors import CipherError
 
 ROUNDS = 40
 """Primality rounds after Baillie–PSW; a random composite passes each with probability far below 1/4."""
+
 _SHORT_FACTOR_BITS = 128
 
 

@@ -34,8 +34,10 @@ from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRa
 Residues = NDArray[np.uint64]
 POOL_CAPACITY = 65_536
 """Obfuscators kept ahead at most: 32 MB of Paillier-2048 ones."""
+
 MIN_KEY_LENGTH = 2048
 """Bits of n below which a key is weak: 112-bit security (NIST SP 800-57 part 1, table 2)."""
+
 MAX_KEY_LENGTH = 16_384
 """Bits of n at most."""
 

@@ -23,8 +23,10 @@ from xgb_fed.errors import CorruptDataError, VersionError
 VERSION = 1
 SCHEMES = {"paillier": 0, "okamoto-uchiyama": 1, "plain": 3}
 """Numbers of schemes in headers."""
+
 MAX_WORDS = 1 << 16
 """Words of a row at most: far beyond any key."""
+
 _MAGIC = b"VBCT"
 _HEADER = struct.Struct("<4sHBB16sQQ")
 _DIGEST_BYTES = 32

@@ -21,10 +21,13 @@ from xgb_fed.ciphers.randomness import SecretStream
 
 MIN_ROWS = 3
 """The mean of one value is the value; mean and variance of two are the two."""
+
 PAPER_HASHES = 40
 """L = min(40, d − 1) in the paper's experiments."""
+
 TIE_DRAWS = 16
 """Times that the most similar of a row's equally similar rows is drawn; trees go through them in turn."""
+
 Doubles = NDArray[np.float64]
 
 

@@ -34,6 +34,7 @@ TREE_PARAMETERS = (
     "colsample_bytree",
 )
 """Settings that stock XGBoost grows trees by."""
+
 PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
 """Those of them that are in units of gradients and hessians."""
 

@@ -19,6 +19,7 @@ from xgb_fed.vertical.partition import Partition
 
 MIN_ROWS = 2
 """Sampled rows that a tree, or a node with statistics, has at least."""
+
 MAX_STATISTICS_BYTES = 4 << 30
 """Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
 

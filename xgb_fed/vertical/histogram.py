@@ -18,6 +18,7 @@ from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 
 WORTH_LEAVING_OUT = 8
 """Additions that having a bin by subtraction costs beside one for each other bin."""
+
 ORDER_SHARE = 4
 """Sorted row numbers never take more than one part in so many of the ciphertexts' memory."""
 

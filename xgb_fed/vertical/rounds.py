@@ -43,8 +43,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 MAX_FEATURES = 1 << 20
 """Columns of a party at most."""
+
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
+
 SECONDS_BETWEEN_TRIES = 0.5
 """Between two tries to reach a party that is unavailable."""
 

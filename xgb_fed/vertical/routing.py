@@ -19,6 +19,7 @@ from xgb_fed.vertical.tree import LEAF, FederatedTree
 
 MAX_BITMAP_BYTES = 8 << 20
 """Bytes of row flags in one message."""
+
 MAX_ROWS = 1 << 31
 """Row positions are 32-bit integers."""
 

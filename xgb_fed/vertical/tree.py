@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 LEAF = -1
 """In place of an owner, a split or a child: the node is a leaf."""
+
 ROOT = 2147483647
 """XGBoost's parent of the root."""
 

@@ -21,6 +21,7 @@ CATEGORICAL = 1
 DEFAULT_LEFT = 2
 MISSING_IS_NAN = 8
 """Bits of a node's decision type.  Missing type "none", never used here, would send NaN the way of zero."""
+
 GUARANTEE = "dp_guarantee"
 """Parameter that carries the privacy guarantee as JSON; LightGBM keeps lines it does not know."""
 

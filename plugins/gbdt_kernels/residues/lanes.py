@@ -23,15 +23,20 @@ from numba.extending import models, register_model
 
 intrinsic: Any = _typed_intrinsic
 """numba declares what the definition of an intrinsic takes; kernels call it without the typing context."""
+
 LANES = 8
 """Integers in a long register."""
+
 FEW_LANES = 4
 """Integers in a short one."""
+
 LIMB_BITS = 52
 """Bits of a limb: what the IFMA multiplier takes."""
+
 LIMB_MASK = (1 << LIMB_BITS) - 1
 HALF_BITS = LIMB_BITS // 2
 """Bits of half a limb: what every vector multiplier takes."""
+
 HALF_MASK = (1 << HALF_BITS) - 1
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)

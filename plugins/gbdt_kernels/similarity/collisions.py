@@ -23,6 +23,7 @@ from gbdt_kernels.threads import blocks, run
 
 MAX_HASHES = 255
 """Agreements are counted in a byte."""
+
 _AT_ONCE = 1024
 """Rows of a bucket whose counts are kept at a time."""
 

@@ -27,6 +27,7 @@ from gbdt_parties.traffic import Traffic
 
 POINT_BYTES = 33
 """Of a blinded id: a compressed point of the curve P-256."""
+
 _FLAG = b"\x08\x01"
 _FIELD = b"\x12\x21"
 """How ``psi.Request`` writes that matches are revealed, and begins each point (field 2, 33 bytes)."""

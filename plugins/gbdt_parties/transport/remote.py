@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     import grpc
 MAX_ANSWER_BYTES = 2 << 30
 """Length of an answer: encrypted statistics of a level with half a million candidates fit."""
+
 DEADLINE = 3600.0
 """Seconds that one answer may take, even if the party keeps showing signs of life."""
+
 _RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),

@@ -24,23 +24,31 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 logger = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 256 << 20
 """Length of a request: gradients come in far shorter pieces, and the ids of a million aligned rows fit."""
+
 SILENCE = 60.0
 """Seconds that a caller may take to send or to receive a frame before it is cut off.  Frames are of one
 MiB, so this is a minimum rate."""
+
 TRANSFER = 3600.0
 """Seconds that a whole request, or a whole answer, may be under way."""
+
 HANDSHAKE = 10.0
 """Seconds within which a connection must show a certificate before it is closed."""
+
 HEARTBEAT = 0.25
 """Seconds between signs of life while an answer is made."""
+
 CALLS_EACH = 2
 """Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
 the answer, or the end of the work on it; more are turned away.  The second is for a caller that lost its
 connection and is back."""
+
 MAX_CONNECTIONS = 10_000
 """Simultaneous connections from anyone; fewer if the process may open fewer files."""
+
 SPARE_CALLS = 8
 """Further calls, which are being turned away."""
+
 NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
 """The caller without TLS, which is possible from this machine only."""
 

@@ -35,8 +35,10 @@ logger = logging.getLogger(__name__)
 HOUR = 3600.0
 MAX_SELECTIONS = 4
 """Selections of rows that are kept in memory for one caller."""
+
 MAX_COPIES = 4
 """Times the table that one selection's row sets may have rows: training rows and evaluation sets."""
+
 ABANDONED = 1800.0
 """Seconds without a request after which sessions need not be kept for other rows' sake."""
 

@@ -29,6 +29,7 @@ MAX_ROW_SETS = 64
 ROW_SET_BYTES = 32
 METHOD = ("veilboost.Party", "Exchange")
 """Service and method; one call is one request and its answer."""
+
 _MAGIC = b"VBST"
 _HEADER = struct.Struct("<4sHHQ")
 OPTIONS = [
@@ -43,6 +44,7 @@ OPTIONS = [
     ("grpc.so_reuseport", 0),
 ]
 """Of both sides' connections."""
+
 RowSets = tuple[bytes, ...]
 
 
