@@ -1,9 +1,10 @@
 """Checks of arguments: each returns the checked value in its final type, or raises.
 
-Four general functions, `checked_number`, `checked_integer`, `checked_choice` and `checked_vector`, do the
-work; the others name what several callers check.  Every message names the argument, what is accepted and what
-was given.  A value of the wrong type raises an `ArgumentTypeError`, any other unacceptable value an
-`InvalidArgumentError`.
+Five general functions, `checked_number`, `checked_integer`, `checked_choice`, `checked_numbers` and
+`checked_vector`, do the work; the others name what several callers check.  Every message names the argument,
+what is accepted and, unless it is data, what was given: a message never quotes a cell of the data, because
+messages end up in logs.  A value of the wrong type raises an `ArgumentTypeError`, any other unacceptable
+value an `InvalidArgumentError`.
 """
 
 from __future__ import annotations
@@ -168,6 +169,45 @@ def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
     raise InvalidArgumentError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
 
 
+def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
+    """Data of any shape as float64, without a copy where it is float64 already.
+
+    Every conversion of rows, labels, weights and scores goes through here: NumPy and pandas quote the first
+    cell that they cannot convert, and their error would also travel as the context of one that replaces it.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for the message.
+    values : array-like, Series or DataFrame
+        Missing values of pandas become NaN.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a value is not a number; its message names the argument and the data type only.
+    """
+    try:
+        if hasattr(values, "iloc"):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(values, dtype=np.float64)
+    except Exception:  # whatever a cell's own conversion raises
+        pass
+    raise InvalidArgumentError(f"{name} must hold numbers only, got {_data_type(values)}")
+
+
+def _data_type(values: Any) -> str:
+    """The type of data in words that do not depend on any cell, as the width of NumPy's texts does."""
+    if hasattr(values, "dtypes") and hasattr(values, "columns"):
+        types = zip(values.columns, values.dtypes, strict=True)
+        other = [str(column) for column, dtype in types if getattr(dtype, "kind", "O") not in "biuf"]
+        return f"a DataFrame whose columns {other} are of other types"
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return f"an array of {dtype.type.__name__}"
+    return f"a {type(values).__name__}"
+
+
 def checked_vector(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
     """One finite number per row, as a new array of float64; a matrix of one column is flattened.
 
@@ -181,9 +221,9 @@ def checked_vector(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
     Raises
     ------
     InvalidArgumentError
-        If there are more or fewer numbers than rows, or one of them is NaN or infinite.
+        If a value is not a number, there are more or fewer numbers than rows, or one is NaN or infinite.
     """
-    vector = np.array(values, dtype=np.float64)
+    vector = np.array(checked_numbers(name, values))
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.shape != (n_rows,):
@@ -240,7 +280,7 @@ def checked_probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
     InvalidArgumentError
         If one is NaN or outside [0, 1].
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = checked_numbers(name, values)
     inside = (array >= 0) & (array <= 1)
     if not inside.all():
         raise InvalidArgumentError(f"{name} must be in [0, 1], got {array[~inside].flat[0]!r}")

@@ -13,6 +13,7 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from numpy.typing import NDArray
 
+from lgb_dp.checks import checked_numbers
 from lgb_dp.errors import InvalidArgumentError
 
 Spacing = Literal["linear", "mixed"]
@@ -118,7 +119,7 @@ class PublicBins:
         if not is_data_frame(data):
             return lambda start, stop: data[start:stop]
         if not self.pandas_categories:
-            return lambda start, stop: data.iloc[start:stop].to_numpy(dtype=np.float64, na_value=np.nan)
+            return lambda start, stop: checked_numbers("data", data.iloc[start:stop])
 
         def rows_of(start: int, stop: int) -> NDArray[np.float64]:
             block = data.iloc[start:stop]
@@ -129,7 +130,7 @@ class PublicBins:
 
     def _column(self, column: Any, feature: int) -> NDArray[np.float64]:
         if feature not in self.pandas_categories:
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            return checked_numbers(f"feature {self.names[feature]!r}", column)
         known = self.pandas_categories[feature]
         codes = column.astype("category").cat.set_categories(known).cat.codes.to_numpy(dtype=np.float64)
         return np.where(codes < 0, np.nan, codes)
@@ -257,9 +258,9 @@ def data_bounds(data: Any, numeric: Sequence[int]) -> dict[int, tuple[float, flo
         if scipy.sparse.issparse(data):
             column = np.append(data[:, [f]].tocsc().data, 0.0)
         elif is_data_frame(data):
-            column = data.iloc[:, f].to_numpy(dtype=np.float64, na_value=np.nan)
+            column = checked_numbers(f"column {f} of data", data.iloc[:, f])
         else:
-            column = np.asarray(data[:, f], dtype=np.float64)
+            column = checked_numbers(f"column {f} of data", data[:, f])
         finite = column[np.isfinite(column)]
         result[f] = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     return result

@@ -13,7 +13,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.checks import checked_choice, checked_vector
+from lgb_dp.checks import checked_choice, checked_numbers, checked_vector
 from lgb_dp.data.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
@@ -351,12 +351,14 @@ def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
 
 
 def _checked_data(data: Any) -> Any:
-    if isinstance(data, list):
-        data = np.asarray(data)
+    if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind not in "biuf"):
+        data = checked_numbers("data", data)
     if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
         raise ArgumentTypeError(
             f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
         )
+    if scipy.sparse.issparse(data) and data.dtype.kind not in "biuf":
+        raise ArgumentTypeError(f"a sparse matrix must hold numbers, got {data.dtype.type.__name__}")
     if data.ndim != 2 or 0 in data.shape:
         raise InvalidArgumentError(f"data must have rows and features, got shape {data.shape}")
     if data.shape[0] >= MAX_ROWS:
@@ -374,7 +376,7 @@ def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
     """Initial scores, shape (n_rows, n_outputs); a flat array holds output after output, as in LightGBM."""
     if init_score is None:
         return None
-    values = np.array(init_score, dtype=np.float64)
+    values = np.array(checked_numbers("init_score", init_score))
     if values.size % n_rows:
         raise InvalidArgumentError(f"init_score has {values.size} values; data has {n_rows} rows")
     if not np.isfinite(values).all():

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin
-from lgb_dp.data.bins import Bounds, feature_names, is_data_frame, public_bins
+from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers
+from lgb_dp.data.bins import Bounds, feature_names, public_bins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.noise import rounded_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -33,9 +33,7 @@ _FALSE_CELLS = 1e-3
 def _matrix(data: Any) -> NDArray[np.float64]:
     if scipy.sparse.issparse(data):
         data = data.toarray()
-    elif is_data_frame(data):
-        data = data.to_numpy(dtype=np.float64, na_value=np.nan)
-    matrix = np.asarray(data, dtype=np.float64)
+    matrix = checked_numbers("X", data)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidArgumentError(f"X must have rows and features, got shape {matrix.shape}")
     return matrix

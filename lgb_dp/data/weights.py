@@ -18,7 +18,7 @@ def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
         return None
     values = checked_vector("weight", weight, n_rows)
     if (values < 0).any():
-        raise InvalidArgumentError(f"weight must not be negative, got {values.min()!r}")
+        raise InvalidArgumentError("weight must not be negative")
     return values
 
 

@@ -25,7 +25,7 @@ import lightgbm
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lgb_dp.checks import checked_alpha, checked_probabilities
+from lgb_dp.checks import checked_alpha, checked_numbers, checked_probabilities
 from lgb_dp.errors import InvalidArgumentError
 
 Floats = NDArray[np.float64]
@@ -170,7 +170,7 @@ def _scores_and_signs(predicted: Any, data: Any) -> tuple[Floats, Floats, Floats
         score, label, weight = predicted, data.get_label(), data.get_weight()
     else:
         score, label, weight = data, predicted, None
-    score, label = np.asarray(score, dtype=np.float64), np.asarray(label, dtype=np.float64)
+    score, label = checked_numbers("scores", score), checked_numbers("labels", label)
     if score.shape != label.shape:
         raise InvalidArgumentError(
             f"the M-loss is binary: {label.size} labels need as many scores, got {score.size}"

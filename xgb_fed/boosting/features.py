@@ -80,14 +80,13 @@ def read_columns(X: Any, argument: str = "X") -> Columns:
             )
         X = X.to_numpy(dtype=np.float32, na_value=np.nan)
     if scipy.sparse.issparse(X):
+        if X.dtype.kind not in "biuf":
+            raise InvalidDataError(f"{argument} must be numbers, got {X.dtype.type.__name__}")
         data = scipy.sparse.csc_matrix(X, dtype=np.float32)
         data.sum_duplicates()
         values = data.data
     else:
-        try:
-            data = values = np.ascontiguousarray(X, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise InvalidDataError(f"{argument} must be numbers: {error}") from None
+        data = values = np.ascontiguousarray(_as_numbers(X, argument))
     if data.ndim != 2:
         raise InvalidDataError(f"{argument} has {data.ndim} dimensions; a matrix has 2")
     if data.shape[0] == 0:
@@ -140,6 +139,19 @@ class BinnedFeatures:
         return np.where(missing, default_left, codes.astype(np.int64) <= last_left)
 
 
+def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:
+    """Values of any shape as float32.
+
+    The error does not quote the value, since its text may go to another party or into a log, and it is raised
+    outside of the handler, so that NumPy's error, which does quote it, is not its context.
+    """
+    try:
+        return np.asarray(values, dtype=np.float32)
+    except Exception:  # whatever a cell's own conversion raises
+        pass
+    raise InvalidDataError(f"{argument} must be numbers")
+
+
 def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
     """Convert to a vector of float32.
 
@@ -148,11 +160,7 @@ def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
     InvalidDataError
         If the values are not numbers, or not a vector.
     """
-    try:
-        vector = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError):
-        # Without the value: this text may go to another party.
-        raise InvalidDataError(f"{argument} must be numbers") from None
+    vector = _as_numbers(values, argument)
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.ndim != 1:
