@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import lru_cache
 from threading import Lock
 from typing import Any, NoReturn, Protocol
 
@@ -18,6 +19,7 @@ from gbdt_parties.channel import Party
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, places_of
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport import streams
+from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.remote import host_of, is_loopback
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
@@ -46,8 +48,12 @@ connection and is back."""
 MAX_CONNECTIONS = 10_000
 """Simultaneous connections from anyone; fewer if the process may open fewer files."""
 
-SPARE_CALLS = 8
-"""Further calls, which are being turned away."""
+IDLE = 600.0
+"""Seconds without a call after which a connection is closed; the next call opens another one."""
+
+REFUSERS = 2
+"""Threads beside those of the calls that are served.  A refusal reads nothing and waits for nobody, so these
+are enough however many calls are refused; more would only take processor time from the calls served."""
 
 NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
 """The caller without TLS, which is possible from this machine only."""
@@ -133,6 +139,8 @@ class Server:
     -----
     Every entry of the allow-list has threads of its own for `CALLS_EACH` requests: there is no queue in which
     one could be in another one's way.  A request that was given up holds its place until the work on it ends.
+    Calls are not limited in total, since one on its way to refusal would then take the place of one that is
+    served; a connection has at most one call more than its caller may have.
     """
 
     def __init__(
@@ -156,20 +164,21 @@ class Server:
             raise PartyArgumentError("allowed=() would let nobody in; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
+        self._refusals = RefusalLog(logger)
         max_calls = CALLS_EACH * max(1, len(self._allowed))
         self._workers = ThreadPoolExecutor(max_calls, thread_name_prefix="xgb_fed_work")
         self._server = grpc.server(
-            ThreadPoolExecutor(max_calls + SPARE_CALLS, thread_name_prefix="xgb_fed_serve"),
+            ThreadPoolExecutor(max_calls + REFUSERS, thread_name_prefix="xgb_fed_serve"),
             handlers=[self._methods()],
             options=[
                 *streams.OPTIONS,
                 ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
                 ("grpc.http2.max_ping_strikes", 0),
-                ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
+                ("grpc.max_concurrent_streams", CALLS_EACH + 1),
+                ("grpc.max_connection_idle_ms", int(1000 * IDLE)),
                 ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
                 ("grpc.max_allowed_incoming_connections", _max_connections()),
             ],
-            maximum_concurrent_rpcs=max_calls + SPARE_CALLS,
         )
         try:
             if tls is None:
@@ -198,11 +207,14 @@ class Server:
         """Take no more calls, and let those under way finish for some seconds."""
         self._server.stop(grace).wait()
         self._workers.shutdown(wait=False, cancel_futures=True)
+        self._refusals.close()
 
     def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
         caller = self._authenticated(context)
         if not self._callers.enter(caller.name):
-            _refuse(context, "RESOURCE_EXHAUSTED", f"{CALLS_EACH} requests of {caller.name!r} are under way")
+            reason = f"{CALLS_EACH} requests of {caller.name!r} are under way"
+            self._refusals.add(caller.name, reason)
+            _refuse(context, "RESOURCE_EXHAUSTED", reason)
         work: Future[bytes] | None = None
         try:
             # In one expression: the request lives as long as the work on it, not as the call.
@@ -223,7 +235,7 @@ class Server:
             with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
                 request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
         except ProtocolError as error:
-            logger.warning("a request of %s was refused: %s", caller.name, error)
+            self._refusals.add(caller.name, str(error))
             _refuse(context, "INVALID_ARGUMENT", str(error))
         return row_sets, request  # type: ignore[return-value]  # a view of bytes that nobody else has
 
@@ -256,7 +268,7 @@ class Server:
             return NOBODY
         certificate = context.auth_context().get("x509_pem_cert", [b""])[0]
         try:
-            caller = Identity.of(certificate)
+            caller = _identity_of(certificate)
         except ValueError as error:
             _refuse(context, "UNAUTHENTICATED", str(error))
         # The handshake checked this too, but a connection may outlive a certificate.
@@ -264,9 +276,15 @@ class Server:
             _refuse(context, "UNAUTHENTICATED", "the certificate has expired")
         name = caller.known_as(self._allowed)
         if name is None:
-            logger.warning("%s (sha256:%s) is not allowed", caller.name, caller.fingerprint)
+            self._refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
             _refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return replace(caller, name=name)
+
+
+@lru_cache(maxsize=64)
+def _identity_of(certificate: bytes) -> Identity:
+    """Parsed once and not at every call: whoever is refused should cost little."""
+    return Identity.of(certificate)
 
 
 def raise_descriptor_limit() -> None:

@@ -29,6 +29,7 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import Record
 from gbdt_parties.messages import Message
 from gbdt_parties.session import SessionHandler
+from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ class RowService(ABC):
         self._max_rows, self._questions_per_hour = max_rows, questions_per_hour
         self._directory = make_folder(directory)
         self._record = Record(self._directory / "record.jsonl")
+        self._refusals = RefusalLog(logger)
         self._callers: dict[str, Caller] = {}
         self._lock = Lock()
 
@@ -151,7 +153,7 @@ class RowService(ABC):
 
     def _sent(self, caller: Identity, envelope: messages.Envelope, answer: bytes) -> bytes:
         if isinstance(envelope.message, messages.Refusal):
-            logger.warning("refused %s: %s", caller.name, envelope.message.reason)
+            self._refusals.add(caller.name, envelope.message.reason)
         self._record.add(self._name, caller.name, envelope, len(answer))
         return answer
 

@@ -1,0 +1,109 @@
+"""Callers that call as fast as they can, on many connections: an allowed party must not notice much."""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from deployment import HandlerService, certificates, connected, raw_calls, serving
+from gbdt_parties.errors import AuthenticationError
+from gbdt_parties.transport import server as module
+from gbdt_parties.transport import streams
+from gbdt_parties.transport.refusals import MAX_KEYS, RefusalLog
+
+FLOODER = Path(__file__).parents[2] / "support" / "flooding.py"
+
+
+class Echo:
+    def handle(self, request):
+        return bytes(request)
+
+
+@contextmanager
+def flood(server, name, n_connections):
+    """A process of its own that floods the server."""
+    arguments = [sys.executable, FLOODER, certificates(name), str(server.port), str(n_connections)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        try:
+            assert process.stdout.readline() == "flooding\n"
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("flooders", [["eve"], ["umbrella"], ["eve", "umbrella"]])
+def test_a_flood_of_40_connections_takes_no_place_of_an_allowed_party(flooders, caplog):
+    """Eve is not listed, umbrella is."""
+    with (
+        ExitStack() as stack,
+        serving(HandlerService(Echo()), allowed=["acme", "umbrella"]) as server,
+    ):
+        party = stack.enter_context(connected(server, timeout=30.0))
+        for name in flooders:
+            stack.enter_context(flood(server, name, 40))
+        begun = time.monotonic()
+        for number in range(60):
+            request = bytes([number]) * 1000
+            assert party.handle(request) == request
+        assert time.monotonic() - begun < 30
+    # A hundred thousand refusals, a handful of lines.
+    lines = [line for line in caplog.records if line.name.startswith("gbdt_parties")]
+    assert len(lines) < 10 * len(flooders)
+
+
+def test_a_flood_of_refusals_is_summarised_in_the_log(caplog):
+    now = [0.0]
+    log = RefusalLog(logging.getLogger("gbdt_parties.test"), clock=lambda: now[0])
+    for _ in range(1000):
+        log.add("eve", "not allowed")
+    log.add("umbrella", "two requests are under way")
+    assert [line.getMessage() for line in caplog.records] == [
+        "refused eve: not allowed",
+        "refused umbrella: two requests are under way",
+    ]
+    now[0] = 61.0
+    log.add("eve", "not allowed")
+    assert caplog.records[-2].getMessage() == "refused eve 999 more times in the last 60 s: not allowed"
+    assert caplog.records[-1].getMessage() == "refused eve: not allowed"
+
+
+def test_a_flood_of_different_refusals_is_bounded_too(caplog):
+    log = RefusalLog(logging.getLogger("gbdt_parties.test"), clock=lambda: 0.0)
+    for number in range(10 * MAX_KEYS):
+        log.add("eve", f"reason {number}")
+    assert len(caplog.records) == MAX_KEYS
+    log.close()
+    assert f"{9 * MAX_KEYS} more refusals" in caplog.records[-1].getMessage()
+
+
+def test_calls_of_a_connection_are_capped_refusals_included():
+    """The HTTP/2 connection itself has no more streams than a caller may use, and one to be told so."""
+    with serving(HandlerService(Echo())) as server, raw_calls(server, name="eve") as call:
+        calls = [call(streams.frames(b"x"), timeout=5) for _ in range(30)]
+        codes = []
+        for one in calls:
+            with pytest.raises(grpc.RpcError) as caught:
+                list(one)
+            codes.append(caught.value.code())
+    assert set(codes) == {grpc.StatusCode.PERMISSION_DENIED}
+
+
+def test_idle_connections_are_closed_and_come_back(monkeypatch):
+    monkeypatch.setattr(module, "IDLE", 1.0)
+    with serving(HandlerService(Echo())) as server:
+        states = []
+        with connected(server) as party:
+            party._channel.subscribe(states.append)
+            assert party.handle(b"x") == b"x"
+            end = time.monotonic() + 15
+            while grpc.ChannelConnectivity.IDLE not in states[states.index(grpc.ChannelConnectivity.READY) :]:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert party.handle(b"y") == b"y"
+        with connected(server, name="eve") as eve, pytest.raises(AuthenticationError):
+            eve.handle(b"x")
