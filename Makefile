@@ -9,13 +9,13 @@ DOCS := .venv-docs
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,plot,pandas]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 # The oldest supported LightGBM and XGBoost, beside everything else at its newest.
 $(OLDEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev,plot,pandas]' 'lightgbm==4.2.0' 'xgboost==2.0.3'
+	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev]' 'lightgbm==4.2.0' 'xgboost==2.0.3'
 	touch $@
 
 demo: $(VENV)/.installed

@@ -1,5 +1,6 @@
 """Differentially private gradient boosting inside ``lightgbm.train``."""
 
+from gbdt_kernels._version import __version__ as __version__
 from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.boosting.booster import privacy_of
 from lgb_dp.data.dataset import Dataset
@@ -28,8 +29,6 @@ from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.plotting import plot_budget, plot_utility
 from lgb_dp.search import DPRandomizedSearchCV
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AlteredModelError",

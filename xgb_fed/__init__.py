@@ -1,5 +1,6 @@
 """XGBoost models trained across organisations under encryption."""
 
+from gbdt_kernels._version import __version__ as __version__
 from gbdt_kernels.errors import VeilboostError
 from gbdt_parties.errors import (
     AuthenticationError,

@@ -1,0 +1,91 @@
+"""What the project's own pages promise: files, targets, one version, pictures drawn from published tables."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import lgb_dp
+import veilboost
+import xgb_fed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
+ROOTS = ("lgb_dp/", "xgb_fed/", "plugins/", "patches/", "docs/", "tests/", "benchmarks/", "examples/")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_in_the_pages_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`([\w./-]+)`", text) + re.findall(r"\]\(([\w./-]+)\)", text)
+    paths = [name for name in named if name.startswith(ROOTS) or (name.endswith(".md") and "/" not in name)]
+    assert paths
+    assert [name for name in paths if not (ROOT / name).exists() and "_build" not in name] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_targets_in_the_pages_are_the_makefiles(page):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert set(re.findall(r"(?:^|`)make ([\w-]+)", text, flags=re.MULTILINE)) <= targets
+
+
+def test_the_workflow_uses_pinned_sets_that_exist():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    for name in re.findall(r"set: (\w+)", text):
+        assert (ROOT / "requirements" / f"{name}.txt").read_text()
+
+
+def test_the_oldest_set_is_what_the_project_declares():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = project["dependencies"] + [one for name in extras if name != "docs" for one in extras[name]]
+    pinned = dict(
+        line.split("==") for line in (ROOT / "requirements" / "oldest.txt").read_text().split() if "==" in line
+    )
+    for one in declared:
+        if match := re.match(r"([\w-]+)>=([\d.]+)", one):
+            name, least = match.groups()
+            assert pinned[name].split(".")[: least.count(".") + 1] == least.split("."), name
+
+
+def test_all_packages_have_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" in project["dynamic"]
+    assert lgb_dp.__version__ == xgb_fed.__version__ == veilboost.__version__
+    assert f"version: {lgb_dp.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_picture_of_peers_is_drawn_from_the_published_table():
+    script = ROOT / "docs" / "pictures" / "private_peers.py"
+    spec = importlib.util.spec_from_file_location("private_peers_picture", script)
+    picture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(picture)
+    text = picture.table_file().read_text(encoding="utf-8")
+    scores = picture.read_scores(text)
+    assert scores["adult"][1.0]["NewtonBoost"] > scores["adult"][1.0]["DP-EBM"] > 0.5
+    assert f"table {picture.digest(text)}" in picture.PICTURE.read_text(encoding="utf-8")
+    assert "table " + picture.digest(text.replace("0.911 ± 0.001", "0.912 ± 0.001", 1)) not in (
+        picture.PICTURE.read_text(encoding="utf-8")
+    )
+
+
+def test_the_changelog_keeps_its_headings():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.startswith("# Changelog\n")
+    assert "## [Unreleased]" in text
+    assert set(re.findall(r"^### (\w+)", text, flags=re.MULTILINE)) <= {
+        "Added",
+        "Changed",
+        "Deprecated",
+        "Removed",
+        "Fixed",
+        "Security",
+    }
