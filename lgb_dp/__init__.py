@@ -1,6 +1,7 @@
 """Differentially private gradient boosting inside ``lightgbm.train``."""
 
 from gbdt_kernels._version import __version__ as __version__
+
 from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.boosting.booster import privacy_of
 from lgb_dp.data.dataset import Dataset

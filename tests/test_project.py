@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import veilboost
 
 import lgb_dp
-import veilboost
 import xgb_fed
 
 if sys.version_info >= (3, 11):
@@ -48,7 +48,9 @@ def test_the_oldest_set_is_what_the_project_declares():
     extras = project["optional-dependencies"]
     declared = project["dependencies"] + [one for name in extras if name != "docs" for one in extras[name]]
     pinned = dict(
-        line.split("==") for line in (ROOT / "requirements" / "oldest.txt").read_text().split() if "==" in line
+        line.split("==")
+        for line in (ROOT / "requirements" / "oldest.txt").read_text().split()
+        if "==" in line
     )
     for one in declared:
         if match := re.match(r"([\w-]+)>=([\d.]+)", one):
