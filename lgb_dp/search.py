@@ -30,7 +30,7 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import PROPER_SHARE, Interval, checked_delta, checked_epsilon, checked_number
 from lgb_dp.data.bins import is_data_frame
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.mechanisms.noise import rounded_gaussian
+from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
 SCORE_STEPS = 2**14
@@ -173,8 +173,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.random_state is not None:
                 model.set_params(random_state=seed)
             model.fit(_rows(X, train), y[train], **fit_params)
-            noise = rounded_gaussian(1, SCORE_STEPS / mu, random)[0]
-            score = float(_row_scores(model, _rows(X, test), y[test], fit_params).sum() + noise)
+            total = _row_scores(model, _rows(X, test), y[test], fit_params).sum(keepdims=True)
+            score = float(release_gaussian(total, SCORE_STEPS / mu, random)[0])
             if score > best_score:
                 best_score, self.best_estimator_, self.best_params_ = score, model, params
         self._settle(budget, mu)

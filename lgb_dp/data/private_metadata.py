@@ -20,7 +20,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers
 from lgb_dp.data.bins import Bounds, feature_names, public_bins
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.mechanisms.noise import rounded_gaussian
+from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
 _EXPONENTS = np.arange(-32, 65)
@@ -41,9 +41,8 @@ def _matrix(data: Any) -> NDArray[np.float64]:
 
 def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64], float]:
     """Counts of cells, one column of `counts` per feature, with noise, and its standard deviation."""
-    std = np.sqrt(counts.shape[1]) / mu
-    noise = rounded_gaussian(counts.size, float(std), SecureRandom())
-    return (counts + noise.reshape(counts.shape)).astype(np.float64), float(std)
+    std = float(np.sqrt(counts.shape[1]) / mu)
+    return release_gaussian(counts, std, SecureRandom()).astype(np.float64), std
 
 
 def _report(what: str, mu: float, delta: float) -> PrivacyReport:

@@ -21,7 +21,7 @@ from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import grow_structure
 from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
-from lgb_dp.mechanisms.noise import discrete_laplace, selection_scale
+from lgb_dp.mechanisms.noise import release_laplace, selection_scale
 
 G_STAR = 1.0
 """Largest |gradient| at the start of training, the paper's g*."""
@@ -226,8 +226,8 @@ class SquareLossTraining(Training):
             bound = leaf_value_sensitivity(self.params.lambda_l2, self.weight_bound)
         step = min(bound, 2 * clip) / VALUE_STEPS
         steps = np.rint(np.clip(ratio, -clip, clip) / step).astype(np.int64)
-        noise = discrete_laplace(len(steps), VALUE_STEPS + 2, epsilon, self.random)
-        return (steps + noise) * step, np.ones(len(steps), dtype=np.int64)
+        released = release_laplace(steps, VALUE_STEPS + 2, epsilon, self.random)
+        return released * np.float64(step), np.ones(len(steps), dtype=np.int64)
 
     def _leaves_of_sums(
         self, sums: NDArray[np.int64], clip: float, epsilon: float
@@ -242,7 +242,7 @@ class SquareLossTraining(Training):
             [sums[:, 1] * GRADIENT_STEPS + sums[:, 0], sums[:, 1] * GRADIENT_STEPS - sums[:, 0]]
         )
         sensitivity = 2 * GRADIENT_STEPS * self.weight_steps
-        pair += discrete_laplace(pair.size, sensitivity, epsilon, self.random).reshape(pair.shape)
+        pair = release_laplace(pair, sensitivity, epsilon, self.random)
         noisy_gradient = (pair[:, 0] - pair[:, 1]) / (2.0 * GRADIENT_STEPS)
         noisy_weight = (pair[:, 0] + pair[:, 1]) / (2.0 * GRADIENT_STEPS)
         denominator = np.maximum(noisy_weight, 0.0) + self.lambda_steps

@@ -19,7 +19,7 @@ from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.mboost.trainer import check_classes
-from lgb_dp.mechanisms.noise import discrete_laplace, select, selection_scale
+from lgb_dp.mechanisms.noise import release_laplace, select, selection_scale
 
 
 class _RandomForestTraining(Training):
@@ -80,8 +80,7 @@ class _LaplaceTraining(_RandomForestTraining):
     mechanism = "discrete Laplace"
 
     def _votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        noise = discrete_laplace(counts.size, self.weight_steps, self.tree_epsilon, self.random)
-        noised = counts + noise.reshape(counts.shape)
+        noised = release_laplace(counts, self.weight_steps, self.tree_epsilon, self.random)
         rows = np.rint(np.maximum(noised, 0).sum(axis=1) / self.weight_steps)
         # Two classes that tie in every leaf would otherwise always vote for the first.
         ties = self.random.words(*noised.shape)

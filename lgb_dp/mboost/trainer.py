@@ -35,7 +35,7 @@ from lgb_dp.checks import (
 )
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.mboost.loss import MLoss
-from lgb_dp.mechanisms.noise import MAX_ROWS, discrete_laplace, select, selection_scale
+from lgb_dp.mechanisms.noise import MAX_ROWS, release_laplace, select, selection_scale
 
 Leverage = Literal["public", "noised"]
 CALIBRATED: Final[Literal["calibrated"]] = "calibrated"
@@ -178,7 +178,7 @@ class _MBoostTraining(Training):
         if self.exact:
             return sums
         self.ledger.charge(Release(what, "discrete Laplace", epsilon, group, 0))
-        return sums + discrete_laplace(sums.size, sensitivity, epsilon, self.random).reshape(sums.shape)
+        return release_laplace(sums, sensitivity, epsilon, self.random)
 
     def _grow_tree(
         self, k: int, sign: NDArray[np.float64], weight: NDArray[np.int32], largest: int

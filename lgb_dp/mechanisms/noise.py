@@ -1,14 +1,24 @@
-"""The mechanisms that the trainers use, drawn exactly, without any floating-point error.
+"""The one door through which private numbers leave, and the exact samplers behind it.
 
-Selection: utilities are computed in float64 from exact integer sums and then
-drawn among with integer weights; both roundings are bounded below and paid
-for out of the budget, so the ε asked for is never exceeded.  Noise is an
-integer, drawn exactly, and added to exact integer sums.
+Every number that is computed from private rows and that anyone sees leaves lgb_dp through one of three
+functions: `release_gaussian` and `release_laplace` add noise to integer sums, and `select` chooses among
+candidates.  Trainers, metadata and the search draw no noise themselves; `observed` shows what goes through.
+
+All three are drawn exactly, without any floating-point error.  Utilities of a selection are computed in
+float64 from exact integer sums and then drawn among with integer weights; both roundings are bounded below
+and paid for out of the budget, so the ε asked for is never exceeded.  Noise is an integer, drawn exactly, and
+added to exact integer sums.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import gmpy2
 import numpy as np
@@ -63,6 +73,99 @@ def selection_scale(epsilon: float, range_width: float) -> float:
     return exact / range_width
 
 
+@dataclass(frozen=True, eq=False)
+class PrivateValues:
+    """What a release reads, before anything protects it.
+
+    Parameters
+    ----------
+    mechanism : {"Gaussian", "discrete Laplace", "exponential"}
+    values : ndarray
+        Exact integer sums, or the log-weights of the candidates of every node.
+    scale : float
+        Standard deviation of Gaussian noise, or the scale of Laplace noise; 1 for log-weights.
+    """
+
+    mechanism: Literal["Gaussian", "discrete Laplace", "exponential"]
+    values: NDArray[np.int64] | NDArray[np.float64]
+    scale: float
+
+
+Released = NDArray[np.int64]
+Observer = Callable[[PrivateValues, Callable[[], Released]], Released]
+"""Called with what a release reads and the function that makes it; returns what is released."""
+_OBSERVER: ContextVar[Observer | None] = ContextVar("observer of releases", default=None)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Let `observer` see, and replace, every release of this thread.
+
+    For audits and tests: what it sees is not protected by anything.
+    """
+    token = _OBSERVER.set(observer)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
+
+
+def _released(private: PrivateValues, release: Callable[[], Released]) -> Released:
+    observer = _OBSERVER.get()
+    return release() if observer is None else observer(private, release)
+
+
+def release_gaussian(
+    sums: NDArray[np.int64], scale: float, random: SecureRandom | GaussianReserve
+) -> NDArray[np.int64]:
+    """Integer sums with rounded Gaussian noise.
+
+    Parameters
+    ----------
+    sums : ndarray of int64
+    scale : float
+        Standard deviation of the noise in integer steps, in (0, 2⁴⁸].
+    random : SecureRandom or GaussianReserve
+        A reserve must have been made for this scale.
+
+    Returns
+    -------
+    ndarray of int64, of the shape of `sums`
+    """
+
+    def release() -> Released:
+        if isinstance(random, GaussianReserve):
+            return sums + random.hand_out(scale, *sums.shape)
+        return sums + rounded_gaussian(sums.size, scale, random).reshape(sums.shape)
+
+    return _released(PrivateValues("Gaussian", sums, scale), release)
+
+
+def release_laplace(
+    sums: NDArray[np.int64], sensitivity: int, epsilon: float, random: SecureRandom
+) -> NDArray[np.int64]:
+    """Integer sums with discrete Laplace noise; ε-DP if a row changes them by at most `sensitivity` in all.
+
+    Parameters
+    ----------
+    sums : ndarray of int64
+    sensitivity : int
+        In steps of the sums.
+    epsilon : float
+        Cost in nats.
+    random : SecureRandom
+
+    Returns
+    -------
+    ndarray of int64, of the shape of `sums`
+    """
+
+    def release() -> Released:
+        return sums + discrete_laplace(sums.size, sensitivity, epsilon, random).reshape(sums.shape)
+
+    return _released(PrivateValues("discrete Laplace", sums, sensitivity / epsilon), release)
+
+
 def select(utilities: NDArray[np.float64], random: SecureRandom, n_threads: int = 0) -> NDArray[np.int64]:
     """One candidate per node by the exponential mechanism.
 
@@ -76,11 +179,15 @@ def select(utilities: NDArray[np.float64], random: SecureRandom, n_threads: int 
     ndarray of int64, shape (n_nodes,)
         Numbers of the chosen candidates.
     """
-    chosen = np.full(len(utilities), -1, dtype=np.int64)
-    while (chosen < 0).any():
-        words = random.words(len(utilities), 2 * WORD_PAIRS_PER_DRAW)
-        select_from_words(utilities, words, chosen, n_threads)
-    return chosen
+
+    def release() -> Released:
+        chosen = np.full(len(utilities), -1, dtype=np.int64)
+        while (chosen < 0).any():
+            words = random.words(len(utilities), 2 * WORD_PAIRS_PER_DRAW)
+            select_from_words(utilities, words, chosen, n_threads)
+        return chosen
+
+    return _released(PrivateValues("exponential", utilities, 1.0), release)
 
 
 def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRandom) -> NDArray[np.int64]:
@@ -121,6 +228,8 @@ argument in the last place; observed against MPFR is below 2**-50."""
 _MIN_STEPS_OF_TAIL = 2**20
 _EXACT_BITS = 64
 _MAX_SCALE = 2.0**48
+_DRAWS_AT_ONCE = 1024
+"""Numbers that a reserve draws ahead, at least."""
 
 
 def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.int64]:
@@ -162,6 +271,41 @@ def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.i
     for i in np.flatnonzero(doubtful):
         drawn[i] = _resolved(int(tail[i]), int(drawn[i]), scale, random)
     return np.where(negative, -drawn, drawn)
+
+
+class GaussianReserve:
+    """Independent draws of `rounded_gaussian`, made many at a time because a few cost as much as hundreds.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation in integer steps.
+    random : SecureRandom
+    """
+
+    def __init__(self, scale: float, random: SecureRandom) -> None:
+        self.scale, self._random = scale, random
+        self._drawn = np.empty(0, dtype=np.int64)
+
+    def hand_out(self, scale: float, *shape: int) -> NDArray[np.int64]:
+        """Draws that were not taken before.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the reserve was made for another `scale`.
+        ForkedProcessError
+            In a forked process: what was drawn ahead is the parent's noise.
+        """
+        if scale != self.scale:
+            raise InvalidArgumentError(f"the reserve holds noise of scale {self.scale:g}, not {scale:g}")
+        self._random.refuse_fork()
+        n = math.prod(shape)
+        if len(self._drawn) < n:
+            more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
+            self._drawn = np.concatenate([self._drawn, more])
+        taken, self._drawn = self._drawn[:n], self._drawn[n:]
+        return taken.reshape(shape)
 
 
 def _resolved(tail: int, guess: int, scale: float, random: SecureRandom) -> int:

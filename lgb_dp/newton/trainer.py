@@ -33,8 +33,7 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError, UnsupportedParameterError
-from lgb_dp.mechanisms.noise import rounded_gaussian
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
 from lgb_dp.newton.public_splits import (
@@ -56,39 +55,6 @@ from lgb_dp.newton.settings import (
 
 _MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
-
-_DRAWS_AT_ONCE = 1024
-"""Numbers that are drawn ahead, at least."""
-
-
-class _GaussianNoise:
-    """Independent draws of `rounded_gaussian`, made many at a time because a few cost as much as hundreds.
-
-    Parameters
-    ----------
-    scale : float
-    random : SecureRandom
-    """
-
-    def __init__(self, scale: float, random: SecureRandom) -> None:
-        self.scale, self._random = scale, random
-        self._drawn = np.empty(0, dtype=np.int64)
-
-    def take(self, *shape: int) -> NDArray[np.int64]:
-        """Draws that were not taken before.
-
-        Raises
-        ------
-        RuntimeError
-            In a forked process: what was drawn ahead is the parent's noise.
-        """
-        self._random.refuse_fork()
-        n = int(np.prod(shape))
-        if len(self._drawn) < n:
-            more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
-            self._drawn = np.concatenate([self._drawn, more])
-        taken, self._drawn = self._drawn[:n], self._drawn[n:]
-        return taken.reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -170,7 +136,7 @@ class _NewtonTraining(Training):
         else:
             self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
         scales = (self.weight_steps * std for std in self.loss.stds(self._tree_mu))
-        self._noise_g, self._noise_h = (_GaussianNoise(scale, self.random) for scale in scales)
+        self._noise_g, self._noise_h = (GaussianReserve(scale, self.random) for scale in scales)
 
     # The first release: how many rows there are, and the mean of the label.
 
@@ -209,8 +175,7 @@ class _NewtonTraining(Training):
         steps = np.floor(membership * STEPS).astype(np.int64) * self.weight[:, None]
         self.ledger.charge(Release("label counts", "Gaussian", 0.0, 0, 0, mu=self._prior_mu))
         unit = STEPS * self.weight_steps
-        noise = rounded_gaussian(steps.shape[1], unit / self._prior_mu, self.random)
-        counts = (steps.sum(axis=0) + noise) / unit
+        counts = release_gaussian(steps.sum(axis=0), unit / self._prior_mu, self.random) / unit
         # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
         floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
         if not self.continues:
@@ -288,8 +253,8 @@ class _NewtonTraining(Training):
 
         self._rows = None  # stale until the new leaf values are known; `_current_rows` rebuilds it
         sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, n_threads, move)
-        gradient = sums[:, :, 0] + self._noise_g.take(*sums.shape[:2])
-        hessian = sums[:, :, 1] + self._noise_h.take(*sums.shape[:2])
+        gradient = release_gaussian(sums[:, :, 0], self._noise_g.scale, self._noise_g)
+        hessian = release_gaussian(sums[:, :, 1], self._noise_h.scale, self._noise_h)
         expected = STEPS * self.weight_steps * probability
         return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
 

@@ -14,6 +14,7 @@ from lgb_dp.accounting.ledger import Ledger, Release, lower_float, share, upper_
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS
+from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import selection_scale
 
 X, Y = binary_data()
@@ -101,10 +102,10 @@ def test_report_says_so_when_it_is_not_private():
 @pytest.mark.parametrize(("variant", "width"), [("tight", 4.0), ("paper", 6.0)])
 def test_mechanisms_get_what_the_ledger_is_charged(monkeypatch, variant, width):
     scales, leaves = [], []
-    grow, noise = square_loss.grow_structure, square_loss.discrete_laplace
+    grow, noise = square_loss.grow_structure, mechanisms.discrete_laplace
     monkeypatch.setattr(square_loss, "grow_structure", lambda *args: scales.extend(args[6]) or grow(*args))
     monkeypatch.setattr(
-        square_loss, "discrete_laplace", lambda n, s, e, random: leaves.append(e) or noise(n, s, e, random)
+        mechanisms, "discrete_laplace", lambda n, s, e, random: leaves.append(e) or noise(n, s, e, random)
     )
     booster = train(
         dataset(X, Y), lgb_dp.DPBoost(1.0, variant=variant, leaf_share=0.3), n_rounds=1, max_depth=3

@@ -203,7 +203,7 @@ def test_an_interruption_within_a_tree_is_charged(monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lgb_dp.dpboost.square_loss.discrete_laplace", fail)
+    monkeypatch.setattr("lgb_dp.mechanisms.noise.discrete_laplace", fail)
     with pytest.raises(KeyboardInterrupt):
         lgb.train(QUIET, dataset(X, Y), 10, callbacks=[trainer])
     assert trainer.booster_.num_trees() == 0

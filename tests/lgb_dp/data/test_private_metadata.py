@@ -11,6 +11,7 @@ from small_training import binary_data, train
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.data import private_metadata as metadata
+from lgb_dp.mechanisms import noise as mechanisms
 
 DELTA = 1e-5
 
@@ -73,8 +74,10 @@ def test_a_row_is_in_at_most_one_cell_of_every_column(rows):
 
 def test_noise_is_what_the_budget_says(monkeypatch):
     drawn = []
-    exact = metadata.rounded_gaussian
-    monkeypatch.setattr(metadata, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r))
+    exact = mechanisms.rounded_gaussian
+    monkeypatch.setattr(
+        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
+    )
     lgb_dp.private_bounds(columns(50), 0.7, DELTA)
     lgb_dp.private_quantile_edges(columns(50), (-5, 5), 0.7, DELTA)
     for _, scale in drawn:

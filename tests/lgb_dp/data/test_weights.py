@@ -9,6 +9,7 @@ import lgb_dp
 from lgb_dp.data.weights import WEIGHT_STEPS
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS, VALUE_STEPS, leaf_value_sensitivity, quantise_gradients
+from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import selection_scale
 
 X, Y = binary_data()
@@ -22,7 +23,7 @@ def test_weights_without_a_public_bound_raise():
 
 
 def test_a_weighted_tree_uses_the_weighted_sensitivity(monkeypatch):
-    from lgb_dp.dpboost import square_loss as module
+    from lgb_dp.mechanisms import noise as module
 
     asked = []
     original = module.discrete_laplace
@@ -78,7 +79,7 @@ def test_splits_and_lambda_are_in_units_of_the_weight_bound(monkeypatch):
 def test_the_papers_weighted_leaves_use_the_weighted_sensitivity(monkeypatch, bound, clip):
     data = dataset(X, Y, weight=np.full(len(X), 0.25), weight_bound=bound)
     training = grower(data, lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.1)
-    monkeypatch.setattr(square_loss, "discrete_laplace", lambda n, *_: np.ones(n, dtype=np.int64))
+    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.ones(n, dtype=np.int64))
     value, _ = training._leaves_of_values(np.zeros((1, 2), dtype=np.int64), clip, 1.0)
     assert value[0] * VALUE_STEPS == pytest.approx(min(leaf_value_sensitivity(0.1, bound), 2 * clip))
 

@@ -79,7 +79,7 @@ def test_models_of_neighbours_do_not_differ_more_than_claimed(variant):
 
 
 def test_a_third_of_the_leaf_noise_would_be_found_out(monkeypatch):
-    from lgb_dp.dpboost import square_loss as module
+    from lgb_dp.mechanisms import noise as module
 
     original = module.discrete_laplace
     monkeypatch.setattr(module, "discrete_laplace", lambda n, s, e, r: original(n, s, 3 * e, r))
@@ -121,7 +121,7 @@ def mboost_audit(n, epsilon=2.0, **settings):
 
 @pytest.mark.slow
 def test_a_third_of_the_leaf_noise_of_mboost_would_be_found_out(monkeypatch):
-    from lgb_dp.mboost import trainer as module
+    from lgb_dp.mechanisms import noise as module
 
     original = module.discrete_laplace
     monkeypatch.setattr(module, "discrete_laplace", lambda n, s, e, r: original(n, s, 3 * e, r))

@@ -6,8 +6,8 @@ from dp_training import grower
 from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
-from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS, VALUE_STEPS, quantise_gradients
+from lgb_dp.mechanisms import noise as mechanisms
 
 X, Y = binary_data()
 
@@ -19,17 +19,15 @@ def test_gradients_are_integers_rounded_toward_zero():
 
 
 def test_leaf_noise_is_integer_and_added_to_integers(monkeypatch):
-    from lgb_dp.dpboost import square_loss as module
-
     drawn = []
-    original = module.discrete_laplace
+    original = mechanisms.discrete_laplace
 
     def spy(n, sensitivity, epsilon, random):
         assert isinstance(sensitivity, int)
         drawn.append(original(n, sensitivity, epsilon, random))
         return drawn[-1]
 
-    monkeypatch.setattr(module, "discrete_laplace", spy)
+    monkeypatch.setattr(mechanisms, "discrete_laplace", spy)
     for variant in ("tight", "paper"):
         train(dataset(X, Y), lgb_dp.DPBoost(1.0, variant=variant), n_rounds=1)
     assert all(noise.dtype == np.int64 for noise in drawn)
@@ -67,7 +65,7 @@ def test_leaves_are_functions_of_the_noisy_integers_alone(monkeypatch):
         n = rng.integers(0, n_rows + 1, 500)
         sums = np.column_stack([n * GRADIENT_STEPS // 3, n])
         noise = (released - pair_of(sums)).ravel()
-        monkeypatch.setattr(square_loss, "discrete_laplace", lambda *_, noise=noise: noise)
+        monkeypatch.setattr(mechanisms, "discrete_laplace", lambda *_, noise=noise: noise)
         results.append(training._leaves_of_sums(sums, 1.0, 1.0))
     for value, count in results[1:]:
         np.testing.assert_array_equal(value, results[0][0])
@@ -80,7 +78,7 @@ def test_leaves_are_functions_of_the_noisy_integers_alone(monkeypatch):
 def test_every_released_number_has_noise_of_its_own(monkeypatch, variant, n, sensitivity):
     asked = []
     monkeypatch.setattr(
-        square_loss, "discrete_laplace", lambda n, s, *_: asked.append((n, s)) or np.zeros(n, dtype=np.int64)
+        mechanisms, "discrete_laplace", lambda n, s, *_: asked.append((n, s)) or np.zeros(n, dtype=np.int64)
     )
     train(dataset(X, Y), lgb_dp.DPBoost(1.0, variant=variant), n_rounds=1)
     assert asked == [(n, sensitivity)]
@@ -90,7 +88,7 @@ def test_every_released_number_has_noise_of_its_own(monkeypatch, variant, n, sen
 @pytest.mark.parametrize("noise", [0, 2**23])
 def test_the_papers_leaves_are_clipped_before_the_noise(monkeypatch, clip, bound, noise):
     training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.1)
-    monkeypatch.setattr(square_loss, "discrete_laplace", lambda n, *_: np.full(n, noise))
+    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.full(n, noise))
     sums = np.array([[-1000 * GRADIENT_STEPS, 1000], [1000 * GRADIENT_STEPS, 1000], [0, 0]])
     value, _ = training._leaves_of_values(sums, clip, 1.0)
     expected = np.clip([1000 / 1000.1, -1000 / 1000.1, 0], -clip, clip) + noise * bound / VALUE_STEPS

@@ -9,6 +9,7 @@ import lgb_dp
 from lgb_dp.boosting.levels import random_structure
 from lgb_dp.data.weights import WEIGHT_STEPS
 from lgb_dp.mboost import forests as random_forest
+from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 
 X, Y = binary_data()
@@ -37,7 +38,7 @@ def test_with_much_budget_leaves_vote_for_their_majority(forest):
 
 def test_votes_follow_the_noise(monkeypatch):
     monkeypatch.setattr(
-        random_forest, "discrete_laplace", lambda n, *_: np.tile([10_000, 0], n // 2).astype(np.int64)
+        mechanisms, "discrete_laplace", lambda n, *_: np.tile([10_000, 0], n // 2).astype(np.int64)
     )
     booster = train(dataset(X, Y), lgb_dp.RandomForestLaplace(1.0), n_rounds=1, learning_rate=1.0)
     assert (leaf_values(booster) == -1).all()
@@ -51,7 +52,7 @@ def test_votes_follow_the_noise(monkeypatch):
 @pytest.mark.parametrize(
     ("forest", "name", "sensitivity"),
     [
-        (lgb_dp.RandomForestLaplace, "discrete_laplace", lambda args: args[1]),
+        (lgb_dp.RandomForestLaplace, "release_laplace", lambda args: args[1]),
         (lgb_dp.RandomForestExponential, "selection_scale", lambda args: args[1]),
     ],
 )

@@ -7,6 +7,7 @@ from small_training import binary_data, dataset, field, leaf_values, train
 import lgb_dp
 from lgb_dp.mboost import trainer as mboost
 from lgb_dp.mboost.trainer import BOOST_STEPS
+from lgb_dp.mechanisms import noise as mechanisms
 
 X, Y = binary_data()
 
@@ -73,9 +74,9 @@ def test_trees_are_complete_on_pure_and_tiny_data():
 
 def test_empty_leaves_are_noised_like_any_other(monkeypatch):
     asked = []
-    noise = mboost.discrete_laplace
+    noise = mechanisms.discrete_laplace
     monkeypatch.setattr(
-        mboost, "discrete_laplace", lambda n, s, e, random: asked.append((n, s)) or noise(n, s, e, random)
+        mechanisms, "discrete_laplace", lambda n, s, e, random: asked.append((n, s)) or noise(n, s, e, random)
     )
     train(dataset(X[:3], Y[:3]), lgb_dp.MBoost(1.0, n_rows=3), n_rounds=1, max_depth=3)
     assert asked == [(16, BOOST_STEPS // 2)]
@@ -84,7 +85,7 @@ def test_empty_leaves_are_noised_like_any_other(monkeypatch):
 def test_leaves_and_counts_are_those_of_the_noised_class_weights(monkeypatch):
     """h = ψ(u), u = (P + s) / (P + N + 2s) with s the scale of the noise, clipped and times the rate."""
     noise = np.array([10, -4, -900, 7, 0, 0, 3, -1]) * BOOST_STEPS
-    monkeypatch.setattr(mboost, "discrete_laplace", lambda n, *_: noise[:n])
+    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: noise[:n])
     data = dataset(X, Y)
     trainer = lgb_dp.MBoost(1.0, alpha=0.5, n_rows=400, leaf_bound=1.2)
     booster = train(data, trainer, n_rounds=1, learning_rate=0.3)
@@ -99,7 +100,7 @@ def test_leaves_and_counts_are_those_of_the_noised_class_weights(monkeypatch):
 
 
 def test_the_noised_coefficient_is_the_papers(monkeypatch):
-    monkeypatch.setattr(mboost, "discrete_laplace", lambda n, *_: np.zeros(n, dtype=np.int64))
+    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.zeros(n, dtype=np.int64))
     trainer = lgb_dp.MBoost(1.0, alpha=0.5, n_rows=len(X), leverage="noised", leaf_bound=2.0)
     booster = train(dataset(X, Y), trainer, n_rounds=1, learning_rate=0.7)
     public = lgb_dp.MBoost(1.0, alpha=0.5, n_rows=len(X), leaf_bound=2.0)
@@ -142,7 +143,7 @@ def test_the_public_schedule_is_two_to_minus_depth(monkeypatch):
 
 
 def test_paid_calibration_is_the_share_of_the_noised_weight(monkeypatch):
-    monkeypatch.setattr(mboost, "discrete_laplace", lambda n, *_: np.zeros(n, dtype=np.int64))
+    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.zeros(n, dtype=np.int64))
     seen = alphas_and_caps(monkeypatch, lgb_dp.MBoost(1.0, weight_share=0.2, n_rows=400))
     assert seen[0][0].tolist() == [1.0]
     for alpha, cap, histograms in seen[1:]:

@@ -1,8 +1,10 @@
 """Exponential mechanism, discrete Laplace noise and rounded Gaussian noise."""
 
+import ast
 import math
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import gmpy2
 import numpy as np
@@ -12,8 +14,19 @@ from gbdt_kernels.trees import BinLayout, candidate_gains, discrete_laplace_from
 from gbdt_kernels.trees.selection import _integer_weights
 from scipy import stats
 
+import lgb_dp
 from lgb_dp.mechanisms import noise as mechanisms
-from lgb_dp.mechanisms.noise import DRAW_SLACK, discrete_laplace, rounded_gaussian, select, selection_scale
+from lgb_dp.mechanisms.noise import (
+    DRAW_SLACK,
+    GaussianReserve,
+    discrete_laplace,
+    observed,
+    release_gaussian,
+    release_laplace,
+    rounded_gaussian,
+    select,
+    selection_scale,
+)
 from lgb_dp.mechanisms.rng import SecureRandom
 
 
@@ -181,3 +194,66 @@ def test_the_error_granted_to_the_quantile_is_never_reached():
             density = gmpy2.exp(-(gmpy2.mpfr(value) ** 2) / 2) / gmpy2.sqrt(2 * gmpy2.const_pi())
             error = abs(exact_tail - gmpy2.mpfr(p)) / density
             assert error <= value * mechanisms.NDTRI_ERROR / 256 + 1.26 * 2.0**-52
+
+
+RAW_SAMPLERS = {
+    "discrete_laplace",
+    "discrete_laplace_from_words",
+    "rounded_gaussian",
+    "select_from_words",
+    "hand_out",
+}
+
+
+def raw_samplers_named_in(source):
+    """Names of samplers that a module's code mentions, whether imported, called or reached by attribute."""
+    named = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            named.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            named.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            named.update(alias.name for alias in node.names)
+            if (node.module or "").startswith("gbdt_kernels"):
+                named.update(f"{alias.name}_from_words" for alias in node.names if alias.name == "select")
+    return named & RAW_SAMPLERS
+
+
+def test_private_numbers_leave_through_the_release_functions_only():
+    package = Path(lgb_dp.__file__).parent
+    outside = [path for path in package.rglob("*.py") if path.parent.name != "mechanisms"]
+    assert len(outside) > 30
+    assert {str(path): found for path in outside if (found := raw_samplers_named_in(path.read_text()))} == {}
+    assert raw_samplers_named_in((package / "mechanisms" / "noise.py").read_text()) == RAW_SAMPLERS
+    assert raw_samplers_named_in("from lgb_dp.mechanisms import noise\nnoise.rounded_gaussian(1, 2, r)")
+    assert raw_samplers_named_in("from gbdt_kernels.trees import select")
+
+
+def test_an_observer_sees_what_a_release_reads_and_may_replace_it():
+    seen = []
+
+    def observer(private, release):
+        seen.append((private.mechanism, private.values.copy(), private.scale))
+        return release() * 0 + 7
+
+    sums, random = np.arange(6).reshape(2, 3), SecureRandom(1)
+    with observed(observer):
+        released = [
+            release_gaussian(sums, 2.0, random),
+            release_gaussian(sums, 2.0, GaussianReserve(2.0, random)),
+            release_laplace(sums, 3, 0.5, random),
+            select(np.zeros((2, 3)), random),
+        ]
+    assert [found[0] for found in seen] == ["Gaussian", "Gaussian", "discrete Laplace", "exponential"]
+    assert [found[2] for found in seen] == [2.0, 2.0, 6.0, 1.0]
+    for _, values, _ in seen[:3]:
+        np.testing.assert_array_equal(values, sums)
+    assert all((numbers == 7).all() for numbers in released)
+    assert not (release_gaussian(sums, 2.0, random) == 7).all()
+    assert len(seen) == 4
+
+
+def test_a_reserve_holds_noise_of_one_scale():
+    with pytest.raises(ValueError, match="reserve"):
+        release_gaussian(np.zeros(2, dtype=np.int64), 3.0, GaussianReserve(2.0, SecureRandom(1)))

@@ -10,6 +10,7 @@ from small_training import dataset, leaf_values
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.newton import trainer as newton
 
 
@@ -28,8 +29,10 @@ def test_the_reported_epsilon_is_the_closed_forms_and_not_above_the_one_asked_fo
 def test_noise_is_what_the_ledger_says(monkeypatch):
     """Standard deviations of all draws, in units of what a row can add, against the μ that were charged."""
     drawn = []
-    exact = newton.rounded_gaussian
-    monkeypatch.setattr(newton, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r))
+    exact = mechanisms.rounded_gaussian
+    monkeypatch.setattr(
+        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
+    )
     weighted = dataset(X, Y, weight=np.ones(len(X)), weight_bound=4.0)
     for data, steps in ((dataset(X, Y), 1), (weighted, 1024)):
         drawn.clear()
@@ -45,21 +48,21 @@ def test_noise_is_what_the_ledger_says(monkeypatch):
 def test_every_sum_gets_noise_of_its_own(monkeypatch, params):
     """What is drawn at once is handed out in order, each number once."""
     drawn, taken = {}, {}
-    exact, take = newton.rounded_gaussian, newton._GaussianNoise.take
+    exact, take = mechanisms.rounded_gaussian, mechanisms.GaussianReserve.hand_out
 
     def draw(n, scale, random):
         found = exact(n, scale, random)
         drawn.setdefault(scale, []).append(found)
         return found
 
-    def hand_out(self, *shape):
-        found = take(self, *shape)
+    def hand_out(self, scale, *shape):
+        found = take(self, scale, *shape)
         taken.setdefault(self.scale, []).append(found.ravel())
         return found
 
-    monkeypatch.setattr(newton, "rounded_gaussian", draw)
-    monkeypatch.setattr(newton._GaussianNoise, "take", hand_out)
-    monkeypatch.setattr(newton, "_DRAWS_AT_ONCE", 50)
+    monkeypatch.setattr(mechanisms, "rounded_gaussian", draw)
+    monkeypatch.setattr(mechanisms.GaussianReserve, "hand_out", hand_out)
+    monkeypatch.setattr(mechanisms, "_DRAWS_AT_ONCE", 50)
     boosted(dataset(X, Y), n_rounds=30, params=params)
     assert len(taken) == 2  # gradients and hessians
     for scale, numbers in taken.items():
