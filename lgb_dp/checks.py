@@ -233,14 +233,18 @@ def checked_vector(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
     return vector
 
 
+MAX_DELTA = 0.1
+"""At such a δ, a tenth of all rows could be published; already one over the number of rows is too much."""
+
+
 def checked_epsilon(epsilon: Any, accepted: Interval = POSITIVE) -> float:
     """A privacy budget ε in nats, positive and finite unless the caller accepts infinity."""
     return checked_number("epsilon", epsilon, accepted)
 
 
 def checked_delta(delta: Any) -> float:
-    """A δ in (0, 1)."""
-    return checked_number("delta", delta, PROPER_SHARE)
+    """A δ in (0, `MAX_DELTA`)."""
+    return checked_number("delta", delta, Interval(0, MAX_DELTA, "()"))
 
 
 def checked_alpha(alpha: Any) -> float:

@@ -19,6 +19,7 @@ from lgb_dp.boosting.training import PrivateTrainer
 from lgb_dp.checks import Auto, checked_choice
 from lgb_dp.data.bins import Bounds, Spacing, is_data_frame
 from lgb_dp.data.dataset import Dataset
+from lgb_dp.data.provenance import Provenance
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, PrivacyLeakWarning
 from lgb_dp.mboost.trainer import MBoost
@@ -195,9 +196,9 @@ class _DPLGBMModel(BaseEstimator):
             weight=sample_weight,
             weight_bound=weight_bound,
         )
-        train_set.leaks = leaks
+        train_set.disclose(Provenance(leaks))
         if _is_searched():
-            train_set.notes += (_SEARCH_NOTE,)
+            train_set.disclose(Provenance(notes=(_SEARCH_NOTE,)))
             warnings.warn(_SEARCH_NOTE, NotPrivateWarning, stacklevel=3)
         valid_sets: list[lightgbm.Dataset] = [
             Dataset(_as_matrix(X_eval), eval_target(y_eval), reference=train_set, public=public_eval_set)

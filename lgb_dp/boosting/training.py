@@ -90,8 +90,9 @@ class Training(ABC):
         self.params = params
         self.n_rounds = task.n_rounds
         self.random = SecureRandom(task.random_state)
-        self.reasons = [*train_set.leaks, *task.reasons]
-        self.notes = list(train_set.notes)
+        provenance, part = train_set.start_training(), train_set.fold_part
+        self.reasons = [*provenance.leaks, *task.reasons]
+        self.notes = list(provenance.notes)
         self.evaluated_private_rows = False
         if task.random_state is not None:
             self.reasons.append("random_state was fixed, and whoever knows it can subtract the noise")
@@ -110,12 +111,10 @@ class Training(ABC):
                 "no feature has two bins, so that there is nothing to split; "
                 "check bounds, max_bin and categories"
             )
-        self.ledger = Ledger(copies=train_set.folds_of_a_row)
-        if self.ledger.copies > 1:
-            self.notes.append(f"epsilon covers all {self.ledger.copies + 1} folds together")
+        self.ledger = Ledger(copies=1 if part is None else part.models_per_row)
         if initial is not None:
             self._charge_report(initial, "initial model")
-        for report in train_set.paid_for:
+        for report in provenance.paid_for:
             self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
         self.trainer: PrivateTrainer | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import scipy.sparse
@@ -14,6 +14,7 @@ from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from numpy.typing import NDArray
 
 from lgb_dp.checks import checked_numbers
+from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
 
 Spacing = Literal["linear", "mixed"]
@@ -21,6 +22,9 @@ MIN_STEP = 1e-6
 """Smallest geometric threshold over the width of the bounds."""
 
 Bounds = tuple[Any, Any] | Mapping[Any, tuple[float, float]]
+DTYPE: Final[Literal["dtype"]] = "dtype"
+"""The word that declares the categories of a pandas dtype to be public."""
+Categories = Literal["dtype"] | Mapping[Any, Sequence[Any] | Literal["dtype"]]
 
 
 def is_data_frame(data: Any) -> bool:
@@ -43,8 +47,8 @@ class PublicBins:
         Public bounds of numeric features, for the model file.
     pandas_categories : mapping of int to list
         Features whose categories are values of a pandas category column: LightGBM sees their positions.
-    declared : frozenset of int
-        Features whose categories the user declared, rather than their dtype.
+    provenance : Provenance
+        What it has cost, or leaked, to know the bins.
     """
 
     names: tuple[str, ...]
@@ -52,7 +56,7 @@ class PublicBins:
     is_categorical: NDArray[np.bool_]
     ranges: tuple[tuple[float, float] | None, ...]
     pandas_categories: Mapping[int, list[Any]]
-    declared: frozenset[int]
+    provenance: Provenance
 
     def same_as(self, other: PublicBins) -> bool:
         """Whether both map values to the same codes."""
@@ -208,7 +212,7 @@ def _checked_categories(values: Any, name: str) -> list[Any]:
         )
     if len(known) > MAX_BINS:
         raise InvalidArgumentError(
-            f"feature {name!r} has {len(known)} categories; at most {MAX_BINS} are supported"
+            f"feature {name!r} has more than {MAX_BINS} categories; at most {MAX_BINS} are supported"
         )
     return known
 
@@ -266,16 +270,65 @@ def data_bounds(data: Any, numeric: Sequence[int]) -> dict[int, tuple[float, flo
     return result
 
 
+def _known_categories(
+    data: Any, names: Sequence[str], categories: Categories | None, has_edges: Container[int]
+) -> tuple[dict[int, list[Any]], dict[int, list[Any]], list[str]]:
+    """Categories of pandas columns and of numeric codes, and the features whose dtype was not declared."""
+    dtypes: list[Any] = list(data.dtypes) if is_data_frame(data) else [None] * len(names)
+    of_dtype = {
+        f: list(dtype.categories)
+        for f, dtype in enumerate(dtypes)
+        if hasattr(dtype, "categories") and f not in has_edges
+    }
+    if isinstance(categories, str):
+        if categories != DTYPE:
+            raise InvalidArgumentError(
+                f"categories must be a mapping of features to their values or {DTYPE!r}, got {categories!r}"
+            )
+        categories = dict.fromkeys(of_dtype, DTYPE)
+    declared: dict[int, Any] = _by_feature(categories or {}, names, "categories")
+    of_pandas, of_codes = {}, {}
+    for f, name in enumerate(names):
+        values = declared.get(f, of_dtype.get(f))
+        if isinstance(values, str):
+            if values != DTYPE or f not in of_dtype:
+                raise InvalidArgumentError(
+                    f"categories of feature {name!r} must be its values, or {DTYPE!r} for a pandas column of "
+                    f"a category dtype, got {values!r}"
+                )
+            values = of_dtype[f]
+        if values is None:
+            continue
+        dtype = dtypes[f]
+        if f in of_dtype or (dtype is not None and dtype.kind not in "iufb"):
+            of_pandas[f] = _checked_categories(values, name)
+        else:
+            of_codes[f] = _checked_categories(values, name)
+    return of_pandas, of_codes, [names[f] for f in of_dtype if f not in declared]
+
+
+def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]:
+    leaks = []
+    if bounds_were_read:
+        leaks.append("bounds were read from the data, which leaks them; pass public `bounds`")
+    if undeclared:
+        leaks.append(
+            f"the categories of the dtypes of {list(undeclared)} were read from the data, which leaks them; "
+            f"declare them as `categories`, or pass categories={DTYPE!r} if the dtypes are public"
+        )
+    return tuple(leaks)
+
+
 def public_bins(
     data: Any,
     names: tuple[str, ...],
     bounds: Bounds | None,
     max_bin: Any,
-    categories: Mapping[Any, Sequence[Any]] | None,
+    categories: Categories | None,
     bin_edges: Mapping[Any, Any] | None,
     spacing: Spacing = "linear",
-) -> tuple[PublicBins, bool]:
-    """Bins from what the user declared public, and whether bounds had to be read from the data.
+) -> PublicBins:
+    """Bins from what the user declared public; their provenance says what had to be read from the data.
 
     Raises
     ------
@@ -283,18 +336,10 @@ def public_bins(
         If a declaration is malformed or a numeric feature has neither bounds nor edges.
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
-    declared = _by_feature(categories or {}, names, "categories")
-    pandas_categories: dict[int, list[Any]] = {}
-    if is_data_frame(data):
-        for f, dtype in enumerate(data.dtypes):
-            has_categories = hasattr(dtype, "categories") and f not in edges_of
-            if has_categories or (f in declared and dtype.kind not in "iufb"):
-                known = declared.get(f, getattr(dtype, "categories", None))
-                pandas_categories[f] = _checked_categories(known, names[f])
+    pandas_categories, codes, undeclared = _known_categories(data, names, categories, edges_of)
     numeric = [
-        f for f in range(len(names)) if f not in declared and f not in pandas_categories and f not in edges_of
+        f for f in range(len(names)) if f not in codes and f not in pandas_categories and f not in edges_of
     ]
-    leaks = bounds is None and bool(numeric)
     ranges = data_bounds(data, numeric) if bounds is None else _bounds_by_feature(bounds, names)
     missing = [names[f] for f in numeric if f not in ranges]
     if missing:
@@ -307,8 +352,8 @@ def public_bins(
     for f, name in enumerate(names):
         if f in pandas_categories:
             values.append(np.arange(len(pandas_categories[f]), dtype=np.float64))
-        elif f in declared:
-            values.append(_integer_categories(_checked_categories(declared[f], name), name))
+        elif f in codes:
+            values.append(_integer_categories(codes[f], name))
         elif f in edges_of:
             values.append(_checked_edges(edges_of[f], name))
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
@@ -317,15 +362,12 @@ def public_bins(
             values.append(_spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise InvalidArgumentError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
-    is_categorical = np.array(
-        [f in pandas_categories or f in declared for f in range(len(names))], dtype=bool
-    )
-    bins = PublicBins(
+    is_categorical = np.array([f in pandas_categories or f in codes for f in range(len(names))], dtype=bool)
+    return PublicBins(
         names,
         tuple(values),
         is_categorical,
         tuple(None if is_categorical[f] else ranges[f] for f in range(len(names))),
         pandas_categories,
-        frozenset(declared),
+        Provenance(_leaks(bounds is None and bool(numeric), undeclared)),
     )
-    return bins, leaks

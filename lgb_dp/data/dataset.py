@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -14,10 +15,22 @@ from numpy.typing import NDArray
 
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.checks import checked_choice, checked_numbers, checked_vector
-from lgb_dp.data.bins import Bounds, PublicBins, Spacing, feature_names, is_data_frame, public_bins
+from lgb_dp.data.bins import (
+    Bounds,
+    Categories,
+    PublicBins,
+    Spacing,
+    feature_names,
+    is_data_frame,
+    public_bins,
+)
+from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
+from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
 from lgb_dp.mechanisms.noise import MAX_ROWS
+
+_ROWS_WERE_CHOSEN = "its rows were chosen or repeated by a rule that may read private data; use lgb_dp.folds"
 
 
 class Dataset(StandInDataset):
@@ -39,9 +52,11 @@ class Dataset(StandInDataset):
         Bins of a numeric feature between its bounds, at least 2 and at most 255.
     spacing : {"linear", "mixed"}
         Bins of equal width, or half of them so and half growing geometrically away from zero.
-    categories : mapping of feature to sequence, optional
-        Public values of categorical features.  A pandas category column is categorical anyway and its
-        dtype's categories count as public.
+    categories : mapping of feature to sequence or "dtype", or "dtype", optional
+        Public values of categorical features.  "dtype" declares that the categories of a pandas category
+        dtype are public: for one feature, or for all columns of such a dtype.  A pandas category column that
+        is not declared is categorical anyway, but its categories are read from the data, which leaks: a
+        `PrivacyLeakWarning` and the privacy report say so.
     bin_edges : mapping of feature to array, optional
         Public thresholds of a feature, instead of equal widths.
     public : bool
@@ -51,7 +66,11 @@ class Dataset(StandInDataset):
     weight_bound : float, optional
         Public bound of the weights; required with `weight`.
     init_score : array-like, optional
-        Raw scores to start from; a function of the row alone, such as a public model's.
+        Raw scores to start from.  Scores of a model of private rows leak, so that training on them voids the
+        guarantee unless `public_init_score` is true.
+    public_init_score : bool
+        Whether every row's initial score is a function of that row alone, computed by public rules, such as
+        a public model's.
     paid_for : sequence of PrivacyReport
         What public-looking knowledge of these rows has cost (`lgb_dp.private_bounds`,
         `lgb_dp.private_quantile_edges`): charged to every model that is trained on them.
@@ -78,12 +97,13 @@ class Dataset(StandInDataset):
         label_bounds: tuple[float, float] | None = None,
         max_bin: Any = 32,
         spacing: Spacing = "linear",
-        categories: Mapping[Any, Sequence[Any]] | None = None,
+        categories: Categories | None = None,
         bin_edges: Mapping[Any, Any] | None = None,
         public: bool = False,
         weight: Any = None,
         weight_bound: float | None = None,
         init_score: Any = None,
+        public_init_score: bool = False,
         paid_for: Sequence[PrivacyReport] = (),
         reference: Dataset | None = None,
         feature_name: Any = "auto",
@@ -108,11 +128,10 @@ class Dataset(StandInDataset):
         self.bin_edges = bin_edges
         self.public = public
         self.weight_bound = weight_bound
-        self.paid_for = tuple(paid_for)
-        self.leaks: tuple[str, ...] = ()
-        self.notes: tuple[str, ...] = ()
+        self.public_init_score = public_init_score
         self.assigned_folds: FoldAssignment | None = None
-        self.folds_of_a_row = 1
+        self.fold_part: FoldPart | None = None
+        self._own_provenance = Provenance(paid_for=tuple(paid_for))
         self.bins: PublicBins | None = None
         self.codes: DenseCodes | SparseCodes | None = None
         self.start_scores: NDArray[np.float64] | None = None
@@ -133,46 +152,23 @@ class Dataset(StandInDataset):
         if self.weight is not None and (self.reference is None or self.weight_bound is not None):
             check_weight_bound(self.weight, self.weight_bound)
         self.start_scores = _checked_scores(self.init_score, n_rows)
-        if self.start_scores is not None:
-            self.notes += (
-                "init_score is assumed to be a function of each row alone, computed by public rules",
-            )
 
     def _public_bins(self, data: Any) -> PublicBins:
+        declared = (self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing)
         if self.reference is not None:
             assert isinstance(self.reference, Dataset)
             assert self.reference.bins is not None
             bins = self.reference.bins
-            if self.bounds is not None:
-                own, _ = public_bins(
-                    data,
-                    bins.names,
-                    self.bounds,
-                    self.max_bin,
-                    self.categories,
-                    self.bin_edges,
-                    self.spacing,
+            if self.bounds is not None and not public_bins(data, bins.names, *declared).same_as(bins):
+                raise InvalidArgumentError(
+                    "bounds, max_bin, categories or bin_edges differ from those of the reference"
                 )
-                if not own.same_as(bins):
-                    raise InvalidArgumentError(
-                        "bounds, max_bin, categories or bin_edges differ from those of the reference"
-                    )
-            self.leaks += self.reference.leaks
-            self.notes += self.reference.notes
+            self.disclose(self.reference.provenance)
             return bins
-        names = feature_names(data, self.feature_name)
-        bins, leaks = public_bins(
-            data, names, self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing
-        )
-        if leaks:
-            self._leak("bounds were read from the data, which leaks them; pass public `bounds`")
-        undeclared = [names[f] for f in bins.pandas_categories if f not in bins.declared]
-        if undeclared:
-            self.notes += (
-                f"the categories of the dtypes of {undeclared} are assumed to be public; "
-                "declare them as `categories`",
-            )
-        return bins
+        bins = public_bins(data, feature_names(data, self.feature_name), *declared)
+        for leak in bins.provenance.leaks:
+            warnings.warn(leak, PrivacyLeakWarning, stacklevel=4)
+        return replace(bins, provenance=bins.provenance.joined(self._own_provenance))
 
     def _read_subset(self) -> None:
         parent = self.reference
@@ -202,6 +198,38 @@ class Dataset(StandInDataset):
         self.start_scores = np.asarray(scores, dtype=np.float64).reshape(self._n_rows(), -1)
 
     # What LightGBM's users call.
+
+    @property
+    def provenance(self) -> Provenance:
+        """What knowledge of the rows has cost or leaked: that of the bins, and the Dataset's own."""
+        of_bins = Provenance() if self.bins is None else self.bins.provenance
+        return of_bins.joined(self._own_provenance)
+
+    def disclose(self, more: Provenance) -> Dataset:
+        """State more of what knowledge of the rows has cost or leaked; nothing can be taken back."""
+        self._own_provenance = self._own_provenance.joined(more)
+        return self
+
+    def start_training(self) -> Provenance:
+        """Begin a training run on these rows; returns their provenance, and what the run adds to it."""
+        leaks, notes = [], []
+        if self.fold_part is not None:
+            notes.append(self.fold_part.note)
+            if not self.fold_part.use(object()):
+                leaks.append(
+                    "the training part of a fold was trained on more than once in one cross-validation; "
+                    "start another by the splitter's split()"
+                )
+        if self.start_scores is not None and self._predictor is None:
+            if self.public_init_score:
+                notes.append("init_score is declared to be a function of each row alone, by public rules")
+            else:
+                leaks.append(
+                    "init_score may come from a model of private rows; if it is a function of each row alone "
+                    "by public rules, pass public_init_score=True"
+                )
+                warnings.warn(leaks[-1], PrivacyLeakWarning, stacklevel=8)
+        return Provenance(tuple(leaks), tuple(notes)).joined(self.provenance)
 
     def create_valid(
         self,
@@ -249,21 +277,19 @@ class Dataset(StandInDataset):
             spacing=self.spacing,
             public=self.public,
             weight_bound=self.weight_bound,
-            paid_for=self.paid_for,
+            public_init_score=self.public_init_score,
             reference=self,
             params=self.params if params is None else params,
             free_raw_data=self.free_raw_data,
         )
         part._predictor = self._predictor
         part.used_indices = rows.tolist()
-        part.leaks = self.leaks
-        part.notes = self.notes
-        if self.assigned_folds is not None and self.assigned_folds.take_training_part(rows):
-            part.folds_of_a_row = self.assigned_folds.k - 1
+        part.disclose(self.provenance)
+        fold = None if self.assigned_folds is None else self.assigned_folds.training_part(rows)
+        if self.assigned_folds is not None and fold is not None:
+            part.fold_part = FoldPart(self.assigned_folds, fold, self.fold_part)
         else:
-            part.leaks += (
-                "its rows were chosen or repeated by a rule that may read private data; use lgb_dp.folds",
-            )
+            part.disclose(Provenance((_ROWS_WERE_CHOSEN,)))
         return part
 
     def set_label(self, label: Any) -> Dataset:
@@ -278,10 +304,11 @@ class Dataset(StandInDataset):
         self.weight = weight
         return self
 
-    def set_init_score(self, init_score: Any) -> Dataset:
-        """Set initial scores, before construction only."""
+    def set_init_score(self, init_score: Any, *, public: bool = False) -> Dataset:
+        """Set initial scores, before construction only; `public` is the class's `public_init_score`."""
         self._refuse_once_constructed("init_score")
         self.init_score = init_score
+        self.public_init_score = public
         return self
 
     def set_categorical_feature(self, categorical_feature: Any) -> Dataset:
@@ -305,38 +332,6 @@ class Dataset(StandInDataset):
         self.construct()
         assert self.bins is not None
         return self.bins
-
-    def _leak(self, reason: str) -> None:
-        self.leaks += (reason,)
-        warnings.warn(reason, PrivacyLeakWarning, stacklevel=3)
-
-
-class FoldAssignment:
-    """Which fold each row drew, and which folds' training parts were taken.
-
-    Parameters
-    ----------
-    fold_of_row : ndarray of int64, shape (n_rows,)
-    k : int
-        Number of folds.
-    """
-
-    def __init__(self, fold_of_row: NDArray[np.int64], k: int) -> None:
-        self.fold_of_row = fold_of_row
-        self.k = k
-        self.start()
-
-    def start(self) -> None:
-        """Begin a cross-validation: no training part is taken yet."""
-        self._not_taken = list(range(self.k))
-
-    def take_training_part(self, rows: NDArray[np.int64]) -> bool:
-        """Whether `rows` are all rows but those of a fold, each once, taken for the first time."""
-        for fold in self._not_taken:
-            if np.array_equal(rows, np.flatnonzero(self.fold_of_row != fold)):
-                self._not_taken.remove(fold)
-                return True
-        return False
 
 
 def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:

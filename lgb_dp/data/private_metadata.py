@@ -141,10 +141,14 @@ def private_quantile_edges(
     ArgumentTypeError, InvalidArgumentError
         Naming the argument.
     """
+    if bounds is None:
+        raise InvalidArgumentError(
+            "bounds must be public, or those of private_bounds; got None, but reading them from X leaks them"
+        )
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
     max_bin = checked_max_bin(max_bin)
     names = feature_names(matrix, None)
-    bins, _ = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
+    bins = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
     counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)
     for f, values in enumerate(bins.values):
         column = matrix[:, f]

@@ -9,6 +9,7 @@ Everything else (leaf values, which splits are drawn more often, when to stop) f
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -32,7 +33,12 @@ from lgb_dp.checks import (
     checked_integer,
     checked_number,
 )
-from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.errors import (
+    InterruptedTrainingError,
+    InvalidArgumentError,
+    NotPrivateWarning,
+    UnsupportedParameterError,
+)
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
@@ -147,6 +153,7 @@ class _NewtonTraining(Training):
                 "training was interrupted in its first release and cannot continue; start it anew"
             )
         self._n_rows = self._release_label_counts()
+        self._judge_delta()
         nu = self._n_rows * self._mu
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
         depth = automatic_depth(nu) if self._depth is None else self._depth
@@ -159,6 +166,15 @@ class _NewtonTraining(Training):
         if structure == "random":
             return RandomSplits(bins, depth)
         return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+
+    def _judge_delta(self) -> None:
+        """Warn of a δ above one over the released number of rows, which publishing a random row keeps to."""
+        if self.ledger.granted_delta * self._n_rows > 1:
+            self.notes.append(
+                f"delta = {self.ledger.granted_delta:g} is above one over the number of rows, so that a "
+                "mechanism that publishes a random row would keep to it; choose a delta far below"
+            )
+            warnings.warn(self.notes[-1], NotPrivateWarning, stacklevel=8)
 
     def _release_label_counts(self) -> float:
         """Noisy number of rows; sets the prior unless training continues a model.

@@ -174,7 +174,8 @@ def test_features_without_two_bins_leave_nothing_to_split():
 
 def test_unknown_categories_at_prediction_are_lightgbms_habit():
     frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 30), "b": X[:, 0]})
-    booster = train(lgb_dp.Dataset(frame, label=Y, bounds={"b": (-3, 3)}), lgb_dp.DPBoost(1.0))
+    data = lgb_dp.Dataset(frame, label=Y, bounds={"b": (-3, 3)}, categories="dtype")
+    booster = train(data, lgb_dp.DPBoost(1.0))
     assert np.isfinite(booster.predict(frame.assign(a=pd.Categorical(list("zz") * 30)))).all()
     with pytest.raises(ValueError, match="categorical_feature"):
         booster.predict(frame.assign(a=X[:, 0]))

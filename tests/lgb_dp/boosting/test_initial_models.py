@@ -19,7 +19,7 @@ def test_an_altered_initial_model_voids_the_guarantee():
 
 
 def test_scores_that_an_initial_model_gives_need_not_be_finite():
-    data = dataset(X, Y).construct()
+    data = dataset(X, Y, public_init_score=True).construct()
     data.start_scores = np.full((len(X), 1), np.nan)
     values = leaf_values(train(data, lgb_dp.DPBoost(1.0, gdf=False), n_rounds=1, learning_rate=0.1))
     assert np.abs(values).max() <= 0.1

@@ -273,7 +273,8 @@ def test_categories_missing_values_and_unseen_values_predict_as_trained():
     )
     frame.loc[::9, "letter"] = np.nan
     y = ((frame["letter"].isin(["a", "c"])) ^ (frame["code"] == 2)).astype(float)
-    data = lgb_dp.Dataset(frame, label=y, bounds={"number": (-3, 3)}, categories={"code": range(5)})
+    categories = {"letter": "dtype", "code": range(5)}
+    data = lgb_dp.Dataset(frame, label=y, bounds={"number": (-3, 3)}, categories=categories)
     booster = lgb.train(
         {**QUIET, "max_depth": 4}, data, 6, callbacks=[lgb_dp.DPBoost(100.0)], keep_training_booster=True
     )
@@ -352,7 +353,10 @@ def test_plain_validation_sets_need_their_raw_data():
 
 def test_init_score_is_where_training_starts():
     booster = train(
-        dataset(X, Y, init_score=2 * Y - 1), lgb_dp.DPBoost(2000.0), n_rounds=1, learning_rate=1.0
+        dataset(X, Y, init_score=2 * Y - 1, public_init_score=True),
+        lgb_dp.DPBoost(2000.0),
+        n_rounds=1,
+        learning_rate=1.0,
     )
     assert np.abs(booster.predict(X, raw_score=True)).max() < 0.05
 
@@ -428,8 +432,6 @@ def test_lambda_reaches_the_splits(monkeypatch):
     assert asked == [7.0]
 
 
-def test_init_score_is_noted():
-    assert (
-        "init_score"
-        in train(dataset(X, Y, init_score=np.zeros(len(X))), lgb_dp.DPBoost(1.0)).privacy.notes[0]
-    )
+def test_a_public_init_score_is_noted():
+    data = dataset(X, Y, init_score=np.zeros(len(X)), public_init_score=True)
+    assert "init_score" in train(data, lgb_dp.DPBoost(1.0)).privacy.notes[0]

@@ -54,7 +54,7 @@ def test_folds_with_repeated_rows_or_taken_twice_are_not_private():
 def test_empty_folds_still_count():
     data = dataset(X[:3], Y[:3])
     folds = lgb_dp.folds(40, data)
-    assert {data.subset(rows).folds_of_a_row for rows, _ in folds.split()} == {39}
+    assert {data.subset(rows).fold_part.models_per_row for rows, _ in folds.split()} == {39}
 
 
 def test_row_numbers_must_be_row_numbers():

@@ -63,12 +63,16 @@ def test_leaks_are_inherited_from_the_reference():
         lgb_dp.Dataset(X, Y, bounds=(0, 1), reference=leaky).construct()
 
 
-def test_categories_of_a_dtype_are_noted_unless_declared():
+def test_categories_of_a_dtype_void_the_report_unless_declared():
     frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200)})
-    noted = train(lgb_dp.Dataset(frame, Y), lgb_dp.DPBoost(1.0)).privacy
-    declared = train(lgb_dp.Dataset(frame, Y, categories={"a": ["x", "y"]}), lgb_dp.DPBoost(1.0)).privacy
-    assert "dtype" in noted.notes[0]
-    assert declared.notes == ()
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="categories"):
+        undeclared = train(lgb_dp.Dataset(frame, Y), lgb_dp.DPBoost(1.0)).privacy
+    assert not undeclared.private
+    assert "dtype" in undeclared.reasons[0]
+    for categories in ({"a": ["x", "y"]}, {"a": "dtype"}, "dtype"):
+        declared = train(lgb_dp.Dataset(frame, Y, categories=categories), lgb_dp.DPBoost(1.0)).privacy
+        assert declared.private
+        assert declared.notes == ()
 
 
 @pytest.mark.parametrize("bounds", [(-1.7e308, 1.7e308), (0, 5e-324)])
@@ -87,7 +91,7 @@ def test_bins_are_those_of_the_bounds_in_every_kind_of_matrix(kind):
 
 def test_categories_that_no_row_has_are_kept():
     frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200, categories=list("wxyz")), "b": [1, 3] * 200})
-    bins = lgb_dp.Dataset(frame, Y, categories={"b": range(5)}).construct().bins
+    bins = lgb_dp.Dataset(frame, Y, categories={"a": "dtype", "b": range(5)}).construct().bins
     assert bins.pandas_categories == {0: list("wxyz")}
     assert bins.n_bins.tolist() == [4, 5]
     assert bins.feature_infos == ["0:1:2:3", "0:1:2:3:4"]
@@ -104,5 +108,6 @@ def test_leaks_are_inherited_by_folds():
     with pytest.warns(lgb_dp.PrivacyLeakWarning):
         data = lgb_dp.Dataset(X, Y).construct()
     folds = lgb_dp.folds(3, data)
-    reasons = [data.subset(rows).leaks for rows, _ in folds.split()]
-    assert reasons == [data.leaks] * 3
+    reasons = [data.subset(rows).provenance.leaks for rows, _ in folds.split()]
+    assert reasons == [data.provenance.leaks] * 3
+    assert len(reasons[0]) == 1

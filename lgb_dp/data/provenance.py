@@ -1,0 +1,43 @@
+"""What public-looking knowledge of private rows has cost, or has leaked.
+
+A `Provenance` is part of the bins, and so goes wherever they go: to data sets with a `reference`, evaluation
+sets, subsets, copies and pickles.  Nothing returns it separately, where a caller could drop it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lgb_dp.accounting.report import PrivacyReport
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where knowledge of the data comes from.
+
+    Parameters
+    ----------
+    leaks : tuple of str
+        What was read from private data without noise.  Each voids the guarantee.
+    notes : tuple of str
+        What the guarantee assumes or does not cover.
+    paid_for : tuple of PrivacyReport
+        What private releases have cost, each charged to every model that is trained on the rows.
+    """
+
+    leaks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    paid_for: tuple[PrivacyReport, ...] = ()
+
+    def joined(self, other: Provenance) -> Provenance:
+        """Both together; the same report, which is the same object, is charged once.
+
+        Reports that are equal but not the same object are two releases that cost the same.
+        """
+        return Provenance(
+            tuple(dict.fromkeys(self.leaks + other.leaks)),
+            tuple(dict.fromkeys(self.notes + other.notes)),
+            tuple({id(report): report for report in self.paid_for + other.paid_for}.values()),
+        )

@@ -1,0 +1,232 @@
+"""No side door around the guarantee: each test is a way in which a report once said less than was true."""
+
+import copy
+import pickle
+import warnings
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+from small_training import binary_data, dataset, train
+
+import lgb_dp
+from lgb_dp.data.bins import public_bins
+from lgb_dp.data.provenance import Provenance
+
+X, Y = binary_data()
+DELTA = 1e-5
+QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}
+
+
+# Knowledge of the data: what it leaks, and what it has cost, travels with the bins.
+
+
+@pytest.mark.parametrize("data", [X, pd.DataFrame(X)])
+def test_side_door_quantile_edges_refuse_bounds_read_from_the_data(data):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="bounds must be public"):
+        lgb_dp.private_quantile_edges(data, None, 1.0, DELTA)
+
+
+def test_side_door_bins_know_themselves_that_bounds_were_read():
+    bins = public_bins(X, ("a", "b", "c", "d"), None, 8, None, None)
+    for same in (bins, copy.deepcopy(bins), copy.copy(bins), pickle.loads(pickle.dumps(bins))):
+        assert "bounds were read" in same.provenance.leaks[0]
+
+
+def paid_dataset(**kwargs):
+    bounds, paid = lgb_dp.private_bounds(X, 2.0, DELTA)
+    return lgb_dp.Dataset(X, Y, bounds=bounds, max_bin=8, paid_for=[paid], **kwargs), paid
+
+
+def heirs(data):
+    """Every way to get from one Dataset to another that shares its bins."""
+    data.construct()
+    yield "reference", lgb_dp.Dataset(X, Y, reference=data)
+    yield "create_valid", data.create_valid(X, Y)
+    yield "reference of a reference", lgb_dp.Dataset(X, Y, reference=data.create_valid(X, Y))
+    yield "copy", copy.copy(data)
+    yield "set_reference", lgb_dp.Dataset(X, Y).set_reference(data)
+    split = lgb_dp.folds(3, data).split()
+    yield "training part of a fold", data.subset(next(split)[0])
+    yield "reference of a subset", lgb_dp.Dataset(X, Y, reference=data.subset(next(split)[0]))
+    yield "subset", data.subset(np.arange(100))
+
+
+def test_side_door_what_was_paid_for_is_charged_to_every_heir():
+    data, paid = paid_dataset()
+    for way, heir in heirs(data):
+        report = train(heir, lgb_dp.DPBoost(0.1)).privacy
+        assert report.epsilon >= paid.epsilon + 0.1 - 1e-9, way
+
+
+def test_side_door_what_was_paid_for_is_charged_once():
+    data, paid = paid_dataset()
+    alone = train(data, lgb_dp.DPBoost(0.1)).privacy
+    again = lgb_dp.Dataset(X, Y, reference=data, paid_for=[paid])
+    assert train(again, lgb_dp.DPBoost(0.1)).privacy.epsilon == alone.epsilon
+    _, other = lgb_dp.private_bounds(X, 2.0, DELTA)
+    assert other == paid
+    twice = train(lgb_dp.Dataset(X, Y, reference=data, paid_for=[other]), lgb_dp.DPBoost(0.1)).privacy
+    assert twice.epsilon > alone.epsilon + 0.5
+
+
+def test_side_door_changing_the_reference_forgets_no_cost():
+    data, paid = paid_dataset(free_raw_data=False)
+    data.construct().set_reference(lgb_dp.Dataset(X, Y, bounds=data.bounds, max_bin=8))
+    assert train(data, lgb_dp.DPBoost(0.1)).privacy.epsilon >= paid.epsilon + 0.1 - 1e-9
+
+
+def test_side_door_leaks_reach_every_heir():
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="bounds"):
+        data = lgb_dp.Dataset(X, Y, max_bin=8).construct()
+    for way, heir in heirs(data):
+        assert not train(heir, lgb_dp.DPBoost(0.1)).privacy.private, way
+
+
+def test_side_door_what_is_disclosed_cannot_be_taken_back():
+    data = dataset(X, Y).disclose(Provenance(("a reason",)))
+    data.disclose(Provenance())
+    assert train(data, lgb_dp.DPBoost(1.0)).privacy.reasons == ("a reason",)
+
+
+# Categories of a dtype come from the rows.
+
+
+@pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning")
+def test_side_door_a_private_cell_as_a_category_voids_the_report():
+    frame = pd.DataFrame({"city": pd.Categorical(["SECRET-TOWN", *["x"] * (len(Y) - 1)]), "b": X[:, 0]})
+    booster = train(lgb_dp.Dataset(frame, Y, bounds={"b": (-3, 3)}), lgb_dp.DPBoost(1.0))
+    assert "SECRET-TOWN" in booster.model_to_string()  # that is what must not be called private
+    assert not booster.privacy.private
+    assert "SECRET-TOWN" not in str(booster.privacy)
+
+
+def test_side_door_undeclared_categories_warn():
+    frame = pd.DataFrame({"city": pd.Categorical(list("xy") * 200)})
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="city"):
+        lgb_dp.Dataset(frame, Y).construct()
+
+
+@pytest.mark.parametrize(
+    ("categories", "named"),
+    [("values", "categories"), ({"city": "values"}, "city"), ({"b": "dtype"}, "'b'")],
+)
+def test_side_door_only_a_dtype_can_be_declared_by_that_word(categories, named):
+    frame = pd.DataFrame({"city": pd.Categorical(list("xy") * 200), "b": X[:, 0]})
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=named):
+        lgb_dp.Dataset(frame, Y, bounds={"b": (-3, 3)}, categories=categories).construct()
+
+
+# Initial scores.
+
+
+def private_scores():
+    plain = lgb.train({**QUIET, "min_data_in_leaf": 1}, lgb.Dataset(X, Y), 5)
+    return plain.predict(X, raw_score=True)
+
+
+def test_side_door_an_init_score_of_a_model_of_the_same_rows_voids_the_report():
+    for data in (
+        dataset(X, Y, init_score=private_scores()),
+        dataset(X, Y).set_init_score(private_scores()),
+        dataset(X, Y, init_score=np.zeros(len(X))),
+    ):
+        with pytest.warns(lgb_dp.PrivacyLeakWarning, match="init_score"):
+            report = train(data, lgb_dp.DPBoost(1.0)).privacy
+        assert not report.private
+        assert "public_init_score" in report.reasons[0]
+
+
+def test_side_door_an_init_score_declared_public_is_noted():
+    for data in (
+        dataset(X, Y, init_score=X[:, 0], public_init_score=True),
+        dataset(X, Y).set_init_score(X[:, 0], public=True),
+    ):
+        report = train(data, lgb_dp.DPBoost(1.0)).privacy
+        assert report.private
+        assert "init_score" in report.notes[0]
+
+
+def test_side_door_folds_inherit_the_init_score():
+    data = dataset(X, Y, init_score=private_scores())
+    part = data.subset(next(lgb_dp.folds(3, data).split())[0])
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="init_score"):
+        assert not train(part, lgb_dp.DPBoost(1.0)).privacy.private
+
+
+def test_side_door_an_init_score_of_evaluation_rows_voids_nothing():
+    data = dataset(X, Y)
+    valid = lgb_dp.Dataset(X, Y, reference=data, init_score=private_scores(), public=True)
+    assert train(data, lgb_dp.DPBoost(1.0), valid_sets=[valid]).privacy.private
+
+
+# Folds, and folds of folds.
+
+
+def cv_reports(data, folds):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lgb_dp.NotPrivateWarning)
+        result = lgb.cv(QUIET, data, 2, folds=folds, callbacks=[lgb_dp.DPBoost(0.5)], return_cvbooster=True)
+    return [booster.privacy for booster in result["cvbooster"].boosters]
+
+
+def test_side_door_two_folds_are_both_private():
+    data = dataset(X, Y)
+    folds = lgb_dp.folds(2, data)
+    for _ in range(2):  # a second cross-validation begins anew
+        reports = cv_reports(data, folds)
+        assert [report.private for report in reports] == [True, True]
+        assert [report.epsilon for report in reports] == [0.5, 0.5]
+
+
+def test_side_door_a_training_part_that_is_trained_on_twice_is_reported():
+    data = dataset(X, Y)
+    rows, _ = next(lgb_dp.folds(3, data).split())
+    parts = [data.subset(rows), data.subset(rows)]
+    assert [train(part, lgb_dp.DPBoost(1.0)).privacy.private for part in parts] == [True, False]
+    assert not train(parts[0], lgb_dp.DPBoost(1.0)).privacy.private
+
+
+def test_side_door_nested_folds_multiply_and_say_what_to_compose():
+    data = dataset(X, Y)
+    for rows, _ in lgb_dp.folds(4, data).split():
+        part = data.subset(rows)
+        for report in cv_reports(part, lgb_dp.folds(3, part)):
+            assert report.private
+            assert report.epsilon == 3 * 2 * 0.5
+            assert "lgb_dp.compose" in report.notes[0]
+        outer = train(part, lgb_dp.DPBoost(0.5)).privacy
+        assert outer.private
+        assert outer.epsilon == 3 * 0.5
+
+
+def test_side_door_a_second_division_of_an_outer_training_part_is_reported():
+    data = dataset(X, Y)
+    rows, _ = next(lgb_dp.folds(4, data).split())
+    one, two = data.subset(rows), data.subset(rows)
+    assert all(report.private for report in cv_reports(one, lgb_dp.folds(3, one)))
+    assert not any(report.private for report in cv_reports(two, lgb_dp.folds(3, two)))
+
+
+# δ.
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.5, 0.999])
+def test_side_door_a_delta_that_publishes_a_tenth_of_all_rows_is_refused(delta):
+    for call in (
+        lambda: lgb_dp.NewtonBoost(1.0, delta),
+        lambda: lgb_dp.private_bounds(X, 1.0, delta),
+    ):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="delta"):
+            call()
+
+
+def test_side_door_a_delta_above_one_over_the_number_of_rows_warns():
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="delta"):
+        report = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, 0.05)).privacy
+    assert any("delta" in note for note in report.notes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lgb_dp.NotPrivateWarning)
+        report = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA)).privacy
+    assert report.notes == ()
