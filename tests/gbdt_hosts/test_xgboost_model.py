@@ -64,6 +64,7 @@ def test_a_tree_of_one_leaf():
         rounds=[0, 1],
     )
     model = json.loads(booster.save_raw("json"))
-    assert float(model["learner"]["learner_model_param"]["base_score"].strip("[]")) == np.float32(0.1)
+    kept = float(model["learner"]["learner_model_param"]["base_score"].strip("[]"))
+    assert np.float32(kept) == np.float32(0.1)
     got = booster.predict(xgboost.DMatrix(X[:, :2]))
     np.testing.assert_array_equal(got, np.full(200, np.float32(0.1) + np.float32(0.5)))

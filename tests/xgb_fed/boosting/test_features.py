@@ -48,7 +48,7 @@ def test_cuts_and_codes_are_xgboost_s(X, max_bin):
     binned = bin_features(read_columns(X), max_bin)
     starts, values = xgboost.QuantileDMatrix(X, max_bin=max_bin).get_quantile_cut()
     assert binned.n_features == X.shape[1]
-    for f, (a, b) in enumerate(pairwise(starts)):
+    for f, (a, b) in enumerate(pairwise(starts.tolist())):
         np.testing.assert_array_equal(binned.cuts[f], values[a + 1 : b])
         assert binned.lower[f] == values[a]
         for x, code in zip(X[:, f], binned.codes[:, f].tolist(), strict=True):
