@@ -208,8 +208,8 @@ def _data_type(values: Any) -> str:
     return f"a {type(values).__name__}"
 
 
-def checked_vector(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
-    """One finite number per row, as a new array of float64; a matrix of one column is flattened.
+def checked_vector(name: str, values: Any, n_rows: int, *, finite: bool = True) -> NDArray[np.float64]:
+    """One number per row, as a new array of float64; a matrix of one column is flattened.
 
     Parameters
     ----------
@@ -217,18 +217,21 @@ def checked_vector(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
         The argument, for the message.
     values : array-like, shape (n_rows,) or (n_rows, 1)
     n_rows : int
+    finite : bool
+        Whether the numbers must be finite.
 
     Raises
     ------
     InvalidArgumentError
-        If a value is not a number, there are more or fewer numbers than rows, or one is NaN or infinite.
+        If a value is not a number, there are more or fewer numbers than rows, or one is NaN or
+        infinite though they must be finite.
     """
     vector = np.array(checked_numbers(name, values))
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.shape != (n_rows,):
         raise InvalidArgumentError(f"{name} has shape {vector.shape}; data has {n_rows} rows")
-    if not np.isfinite(vector).all():
+    if finite and not np.isfinite(vector).all():
         raise InvalidArgumentError(f"{name} must be finite, got NaN or infinity")
     return vector
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import lightgbm
 import numpy as np
@@ -15,16 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.training import PrivateTrainer
-from lgb_dp.checks import Auto, checked_choice
-from lgb_dp.data.bins import Bounds, Spacing, is_data_frame
-from lgb_dp.data.dataset import Dataset
+from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin, checked_numbers
+from lgb_dp.data.bins import Bounds, Categories, Spacing, is_data_frame
+from lgb_dp.data.classes import as_labels, class_numbers, known_classes
+from lgb_dp.data.dataset import Dataset, LabelOverflow
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.dpboost.trainer import DPBoost
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, PrivacyLeakWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
+from lgb_dp.surroundings import surroundings
 
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
 """What "auto" means for DPBoost.
@@ -44,12 +46,6 @@ _BINS: Mapping[str, tuple[int, Spacing]] = {
     "mboost": (10, "linear"),
 }
 """What max_bin="auto" means: NewtonBoost does not pay for candidates, the others do."""
-
-_SEARCH_NOTE = (
-    "a search or cross-validation around the estimator reads the data once per fit; "
-    "epsilon covers one fit only"
-)
-_CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"
 
 
 class _DPLGBMModel(BaseEstimator):
@@ -82,6 +78,10 @@ class _DPLGBMModel(BaseEstimator):
         For "dpboost": leave rows with large gradients out of a tree, as the paper does, instead of clipping.
     alpha : float or "calibrated"
         MBoost's α.
+    label_overflow : {"clip", "raise"}
+        What becomes of a label that does not fit, as for `lgb_dp.Dataset`.  "clip" moves targets to the
+        nearer of the label's bounds and gives rows whose label is missing or none of the classes no weight;
+        "raise" raises an error, whose occurrence is a function of the private labels.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -109,6 +109,7 @@ class _DPLGBMModel(BaseEstimator):
         leaf_share: float = 0.3,
         gdf: bool = False,
         alpha: float | Literal["calibrated"] = "calibrated",
+        label_overflow: LabelOverflow = "clip",
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
@@ -125,6 +126,7 @@ class _DPLGBMModel(BaseEstimator):
         self.leaf_share = leaf_share
         self.gdf = gdf
         self.alpha = alpha
+        self.label_overflow = label_overflow
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -152,6 +154,28 @@ class _DPLGBMModel(BaseEstimator):
             random_state=self.random_state,
         )
 
+    def check_settings(self) -> None:
+        """Raise the error of the first setting that `fit` would not accept; no data is needed."""
+        self._read_settings()
+
+    def _read_settings(self) -> tuple[PrivateTrainer, int, dict[str, Any], int]:
+        """The trainer, its number of rounds and parameters, and the number of bins."""
+        checked_choice("method", self.method, tuple(_BINS))
+        checked_choice("label_overflow", self.label_overflow, get_args(LabelOverflow))
+        trainer, settings = self._trainer(), self._settings()
+        n_rounds = checked_integer("n_estimators", settings.pop("n_estimators"), 1)
+        params = {
+            **settings,
+            "lambda_l2": self.reg_lambda,
+            "num_threads": self.n_jobs,
+            "verbosity": self.verbose,
+        }
+        max_bin = _BINS[self.method][0]
+        if not (isinstance(self.max_bin, str) and self.max_bin == AUTO):
+            max_bin = checked_max_bin(self.max_bin)
+        training_parameters({"objective": "binary", **params}, max_bin)
+        return trainer, n_rounds, params, max_bin
+
     def _settings(self) -> dict[str, Any]:
         """Number of rounds, learning rate and depth; what is left out, the trainer chooses."""
         asked = {name: getattr(self, name) for name in ("n_estimators", "learning_rate", "max_depth")}
@@ -172,61 +196,54 @@ class _DPLGBMModel(BaseEstimator):
         eval_target: Callable[[Any], NDArray[np.float64]],
         *,
         bounds: Bounds | None,
-        categories: Mapping[Any, Sequence[Any]] | None,
+        categories: Categories | None,
         sample_weight: Any,
         weight_bound: float | None,
+        paid_for: Sequence[PrivacyReport],
         eval_set: Sequence[tuple[Any, Any]] | None,
         eval_metric: Any,
         public_eval_set: bool,
         callbacks: Sequence[Callable[..., Any]] | None,
-        leaks: tuple[str, ...] = (),
+        provenance: Provenance | None = None,
     ) -> None:
-        checked_choice("method", self.method, tuple(_BINS))
-        trainer = self._trainer()
+        trainer, n_rounds, params, max_bin = self._read_settings()
+        around = surroundings()
+        for text in (*around.leaks, *around.notes):
+            warnings.warn(text, NotPrivateWarning, stacklevel=3)
         X = _as_matrix(X)
-        max_bin, spacing = _BINS[self.method]
         train_set = Dataset(
             X,
             target,
             bounds=bounds,
             label_bounds=label_bounds,
-            max_bin=max_bin if isinstance(self.max_bin, str) else self.max_bin,
-            spacing=spacing,
+            label_overflow=self.label_overflow,
+            max_bin=max_bin,
+            spacing=_BINS[self.method][1],
             categories=categories,
             weight=sample_weight,
             weight_bound=weight_bound,
+            paid_for=paid_for,
         )
-        train_set.disclose(Provenance(leaks))
-        if _is_searched():
-            train_set.disclose(Provenance(notes=(_SEARCH_NOTE,)))
-            warnings.warn(_SEARCH_NOTE, NotPrivateWarning, stacklevel=3)
+        train_set.disclose(around).disclose(provenance or Provenance())
         valid_sets: list[lightgbm.Dataset] = [
             Dataset(_as_matrix(X_eval), eval_target(y_eval), reference=train_set, public=public_eval_set)
             for X_eval, y_eval in eval_set or []
         ]
-        settings = self._settings()
-        n_rounds = settings.pop("n_estimators")
-        params = {
-            **objective,
-            **settings,
-            "lambda_l2": self.reg_lambda,
-            "num_threads": self.n_jobs,
-            "verbosity": self.verbose,
-        }
         if eval_metric is not None:
             params["metric"] = eval_metric
-        self.evals_result_: dict[str, Any] = {}
+        evals_result: dict[str, Any] = {}
         booster = lightgbm.train(
-            params,
+            {**objective, **params},
             train_set,
             n_rounds,
             valid_sets=valid_sets,
             callbacks=[
                 trainer,
                 *(callbacks or []),
-                lightgbm.record_evaluation(self.evals_result_),
+                lightgbm.record_evaluation(evals_result),
             ],
         )
+        self.evals_result_ = evals_result
         self.n_features_in_ = X.shape[1]
         if is_data_frame(X):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
@@ -268,10 +285,11 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
         y: Any,
         *,
         bounds: Bounds | None = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
+        categories: Categories | None = None,
         classes: Sequence[Any] | None = None,
         sample_weight: Any = None,
         weight_bound: float | None = None,
+        paid_for: Sequence[PrivacyReport] = (),
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_metric: Any = None,
         public_eval_set: bool = False,
@@ -286,48 +304,51 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
         bounds, categories
             Public knowledge of the features, as for `lgb_dp.Dataset`.
         classes : sequence, optional
-            All possible labels, public.  Left out, they are 0 and 1 (or False and True); if the data has
-            others, they are read from it, with a warning, and the report says not private.
+            All possible labels, public.  Left out, they are assumed to be 0 and 1 (or False and True), which
+            the report notes; if the data has others, they are read from it, with a `PrivacyLeakWarning`, and
+            the report says not private.
         sample_weight, weight_bound
             Row weights and their public bound.
+        paid_for : sequence of PrivacyReport
+            What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report:
+            `privacy_` includes it.
         eval_set, eval_metric, callbacks
             As for LightGBM's estimators.
         public_eval_set : bool
             Whether the rows of `eval_set` are public.
         """
-        y = np.asarray(y).reshape(-1)
-        self.classes_, from_data = _known_classes(y, classes)
-        leaks = (_CLASSES_LEAK,) if from_data else ()
-        n_classes = len(self.classes_)
+        labels = as_labels(y)
+        known, provenance = known_classes(labels, classes)
+
+        def encode(values: Any) -> NDArray[np.float64]:
+            return class_numbers(as_labels(values), known)
+
+        n_classes = len(known)
         objective = (
             {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
         )
+        numbers = encode(labels)
+        if self.label_overflow == "raise" and np.isnan(numbers).any():
+            raise InvalidArgumentError("y holds a label that is not among the classes")
         self._fit(
             X,
-            self._encode(y),
+            numbers,
             objective,
             None,
-            self._encode,
+            encode,
             bounds=bounds,
             categories=categories,
             sample_weight=sample_weight,
             weight_bound=weight_bound,
+            paid_for=paid_for,
             eval_set=eval_set,
             eval_metric=eval_metric,
             public_eval_set=public_eval_set,
             callbacks=callbacks,
-            leaks=leaks,
+            provenance=provenance,
         )
+        self.classes_ = known
         return self
-
-    def _encode(self, y: Any) -> NDArray[np.float64]:
-        y = np.asarray(y).reshape(-1)
-        code = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
-        if (self.classes_[code] != y).any():
-            raise InvalidArgumentError(
-                f"y holds a label that is not among the classes {self.classes_.tolist()}"
-            )
-        return np.asarray(code, dtype=np.float64)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, n_classes)."""
@@ -352,9 +373,10 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
         *,
         bounds: Bounds | None = None,
         label_bounds: tuple[float, float] | None = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
+        categories: Categories | None = None,
         sample_weight: Any = None,
         weight_bound: float | None = None,
+        paid_for: Sequence[PrivacyReport] = (),
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_metric: Any = None,
         public_eval_set: bool = False,
@@ -363,7 +385,7 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
         """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
 
         def as_is(values: Any) -> NDArray[np.float64]:
-            return np.asarray(values, dtype=np.float64).reshape(-1)
+            return checked_numbers("y", values).reshape(-1)
 
         self._fit(
             X,
@@ -375,6 +397,7 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
             categories=categories,
             sample_weight=sample_weight,
             weight_bound=weight_bound,
+            paid_for=paid_for,
             eval_set=eval_set,
             eval_metric=eval_metric,
             public_eval_set=public_eval_set,
@@ -387,36 +410,7 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
         return self._predict_native(X)
 
 
-def _is_searched() -> bool:
-    """Whether scikit-learn's search or cross-validation is calling.
-
-    It clones estimators and leaves no other trace, so the callers are asked.
-    """
-    frame = sys._getframe()
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
 def _as_matrix(X: Any) -> Any:
-    """`X`, converted to an array if it is a list."""
-    return np.asarray(X) if isinstance(X, (list, tuple)) else X
-
-
-def _known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArray[Any], bool]:
-    """Sorted classes, and whether they had to be read from the data."""
-    if classes is not None:
-        known = np.unique(np.asarray(classes))
-        if len(known) < 2:
-            raise InvalidArgumentError(f"classes must hold at least two labels, got {classes!r}")
-        return known, False
-    assumed = np.array([False, True]) if y.dtype == bool else np.array([0, 1])
-    if y.dtype.kind in "biuf" and np.isin(y, assumed).all():
-        return assumed, False
-    known = np.unique(y)
-    if len(known) < 2:
-        raise InvalidArgumentError(f"y must hold at least two classes, got {known.tolist()}; or pass classes")
-    warnings.warn(_CLASSES_LEAK, PrivacyLeakWarning, stacklevel=3)
-    return known, True
+    """`X`, as an array of numbers if it is a list or an array of something else."""
+    is_other_array = isinstance(X, np.ndarray) and X.dtype.kind not in "biuf"
+    return checked_numbers("X", X) if isinstance(X, (list, tuple)) or is_other_array else X

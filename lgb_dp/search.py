@@ -9,9 +9,11 @@ little more than one trial, however many there are (theorem 2): if a trial is (�
 
 from __future__ import annotations
 
+import inspect
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,11 +27,19 @@ from sklearn.utils.validation import check_is_fitted
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Cost
-from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.checks import PROPER_SHARE, Interval, checked_delta, checked_epsilon, checked_number
+from lgb_dp.checks import (
+    PROPER_SHARE,
+    Interval,
+    checked_delta,
+    checked_epsilon,
+    checked_number,
+    checked_numbers,
+)
 from lgb_dp.data.bins import is_data_frame
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.data.classes import as_labels, class_numbers
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -41,6 +51,31 @@ _WORST_LOG_LIKELIHOOD = 4.0
 
 _WORST_ERROR = 0.25
 """Errors beyond this share of the label's bounds count as this."""
+
+
+_NOT_SEARCHED = frozenset({"method", "random_state", "epsilon", "delta", "budget"})
+_NOT_PASSED_ON = frozenset(
+    {"X", "y", "sample_weight", "eval_set", "eval_metric", "public_eval_set", "callbacks", "budget"}
+)
+_FITTED = ("best_estimator_", "best_params_", "privacy_")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """An estimator to fit with settings drawn at random.
+
+    Parameters
+    ----------
+    model : DPLGBMClassifier or DPLGBMRegressor
+    params : dict
+        The settings that were drawn.
+    verbose : int
+        What the estimator's `verbose` will be after the search, during which it says nothing.
+    """
+
+    model: Any
+    params: Mapping[str, Any]
+    verbose: int
 
 
 def logarithmic_gamma(mean: float) -> float:
@@ -102,9 +137,10 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : DPLGBMClassifier or DPLGBMRegressor
-        With ``method="newton"``.  The search sets its `epsilon` and `delta`.
+        With ``method="newton"``.  The search sets its `epsilon` and `delta`.  A `random_state` of its own
+        voids the guarantee, as that of the search does.
     param_distributions : dict, or list of dicts
-        As for scikit-learn's `RandomizedSearchCV`.
+        As for scikit-learn's `RandomizedSearchCV`; not of `method`, `random_state`, `epsilon` and `delta`.
     epsilon, delta : float
         Budget of the whole search, under adding or removing one row.
     mean_trials : float
@@ -141,48 +177,112 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.test_share = test_share
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> DPRandomizedSearchCV:
-        """Search; `fit_params` go to the estimator (``bounds=…`` and so on), row weights excepted.
+    def fit(
+        self, X: Any, y: Any, *, paid_for: Sequence[PrivacyReport] = (), **fit_params: Any
+    ) -> DPRandomizedSearchCV:
+        """Search.
+
+        A search that is aborted, by an error or by the user, leaves no fitted attribute, neither its own nor
+        those of an earlier search.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        paid_for : sequence of PrivacyReport
+            What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report;
+            charged once, to the search.
+        **fit_params
+            For the estimator's `fit`: ``bounds=…`` and so on.  Row weights, evaluation sets and callbacks,
+            which would see every trial, are not accepted.
 
         Raises
         ------
         InvalidArgumentError
-            If an argument is out of range, or the estimator's method has no Gaussian accounting.
+            If an argument is out of range, the estimator's method has no Gaussian accounting, or a setting is
+            not one that can be searched.
+        ArgumentTypeError
+            If `paid_for` holds something else than reports.
         """
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+        mean_trials, test_share, budget = self._checked_arguments(paid_for, fit_params)
+        mu = trial_mu(*budget, mean_trials)
+        random = SecureRandom(self.random_state)
+        n_trials = draw_number_of_trials(logarithmic_gamma(mean_trials), random)
+        seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
+        trials = [self._trial(seed, gaussian_epsilon(mu, budget[1]), budget[1]) for seed in seeds]
+        y = as_labels(y)
+        is_test = random.words(len(y)) < np.uint64(int(test_share * 2.0**64))
+        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+        best: _Trial | None = None
+        best_score, said = -math.inf, []
+        for trial in trials:
+            with warnings.catch_warnings(record=True) as caught:  # as many as trials would tell their number
+                warnings.simplefilter("always")
+                trial.model.fit(_rows(X, train), y[train], **fit_params)
+            total = _row_scores(trial.model, _rows(X, test), y[test], fit_params).sum(keepdims=True)
+            score = float(release_gaussian(total, SCORE_STEPS / mu, random)[0])
+            if score > best_score:
+                best_score, best, said = score, trial, caught
+        assert best is not None
+        for warning in said:
+            warnings.warn(warning.message, stacklevel=2)
+        self._settle(best, budget, mu, tuple(paid_for))
+        return self
+
+    def _checked_arguments(
+        self, paid_for: Sequence[PrivacyReport], fit_params: Mapping[str, Any]
+    ) -> tuple[float, float, tuple[float, float]]:
+        """Mean number of trials, share of the test part, and (ε, δ)."""
         if getattr(self.estimator, "method", None) != "newton":
             raise InvalidArgumentError(
                 "estimator must be a DPLGBMClassifier or DPLGBMRegressor with method='newton'"
             )
         mean_trials = checked_number("mean_trials", self.mean_trials, Interval(2, math.inf, "[)"))
         test_share = checked_number("test_share", self.test_share, PROPER_SHARE)
-        for name in ("sample_weight", "eval_set"):
-            if fit_params.get(name) is not None:
+        accepted = inspect.signature(self.estimator.fit).parameters.keys() - _NOT_PASSED_ON
+        for name, value in fit_params.items():
+            if name not in accepted and value is not None:
                 raise InvalidArgumentError(f"{name} is not supported by DPRandomizedSearchCV")
-        budget = checked_epsilon(self.epsilon), checked_delta(self.delta)
-        mu = trial_mu(*budget, mean_trials)
-        random = SecureRandom(self.random_state)
-        y = np.asarray(y).reshape(-1)
-        is_test = random.words(len(y)) < np.uint64(int(test_share * 2.0**64))
-        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-        best_score = -math.inf
-        for _ in range(draw_number_of_trials(logarithmic_gamma(mean_trials), random)):
-            seed = int(random.words(1)[0] >> np.uint64(32))
-            (params,) = ParameterSampler(self.param_distributions, 1, random_state=seed)
-            model = clone(self.estimator).set_params(**params)
-            model.set_params(epsilon=gaussian_epsilon(mu, budget[1]), delta=budget[1])
-            if self.random_state is not None:
-                model.set_params(random_state=seed)
-            model.fit(_rows(X, train), y[train], **fit_params)
-            total = _row_scores(model, _rows(X, test), y[test], fit_params).sum(keepdims=True)
-            score = float(release_gaussian(total, SCORE_STEPS / mu, random)[0])
-            if score > best_score:
-                best_score, self.best_estimator_, self.best_params_ = score, model, params
-        self._settle(budget, mu)
-        return self
+        if "label_bounds" in accepted and fit_params.get("label_bounds") is None:
+            raise InvalidArgumentError(
+                "label_bounds must be given: errors are scored in parts of their width"
+            )
+        for report in paid_for:
+            if not isinstance(report, PrivacyReport):
+                raise ArgumentTypeError(f"paid_for must hold privacy reports, got {type(report).__name__}")
+        distributions = self.param_distributions
+        known = self.estimator.get_params(deep=False)
+        for settings in [distributions] if isinstance(distributions, Mapping) else distributions:
+            for name in settings:
+                if name in _NOT_SEARCHED:
+                    raise InvalidArgumentError(
+                        f"param_distributions holds {name!r}, which cannot be searched: the guarantee is for "
+                        "trials of one method and one budget, with secret noise"
+                    )
+                if name not in known:
+                    raise InvalidArgumentError(
+                        f"param_distributions holds {name!r}; settings of the estimator are {sorted(known)}"
+                    )
+        return mean_trials, test_share, (checked_epsilon(self.epsilon), checked_delta(self.delta))
 
-    def _settle(self, budget: tuple[float, float], mu: float) -> None:
+    def _trial(self, seed: int, epsilon: float, delta: float) -> _Trial:
+        """A trial with settings drawn at random, which were checked."""
+        (params,) = ParameterSampler(self.param_distributions, 1, random_state=seed)
+        model = clone(self.estimator).set_params(**params)
+        verbose = model.verbose
+        model.set_params(epsilon=epsilon, delta=delta, verbose=-1)
+        if self.random_state is not None:
+            model.set_params(random_state=seed)
+        model.check_settings()
+        return _Trial(model, params, verbose)
+
+    def _settle(
+        self, best: _Trial, budget: tuple[float, float], mu: float, paid_for: tuple[PrivacyReport, ...]
+    ) -> None:
         """Put the search's guarantee in the place of the best trial's, in the model file too."""
-        trial = self.best_estimator_.privacy_
+        trial = best.model.privacy_
         epsilon = search_epsilon(mu, budget[1], float(self.mean_trials))
         row = {
             "group": 0,
@@ -193,12 +293,16 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             "disjoint_sets_of_rows": 1,
         }
         notes = (*trial.notes, f"a single trial costs mu = {mu:.6g}")
-        self.privacy_: PrivacyReport = replace(
+        report = replace(
             trial, epsilon=epsilon, delta=budget[1], ledger=(row,), notes=notes, cost=Cost(epsilon, budget[1])
         )
-        text = self.best_estimator_.booster_.model_to_string(num_iteration=-1)
-        guarantee = self.privacy_.to_dict()
-        self.best_estimator_.booster_ = DPBooster(model_str=with_guarantee(text, guarantee))
+        if paid_for:
+            report = compose(report, *paid_for)
+        text = best.model.booster_.model_to_string(num_iteration=-1)
+        best.model.booster_ = DPBooster(model_str=with_guarantee(text, report.to_dict()))
+        best.model.set_params(verbose=best.verbose)
+        # All at once, so that an interrupt leaves either none of them or all.
+        self.__dict__.update(best_estimator_=best.model, best_params_=best.params, privacy_=report)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The best estimator's prediction."""
@@ -220,12 +324,17 @@ def _rows(X: Any, rows: NDArray[np.int64]) -> Any:
 def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any]) -> NDArray[np.int64]:
     """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
     if hasattr(model, "predict_proba"):
-        probability = model.predict_proba(X)[
-            np.arange(len(y)), np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
-        ]
+        code = class_numbers(as_labels(y), model.classes_)
+        of_class = model.predict_proba(X)[np.arange(len(y)), np.nan_to_num(code).astype(np.int64)]
+        probability = np.where(np.isnan(code), 0.0, of_class)
         loss = -np.log(np.maximum(probability, 1e-300)) / _WORST_LOG_LIKELIHOOD
     else:
         low, high = fit_params["label_bounds"]
-        loss = np.minimum(np.abs(model.predict(X) - y) / (_WORST_ERROR * (high - low)), 1.0) ** 2
+        loss = (
+            np.minimum(
+                np.abs(model.predict(X) - checked_numbers("y", y)) / (_WORST_ERROR * (high - low)), 1.0
+            )
+            ** 2
+        )
     steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)
     return np.asarray(steps.astype(np.int64))

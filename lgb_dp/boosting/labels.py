@@ -62,19 +62,42 @@ class LabelScale:
 
     def check(self, label: NDArray[np.float64]) -> None:
         """Raise an InvalidArgumentError unless the labels fit the objective and the public bounds."""
+        if self._fit(label).all():
+            return
         if self.n_outputs > 1:
-            if not np.isin(label, np.arange(self.n_outputs)).all():
-                raise InvalidArgumentError(
-                    f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
-                )
-        elif self.objective == "binary":
-            if not np.isin(label, (self.low, self.high)).all():
-                raise InvalidArgumentError(
-                    f"label must be {self.low:g} or {self.high:g} for 'binary'; "
-                    "other values can be given as label_bounds"
-                )
-        elif not ((label >= self.low) & (label <= self.high)).all():
-            raise InvalidArgumentError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
+            raise InvalidArgumentError(
+                f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
+            )
+        if self.objective == "binary":
+            raise InvalidArgumentError(
+                f"label must be {self.low:g} or {self.high:g} for 'binary'; "
+                "other values can be given as label_bounds"
+            )
+        raise InvalidArgumentError(f"label must lie within label_bounds = ({self.low:g}, {self.high:g})")
+
+    def clipped(self, label: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Labels that fit, and which rows count; a function of each row alone.
+
+        Targets of regression outside the public bounds become the nearer bound.  A row whose label is none of
+        the classes, or is missing, does not count: its label here is the lowest.
+
+        Returns
+        -------
+        label : ndarray of float64, shape (n_rows,)
+        counts : ndarray of bool, shape (n_rows,)
+        """
+        if self.objective == "regression":
+            label = np.clip(label, self.low, self.high)
+        counts = self._fit(label)
+        return np.where(counts, label, 0.0 if self.n_outputs > 1 else self.low), counts
+
+    def _fit(self, label: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether each row's label fits."""
+        if self.n_outputs > 1:
+            return np.isin(label, np.arange(self.n_outputs))
+        if self.objective == "binary":
+            return np.isin(label, (self.low, self.high))
+        return (label >= self.low) & (label <= self.high)
 
     @property
     def model_objective(self) -> str:

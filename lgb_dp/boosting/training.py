@@ -44,6 +44,10 @@ from lgb_dp.mechanisms.rng import SecureRandom
 N_SUBSETS = 16
 """Public random subsets of each categorical feature's values, drawn anew for every tree."""
 
+LABEL_OVERFLOW_NOTE = (
+    "regression labels outside label_bounds are clipped to them, and rows whose label is missing or none "
+    "of the classes have no weight"
+)
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears on a terminal."""
 
@@ -100,11 +104,18 @@ class Training(ABC):
                 "random_state is for tests only; the model is not private", PrivacyLeakWarning, stacklevel=6
             )
         self.label_scale = self._label_scale()
-        self.label_scale.check(train_set.label)
+        self.label, counts = train_set.label, None
+        if train_set.label_overflow == "clip":
+            self.label, counts = self.label_scale.clipped(train_set.label)
+            self.notes.append(LABEL_OVERFLOW_NOTE)
+        else:
+            self.label_scale.check(train_set.label)
         if train_set.weight is not None:
             check_weight_bound(train_set.weight, train_set.weight_bound)
         n_rows = train_set.num_data()
         self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
+        if counts is not None:
+            self.weight = np.where(counts, self.weight, 0).astype(np.int32)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
         if not (train_set.bins.n_bins > 1).any():
             raise InvalidArgumentError(
@@ -136,6 +147,9 @@ class Training(ABC):
         """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
         if bounds is None and objective == "regression":
+            label = label[np.isfinite(label)]
+            if not len(label):
+                raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
             bounds = (
                 float(label.min()),
                 float(label.max() if label.max() > label.min() else label.min() + 1),

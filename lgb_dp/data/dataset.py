@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
@@ -30,6 +30,7 @@ from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
 from lgb_dp.mechanisms.noise import MAX_ROWS
 
+LabelOverflow = Literal["raise", "clip"]
 _ROWS_WERE_CHOSEN = "its rows were chosen or repeated by a rule that may read private data; use lgb_dp.folds"
 
 
@@ -48,6 +49,10 @@ class Dataset(StandInDataset):
     label_bounds : (low, high), optional
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
         unless given).
+    label_overflow : {"raise", "clip"}
+        What becomes of a label that does not fit.  "raise" raises an error, whose occurrence is a function of
+        the private labels.  "clip" moves regression labels to the nearer of `label_bounds`, and gives rows
+        whose label is missing or none of the classes no weight; a note in the privacy report says so.
     max_bin : int or mapping of feature to int
         Bins of a numeric feature between its bounds, at least 2 and at most 255.
     spacing : {"linear", "mixed"}
@@ -95,6 +100,7 @@ class Dataset(StandInDataset):
         *,
         bounds: Bounds | None = None,
         label_bounds: tuple[float, float] | None = None,
+        label_overflow: LabelOverflow = "raise",
         max_bin: Any = 32,
         spacing: Spacing = "linear",
         categories: Categories | None = None,
@@ -122,6 +128,9 @@ class Dataset(StandInDataset):
         )
         self.bounds = bounds
         self.label_bounds = _checked_label_bounds(label_bounds)
+        self.label_overflow: LabelOverflow = checked_choice(
+            "label_overflow", label_overflow, get_args(LabelOverflow)
+        )
         self.max_bin = max_bin
         self.spacing: Spacing = checked_choice("spacing", spacing, get_args(Spacing))
         self.categories = categories
@@ -147,7 +156,7 @@ class Dataset(StandInDataset):
         self.bins = self._public_bins(data)
         self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
         self.codes = self.bins.transform(data)
-        self.label = _checked_label(self.label, n_rows)
+        self.label = _checked_label(self.label, n_rows, self.label_overflow)
         self.weight = checked_weight(self.weight, n_rows)
         if self.weight is not None and (self.reference is None or self.weight_bound is not None):
             check_weight_bound(self.weight, self.weight_bound)
@@ -273,6 +282,7 @@ class Dataset(StandInDataset):
             None,
             None,
             label_bounds=self.label_bounds,
+            label_overflow=self.label_overflow,
             max_bin=self.max_bin,
             spacing=self.spacing,
             public=self.public,
@@ -361,10 +371,10 @@ def _checked_data(data: Any) -> Any:
     return data
 
 
-def _checked_label(label: Any, n_rows: int) -> NDArray[np.float64]:
+def _checked_label(label: Any, n_rows: int, overflow: LabelOverflow) -> NDArray[np.float64]:
     if label is None:
         raise InvalidArgumentError("label must be one number per row, got None")
-    return checked_vector("label", label, n_rows)
+    return checked_vector("label", label, n_rows, finite=overflow == "raise")
 
 
 def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:

@@ -154,7 +154,7 @@ class SquareLossTraining(Training):
         plan = self.plan()
         # A copy of the tree's rows stays in cache while its levels are grown.
         codes = self.codes if len(plan.rows) == self.codes.n_rows else self.codes.take(plan.rows)
-        label, weight = self.data.label[plan.rows], self.weight[plan.rows]
+        label, weight = self.label[plan.rows], self.weight[plan.rows]
         predictions = self.predictions(plan.rows, codes)
         trees = []
         for k in range(self.params.n_outputs):

@@ -42,7 +42,7 @@ class _RandomForestTraining(Training):
         self._class = self._classes()
 
     def _classes(self) -> NDArray[np.int64]:
-        label = self.data.label
+        label = self.label
         number = label if self.n_classes > 2 else label == self.label_scale.high
         return np.asarray(number, dtype=np.int64)
 

@@ -148,7 +148,7 @@ class _MBoostTraining(Training):
         predictions = self.predictions(self._rows, self.codes)
         trees = []
         for k in range(self.params.n_outputs):
-            sign = self.label_scale.targets(self.data.label, k)
+            sign = self.label_scale.targets(self.label, k)
             largest = self._largest_boost_weight(k)
             boost = np.floor(self.loss.weight(sign * predictions[:, k]) * BOOST_STEPS)
             boost[np.isnan(boost)] = 0.0

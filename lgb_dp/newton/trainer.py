@@ -95,13 +95,13 @@ class _NewtonTraining(Training):
             )
         super().__init__(task)
         self.settings = trainer
-        train_set, objective = task.train_set, task.params.objective
+        objective = task.params.objective
         if objective == "binary":
-            self._target = (train_set.label == self.label_scale.high).astype(np.float64)
+            self._target = (self.label == self.label_scale.high).astype(np.float64)
         elif objective == "regression":
-            self._target = np.ascontiguousarray(self.label_scale.targets(train_set.label, 0))
+            self._target = np.ascontiguousarray(self.label_scale.targets(self.label, 0))
         else:
-            self._target = train_set.label
+            self._target = self.label
         clip = trainer.gradient_clip
         self.loss = NewtonLoss(
             objective,

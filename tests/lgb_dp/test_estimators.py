@@ -96,7 +96,8 @@ def test_grid_search_and_cross_validation_run():
     search = GridSearchCV(classifier(epsilon=5.0), {"max_depth": [2, 3]}, cv=2, n_jobs=2)
     with pytest.warns(lgb_dp.NotPrivateWarning, match="search"):
         search.fit(X, Y.astype(int), bounds=BOUNDS)
-    assert any("search" in note for note in search.best_estimator_.privacy_.notes)
+    assert not search.best_estimator_.privacy_.private
+    assert any("GridSearchCV" in reason for reason in search.best_estimator_.privacy_.reasons)
     assert search.best_estimator_.score(X, Y) > 0.5
     with pytest.warns(lgb_dp.NotPrivateWarning, match="search"):
         scores = cross_val_score(classifier(epsilon=5.0), X, Y.astype(int), cv=3, params={"bounds": BOUNDS})
@@ -115,7 +116,9 @@ def test_strings_as_classes_when_they_are_public():
     assert model.privacy_.private
     assert set(model.predict(X)) == {"no", "yes"}
     with pytest.raises(ValueError, match="not among the classes"):
-        model.fit(X, np.where(Y == 1, "maybe", "no"), bounds=BOUNDS, classes=["no", "yes"])
+        model.set_params(label_overflow="raise").fit(
+            X, np.where(Y == 1, "maybe", "no"), bounds=BOUNDS, classes=["no", "yes"]
+        )
 
 
 def test_classes_read_from_the_data_void_the_report():
@@ -126,7 +129,10 @@ def test_classes_read_from_the_data_void_the_report():
 
 def test_one_class_trains_when_the_classes_are_public_and_raises_when_not():
     assert classifier(epsilon=1.0).fit(X, np.zeros(600, int), bounds=BOUNDS).classes_.tolist() == [0, 1]
-    with pytest.raises(ValueError, match="at least two"):
+    with (
+        pytest.raises(ValueError, match="at least two"),
+        pytest.warns(lgb_dp.PrivacyLeakWarning, match="classes"),
+    ):
         classifier(epsilon=1.0).fit(X, np.full(600, 7), bounds=BOUNDS)
     with pytest.raises(ValueError, match="at least two"):
         classifier(epsilon=1.0).fit(X, Y, bounds=BOUNDS, classes=[1])

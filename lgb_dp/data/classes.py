@@ -1,0 +1,89 @@
+"""Labels of a classifier: which classes there are, and the number of each row's.
+
+No message quotes a label: those that the caller declares come back in `classes`, others are private.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.checks import checked_numbers
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
+
+_CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"
+_CLASSES_NOTE = (
+    "the classes were assumed to be {0, 1}, the only ones that labels of these rows can have; pass public "
+    "`classes` if that is not so"
+)
+
+
+def as_labels(y: Any) -> NDArray[np.generic]:
+    """Labels as a flat array: numbers, truth values, texts or objects; missing numbers are NaN."""
+    if hasattr(y, "iloc") and getattr(getattr(y, "dtype", None), "kind", "O") in "biuf":
+        if y.dtype.kind == "b" and not y.isna().any():
+            return np.asarray(y.to_numpy(dtype=bool))
+        return checked_numbers("y", y)
+    try:
+        return np.asarray(y).reshape(-1)
+    except ValueError:  # rows of different lengths
+        pass
+    raise InvalidArgumentError("y must be one label per row, got labels of different lengths")
+
+
+def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Labels that are None or NaN."""
+    if labels.dtype.kind == "f":
+        return np.asarray(np.isnan(labels))
+    if labels.dtype.kind == "O":
+        return np.array([_is_missing_value(label) for label in labels.tolist()], dtype=bool)
+    return np.zeros(len(labels), dtype=bool)
+
+
+def _is_missing_value(label: Any) -> bool:
+    is_nan = isinstance(label, float) and label != label
+    return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
+
+
+def known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArray[Any], Provenance]:
+    """Sorted classes, and what it leaks, or assumes, to know them."""
+    if classes is not None:
+        known = np.unique(np.asarray(classes))
+        if len(known) < 2:
+            raise InvalidArgumentError(f"classes must hold at least two labels, got {classes!r}")
+        return known, Provenance()
+    present = y[~_is_missing(y)]
+    assumed = np.array([False, True]) if y.dtype == bool else np.array([0, 1])
+    if y.dtype.kind in "biuf" and np.isin(present, assumed).all():
+        return assumed, Provenance(notes=() if y.dtype == bool else (_CLASSES_NOTE,))
+    warnings.warn(_CLASSES_LEAK, PrivacyLeakWarning, stacklevel=3)
+    try:
+        known = np.unique(present)
+    except TypeError:  # labels that cannot be ordered
+        known = np.empty(0)
+    if len(known) < 2:
+        raise InvalidArgumentError(
+            "y must hold at least two classes, of one type; alternatively, pass public `classes`"
+        )
+    return known, Provenance((_CLASSES_LEAK,))
+
+
+def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Position of each label among the sorted classes, NaN for one that is not among them."""
+    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
+        code = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+        return np.where(classes[code] == y, code, np.nan)
+    position = {label: float(code) for code, label in enumerate(classes.tolist())}
+    kinds = {"O" if labels.dtype.kind == "O" else labels.dtype.kind in "biuf" for labels in (y, classes)}
+    if kinds == {False, True}:
+        raise InvalidArgumentError("y and classes must be of one type, got numbers and something else")
+    try:
+        return np.array([position.get(label, np.nan) for label in y.tolist()], dtype=np.float64)
+    except TypeError:  # labels that cannot be looked up, such as lists
+        pass
+    raise InvalidArgumentError("y must hold one label per row, got containers")

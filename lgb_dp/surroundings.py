@@ -1,0 +1,113 @@
+"""What scikit-learn does around the `fit` of a private estimator, as far as the calling frames tell.
+
+A search fits the estimator once per setting and fold, a calibrator reads the labels again, a scaler learns
+from the rows before the estimator sees them: epsilon covers none of it.  Scikit-learn clones estimators and
+leaves no other trace in them, so the callers are asked.  A worker process of joblib shows the same frames,
+except those of the object that started it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from lgb_dp.data.provenance import Provenance
+
+_HARMLESS_PACKAGES = frozenset({"base", "compose", "frozen", "pipeline", "utils", "exceptions"})
+"""Of scikit-learn: what they add to one fit, if anything, the rules for their classes say."""
+_FIT_ONCE = frozenset({"FixedThresholdClassifier", "FrozenEstimator"})
+"""Of the other packages: classes that fit one estimator, once, and learn nothing themselves."""
+
+
+def surroundings() -> Provenance:
+    """What the callers of the running `fit` do that its guarantee does not cover."""
+    several: dict[str, str] = {}
+    leaks: list[str] = []
+    notes: list[str] = []
+    for frame in _callers():
+        module = str(frame.f_globals.get("__name__", ""))
+        owner = frame.f_locals.get("self")
+        if not isinstance(owner, BaseEstimator):
+            package = _sklearn_package(module)
+            if package and package not in _HARMLESS_PACKAGES:
+                several.setdefault(package, f"sklearn.{package}")
+                if not frame.f_code.co_name.startswith("_"):
+                    several[package] = frame.f_code.co_name
+            continue
+        kind = _known_class(owner)
+        name = type(owner).__name__
+        if kind is None:
+            notes.append(
+                f"the fit was called by {name}, about which nothing is known; what else it reads or fits "
+                "is not covered by epsilon"
+            )
+        elif kind.__module__.startswith("lgb_dp.") or kind.__name__ in _FIT_ONCE:
+            continue
+        elif hasattr(owner, "steps"):
+            leaks += _preprocessing_leak(name, (step for _, step in owner.steps[:-1]))
+        elif kind.__name__ == "TransformedTargetRegressor":
+            leaks += _preprocessing_leak(name, [owner.transformer])
+        else:
+            several[str(_sklearn_package(kind.__module__))] = name
+    for wrapper in several.values():
+        leaks.append(
+            f"{wrapper} fits several models or reads the labels itself, and epsilon covers one fit only; "
+            "lgb_dp.DPRandomizedSearchCV is a search, and lgb_dp.folds a cross-validation, under one budget"
+        )
+    return Provenance(tuple(dict.fromkeys(leaks)), tuple(dict.fromkeys(notes)))
+
+
+def _callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _sklearn_package(module: str) -> str | None:
+    """The part of scikit-learn that a module belongs to, such as "model_selection"."""
+    root, _, rest = module.partition(".")
+    return rest.partition(".")[0] if root == "sklearn" and rest else None
+
+
+def _known_class(owner: BaseEstimator) -> type | None:
+    """The first of an object's classes that is ours, or is one of scikit-learn's that does something."""
+    for kind in type(owner).__mro__:
+        if kind.__module__.startswith("lgb_dp."):
+            return kind
+        package = _sklearn_package(kind.__module__)
+        if package and package not in ("base", "utils"):
+            return kind
+    return None
+
+
+def _preprocessing_leak(name: str, steps: Iterable[Any]) -> list[str]:
+    fitted = sorted({type(step).__name__ for step in steps if learns_from_rows(step)})
+    if not fitted:
+        return []
+    return [
+        f"{', '.join(fitted)} in {name} learned from the private rows before the estimator saw them; public "
+        "bounds make scaling needless, and missing values and categories need no encoding"
+    ]
+
+
+def learns_from_rows(transformer: Any) -> bool:
+    """Whether a transformer's `fit` learns from rows, by its parts' scikit-learn tags; unknown ones do."""
+    if transformer is None or isinstance(transformer, str):  # "passthrough", "drop"
+        return False
+    if type(transformer).__name__ in _FIT_ONCE:
+        return False
+    for part in ("steps", "transformer_list", "transformers"):
+        if hasattr(transformer, part):
+            inner = [step[1] for step in getattr(transformer, part)]
+            return any(map(learns_from_rows, [*inner, getattr(transformer, "remainder", None)]))
+    if hasattr(transformer, "__sklearn_tags__"):
+        return bool(transformer.__sklearn_tags__().requires_fit)
+    if hasattr(transformer, "_get_tags"):  # scikit-learn before 1.6
+        tags = transformer._get_tags()
+        return bool(tags["requires_fit"]) and not tags["stateless"]
+    return True
