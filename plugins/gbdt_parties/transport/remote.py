@@ -30,7 +30,8 @@ DEADLINE = 3600.0
 
 _RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Also the time that a connection may take to be made: TLS over a slow link, or with a busy server.
+    ("grpc.min_reconnect_backoff_ms", 3000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # A request sent twice would be a replay.
     ("grpc.enable_retries", 0),

@@ -51,6 +51,9 @@ MAX_CONNECTIONS = 10_000
 IDLE = 600.0
 """Seconds without a call after which a connection is closed; the next call opens another one."""
 
+SPARE_CALLS = 8
+"""Further calls on one connection, which are being turned away."""
+
 REFUSERS = 2
 """Threads beside those of the calls that are served.  A refusal reads nothing and waits for nobody, so these
 are enough however many calls are refused; more would only take processor time from the calls served."""
@@ -140,7 +143,7 @@ class Server:
     Every entry of the allow-list has threads of its own for `CALLS_EACH` requests: there is no queue in which
     one could be in another one's way.  A request that was given up holds its place until the work on it ends.
     Calls are not limited in total, since one on its way to refusal would then take the place of one that is
-    served; a connection has at most one call more than its caller may have.
+    served; a connection has at most `SPARE_CALLS` more than its caller may have.
     """
 
     def __init__(
@@ -174,7 +177,7 @@ class Server:
                 *streams.OPTIONS,
                 ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
                 ("grpc.http2.max_ping_strikes", 0),
-                ("grpc.max_concurrent_streams", CALLS_EACH + 1),
+                ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
                 ("grpc.max_connection_idle_ms", int(1000 * IDLE)),
                 ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
                 ("grpc.max_allowed_incoming_connections", _max_connections()),

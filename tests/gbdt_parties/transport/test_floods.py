@@ -10,10 +10,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from deployment import HandlerService, certificates, connected, raw_calls, serving
+from deployment import HandlerService, certificates, connected, serving
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.transport import server as module
-from gbdt_parties.transport import streams
 from gbdt_parties.transport.refusals import MAX_KEYS, RefusalLog
 
 FLOODER = Path(__file__).parents[2] / "support" / "flooding.py"
@@ -79,18 +78,6 @@ def test_a_flood_of_different_refusals_is_bounded_too(caplog):
     assert len(caplog.records) == MAX_KEYS
     log.close()
     assert f"{9 * MAX_KEYS} more refusals" in caplog.records[-1].getMessage()
-
-
-def test_calls_of_a_connection_are_capped_refusals_included():
-    """The HTTP/2 connection itself has no more streams than a caller may use, and one to be told so."""
-    with serving(HandlerService(Echo())) as server, raw_calls(server, name="eve") as call:
-        calls = [call(streams.frames(b"x"), timeout=5) for _ in range(30)]
-        codes = []
-        for one in calls:
-            with pytest.raises(grpc.RpcError) as caught:
-                list(one)
-            codes.append(caught.value.code())
-    assert set(codes) == {grpc.StatusCode.PERMISSION_DENIED}
 
 
 def test_idle_connections_are_closed_and_come_back(monkeypatch):
