@@ -36,6 +36,10 @@ class PublicKey(Protocol):
     def key_id(self) -> bytes:
         """Sixteen bytes that name the key."""
 
+    @property
+    def ciphertext_bytes(self) -> int:
+        """Bytes of one ciphertext in memory."""
+
     def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
         """Ciphertexts of sums, row by row."""
 

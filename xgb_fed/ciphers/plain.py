@@ -60,6 +60,11 @@ class Plain:
         return wire.key_id(self.scheme, self.plaintext_bits)
 
     @property
+    def ciphertext_bytes(self) -> int:
+        """Bytes of one integer in memory."""
+        return 8 * self._width
+
+    @property
     def _width(self) -> int:
         return n_words(self.plaintext_bits + 1)
 

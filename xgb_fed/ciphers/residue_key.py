@@ -90,6 +90,11 @@ class ResidueKey:
         """Only what is public: no obfuscators, no random state."""
         return ResidueKey, (self.scheme, self.n, self.n_threads)
 
+    @property
+    def ciphertext_bytes(self) -> int:
+        """Bytes of one ciphertext in memory."""
+        return 8 * self.modulus.width
+
     def _encryptions_of_zero(self, count: int) -> Residues:
         """r^n of uniform units r.
 

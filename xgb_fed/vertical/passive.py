@@ -8,6 +8,7 @@ the splits it owns; columns, thresholds and values stay here.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from gbdt_parties import messages
 from gbdt_parties._files import digest_of
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message, from_bits, to_bits
 from gbdt_parties.session import SessionHandler
 from numpy.typing import NDArray
@@ -72,6 +74,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Sampled rows that a tree has at least.
     used : set of bytes, optional
         Sessions that were opened before, here or at other handlers of the same active party.
+    memory : MemoryAllowance, optional
+        What all sessions may hold together; without limit by default.
     """
 
     opening = (OpenTraining, OpenModel)
@@ -89,6 +93,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         journals: Journals | None = None,
         min_rows: int = MIN_ROWS,
         used: set[bytes] | None = None,
+        memory: MemoryAllowance | None = None,
     ) -> None:
         super().__init__(used)
         self.columns = columns
@@ -100,6 +105,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.journals = journals if journals is not None else Journals()
         self._random = SecretStream()
         self._min_rows = min_rows
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
             StartTree: self._start_tree,
@@ -114,10 +120,18 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
-        if isinstance(message, OpenTraining):
-            return self._open_training(message, session)
-        assert isinstance(message, OpenModel)
-        return self._open_model(message)
+        assert isinstance(message, (OpenTraining, OpenModel))
+        # Four bytes for each value of the rows selected, and for each bin number, of all rows and of a tree.
+        n_values, what = len(message.rows) * self.columns.n_features, "the rows of a session"
+        if isinstance(message, OpenModel):
+            room = self._memory.reserve(4 * n_values, what)
+            kept, answer = self._open_model(message)
+        else:
+            n_values += 2 * (len(message.rows) or self.columns.n_rows) * self.columns.n_features
+            room = self._memory.reserve(4 * n_values, what)
+            kept, answer = self._open_training(message, session)
+        kept.rooms["rows"] = room
+        return kept, answer
 
     def answer(self, kept: PredictionSession, message: Message) -> Message:
         """Answer a further request."""
@@ -141,6 +155,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
             )
         if not (2 <= message.max_bin < 1 << 16 and 1 <= message.n_groups <= 1 << 16):
             raise ProtocolError("max_bin or n_groups is out of range")
+        # Refused now if it could never be held, and not when the first tree has half arrived.
+        self._memory.reserve(columns.n_rows * message.n_groups * key.ciphertext_bytes, "encrypted gradients")
         space = key.plaintext_limit.bit_length() - 1
         if not 1 <= message.field_bits <= space:
             raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
@@ -159,6 +175,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
                 message.max_bin,
                 digest_of(columns.names, columns.data, *(e.data for e in self.eval_sets)),
             ),
+            memory=self._memory,
         )
         return session, TrainingOpened(self.columns.n_features)
 
@@ -221,6 +238,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         columns = np.unique(message.columns)
         if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
             raise ProtocolError("the tree's columns are not this party's")
+        session.reserve_gradients(int(sampled.sum()))
         session.tree = GrowingTree.started(session.features, columns, sampled, session.n_groups)
         return messages.Done()
 
@@ -235,6 +253,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if not tree.is_complete:
             raise ProtocolError("statistics were asked for before all gradients came")
         parents = tree.advance(message)
+        session.reserve_level()
         wanted = tree.wanted_nodes(message)
         tree.build(session.key, wanted, parents)
         return tree.statistics(session.key, wanted, session.field_bits, session.per_ciphertext, self._random)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.memory import MemoryAllowance, Room
 
 from xgb_fed.boosting.features import BinnedFeatures, Columns
 from xgb_fed.ciphers.base import PublicKey
@@ -22,10 +24,13 @@ class PredictionSession:
     columns : Columns
         Of the rows that the session is about.
     splits : Splits
+    rooms : dict
+        Memory reserved for this session, by what it is for.
     """
 
     columns: Columns
     splits: Splits
+    rooms: dict[str, Room] = field(default_factory=dict, kw_only=True)
 
 
 @dataclass
@@ -42,6 +47,23 @@ class TrainingSession(PredictionSession):
     journal: Journal | None = None
     last_tree: int = -1
     tree: GrowingTree | None = None
+    memory: MemoryAllowance = field(default_factory=lambda: MemoryAllowance(sys.maxsize))
+
+    def reserve_gradients(self, n_sampled: int) -> None:
+        """Reserve memory for the encrypted gradients of a tree; that of the last tree is given back."""
+        self.tree = None
+        self.rooms.pop("level", None)
+        self.rooms.pop("gradients", None)
+        size = n_sampled * self.n_groups * self.key.ciphertext_bytes
+        self.rooms["gradients"] = self.memory.reserve(size, "encrypted gradients")
+
+    def reserve_level(self) -> None:
+        """Reserve memory for the encrypted histograms of a level, which take as much while they are made."""
+        tree = self.growing()
+        n_bins = tree.partition.n_nodes * int(tree.features.bin_offsets[-1])
+        self.rooms.pop("level", None)
+        size = 3 * n_bins * self.n_groups * self.key.ciphertext_bytes
+        self.rooms["level"] = self.memory.reserve(size, "statistics of this level")
 
     def growing(self) -> GrowingTree:
         """The tree that is growing."""

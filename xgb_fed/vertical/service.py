@@ -40,6 +40,12 @@ class Limits:
         alignment is of `max_rows` ids at most.
     questions_per_hour : int
         Alignments, predictions and resumptions of one active party: many of them are a way to probe.
+    sessions_per_hour : int
+        Training runs and predictions of one active party.
+    max_memory : int
+        Bytes of rows, gradients and statistics that are held for one active party.
+    max_models : int
+        Models whose splits are kept for one active party; an operator removes those that are not needed.
     consents_to_export : bool
         Whether it gives its splits to `export_booster`.
     allow_plain, allow_weak_key : bool
@@ -52,6 +58,9 @@ class Limits:
     consents_to_export: bool = False
     allow_plain: bool = False
     allow_weak_key: bool = False
+    sessions_per_hour: int = 240
+    max_memory: int = 8 << 30
+    max_models: int = 1000
 
 
 class NamedRows(Protocol):
@@ -122,17 +131,29 @@ class PassiveService(RowService):
 
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
         super().__init__(
-            table.ids, table.has_ids, directory, name, limits.max_rows, limits.questions_per_hour
+            table.ids,
+            table.has_ids,
+            directory,
+            name,
+            limits.max_rows,
+            limits.questions_per_hour,
+            limits.sessions_per_hour,
+            limits.max_memory,
         )
         self._table, self._limits = table, limits
 
     def admit(self, caller: str, message: Message) -> None:
-        """Refuse training runs on too few or too many rows."""
+        """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
         limits = self._limits
         if isinstance(message, OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
+                )
+            if len(SplitsFolder(self.folder_of(caller) / "models")) >= limits.max_models:
+                raise ProtocolError(
+                    f"this party keeps its splits of at most {limits.max_models} models of one active party; "
+                    "its operator can remove some (veilboost models)"
                 )
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
@@ -150,4 +171,5 @@ class PassiveService(RowService):
             journals=Journals(caller.directory / "models"),
             min_rows=max(self._limits.min_rows, MIN_ROWS),
             used=caller.used,
+            memory=caller.memory,
         )

@@ -158,6 +158,7 @@ class Intersector:
         self._ids = ids
         self._max_ids = max_ids
         self._known = frozenset(ids)
+        self._n_characters = sum(map(len, ids)) + len(ids)
         self._n_intersected = 0
 
     def blind(self, message: IntersectIds) -> BlindedIds:
@@ -187,8 +188,11 @@ class Intersector:
         Once even if it is refused: the difference between a refusal and an answer tells whose ids are known.
         """
         n_intersected, self._n_intersected = self._n_intersected, 0
+        # Counted before it is taken apart: a text of line ends alone would become a hundred times its size.
+        if not 0 < message.ids.count("\n") <= n_intersected or len(message.ids) > self._n_characters:
+            raise ProtocolError("rows were aligned without an intersection, or more than were in it")
         alignment = Alignment(tuple(message.ids.split("\n")[:-1]))
-        if not 0 < len(alignment.ids) <= n_intersected or alignment.text != message.ids:
+        if alignment.text != message.ids:
             raise ProtocolError("rows were aligned without an intersection, or more than were in it")
         if not self._known.issuperset(alignment.ids):
             raise ProtocolError("rows were aligned that are not in common")

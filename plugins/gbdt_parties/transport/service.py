@@ -6,9 +6,8 @@ sessions are about is up to the services that are built on this one.
 
 from __future__ import annotations
 
-import json
 import logging
-import time
+import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -22,18 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties import messages
-from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._files import make_folder
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment import Alignment, AlignRows, IntersectIds, Intersector, RowsAligned
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import Record
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
+from gbdt_parties.quota import HourlyQuota
 from gbdt_parties.session import SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
 
 logger = logging.getLogger(__name__)
-HOUR = 3600.0
+MAX_ALIGNMENTS = 64
+"""Alignments whose rows are kept for one caller; the one used longest ago is forgotten first."""
 MAX_SELECTIONS = 4
 """Selections of rows that are kept in memory for one caller."""
 
@@ -56,24 +58,26 @@ class Caller:
         By the row sets they are about, the one used last at the end.
     used : set of bytes
         Sessions that were opened.
+    questions : HourlyQuota
+        Alignments and other messages that let the caller try something out.
+    openings : HourlyQuota
+        Sessions opened.
+    memory : MemoryAllowance
+        What the caller's rows and sessions may hold together.
     lock : Lock
+    parsing : Lock
+        Held while a request is taken apart: one at a time.
     """
 
     directory: Path
     intersector: Intersector
+    questions: HourlyQuota
+    openings: HourlyQuota
+    memory: MemoryAllowance
     handlers: OrderedDict[RowSets, SessionHandler[Any]] = field(default_factory=OrderedDict)
     used: set[bytes] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
-
-    def may_ask(self, max_per_hour: int) -> bool:
-        """Count a question; False if there were too many in the last hour, also before a restart."""
-        path, now = self.directory / "questions.json", time.time()
-        asked = json.loads(path.read_text()) if path.exists() else []
-        asked = [when for when in asked if now - HOUR < when <= now]
-        if len(asked) >= max_per_hour:
-            return False
-        write_atomically(path, json.dumps([*asked, now]))
-        return True
+    parsing: Lock = field(default_factory=Lock)
 
     def rows_file(self, digest: bytes) -> Path:
         """Where the ids of a row set are kept."""
@@ -97,6 +101,10 @@ class RowService(ABC):
         Ids that one alignment may be about.
     questions_per_hour : int
         Alignments and `questions` of one caller: many of them are a way to probe.
+    openings_per_hour : int
+        Sessions that one caller may open.
+    max_memory : int
+        Bytes that one caller's rows and sessions may hold together.
     """
 
     opening: tuple[type[Message], ...]
@@ -112,9 +120,12 @@ class RowService(ABC):
         name: str,
         max_rows: int,
         questions_per_hour: int,
+        openings_per_hour: int,
+        max_memory: int,
     ) -> None:
         self._ids, self._has_ids, self._name = ids, has_ids, name
         self._max_rows, self._questions_per_hour = max_rows, questions_per_hour
+        self._openings_per_hour, self._max_memory = openings_per_hour, max_memory
         self._directory = make_folder(directory)
         self._record = Record(self._directory / "record.jsonl")
         self._refusals = RefusalLog(logger)
@@ -138,14 +149,16 @@ class RowService(ABC):
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request of a caller about some rows, and record both."""
+        known = self._caller(caller)
         try:
-            envelope = messages.read(request)
+            with known.parsing:
+                envelope = messages.read(request)
         except ProtocolError as error:
             refusal = messages.Envelope(bytes(16), 0, messages.Refusal(str(error), messages.OTHER_REASON))
             return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
-            answer = self._answer(caller, row_sets, envelope, request)
+            answer = self._answer(known, caller.name, row_sets, envelope, request)
         except (InvalidDataError, ProtocolError) as error:
             refused = messages.Refusal(str(error), messages.OTHER_REASON)
             answer = messages.write(envelope.session, envelope.sequence, refused)
@@ -158,11 +171,11 @@ class RowService(ABC):
         return answer
 
     def _answer(
-        self, identity: Identity, row_sets: RowSets, envelope: messages.Envelope, request: bytes
+        self, caller: Caller, name: str, row_sets: RowSets, envelope: messages.Envelope, request: bytes
     ) -> bytes:
-        caller, message = self._caller(identity), envelope.message
-        self.admit(identity.name, message)
-        self._count_question(identity, caller, message)
+        message = envelope.message
+        self.admit(name, message)
+        self._count(name, caller, message)
         if isinstance(message, (IntersectIds, AlignRows)):
             answer = self._align(caller, message)
         elif self._has_ids and not row_sets:
@@ -173,22 +186,36 @@ class RowService(ABC):
             return handler.handle(request)
         return messages.write(envelope.session, envelope.sequence, answer)
 
-    def _count_question(self, identity: Identity, caller: Caller, message: Message) -> None:
-        if not isinstance(message, (IntersectIds, *self.questions)):
+    def _count(self, name: str, caller: Caller, message: Message) -> None:
+        """Refuse a message of a kind of which there were too many in the last hour."""
+        is_question = isinstance(message, (IntersectIds, *self.questions))
+        if not is_question and not isinstance(message, self.opening):
             return
         with caller.lock:
-            if not caller.may_ask(self._questions_per_hour):
+            if is_question and not caller.questions.take():
                 raise ProtocolError(
                     f"more than {self._questions_per_hour} alignments and predictions in an hour"
                 )
-        logger.info("%s: %s", identity.name, type(message).__name__)
+            if isinstance(message, self.opening) and not caller.openings.take():
+                raise ProtocolError(f"more than {self._openings_per_hour} sessions in an hour")
+        logger.info("%s: %s", name, type(message).__name__)
+
+    def folder_of(self, caller: str) -> Path:
+        """Where what belongs to one caller is kept."""
+        return self._directory / f"for-{quote(caller, safe='')}"
 
     def _caller(self, identity: Identity) -> Caller:
         with self._lock:
             if identity.name not in self._callers:
-                directory = self._directory / f"for-{quote(identity.name, safe='')}"
+                directory = self.folder_of(identity.name)
                 make_folder(directory / "rows")
-                self._callers[identity.name] = Caller(directory, Intersector(self._ids, self._max_rows))
+                self._callers[identity.name] = Caller(
+                    directory,
+                    Intersector(self._ids, self._max_rows),
+                    HourlyQuota(directory / "questions.json", self._questions_per_hour),
+                    HourlyQuota(directory / "openings.json", self._openings_per_hour),
+                    MemoryAllowance(self._max_memory),
+                )
             return self._callers[identity.name]
 
     def _align(self, caller: Caller, message: IntersectIds | AlignRows) -> Message:
@@ -196,9 +223,18 @@ class RowService(ABC):
             if isinstance(message, IntersectIds):
                 return caller.intersector.blind(message)
             alignment = caller.intersector.accept(message)
-            alignment.save(caller.rows_file(alignment.digest))
+            path = caller.rows_file(alignment.digest)
+            self._forget_oldest(path)
+            alignment.save(path)
         logger.info("%d rows aligned", len(alignment.ids))
         return RowsAligned(alignment.digest)
+
+    @staticmethod
+    def _forget_oldest(newest: Path) -> None:
+        """Keep the alignments that were used last, and room for one more."""
+        used = {path: path.stat().st_mtime_ns for path in newest.parent.glob("*.ids") if path != newest}
+        for path in sorted(used, key=used.__getitem__)[: max(0, len(used) + 1 - MAX_ALIGNMENTS)]:
+            path.unlink(missing_ok=True)
 
     def _handler(self, caller: Caller, row_sets: RowSets, opens: bool) -> SessionHandler[Any] | None:
         """The handler of these rows; None if there is none and the request does not open a session."""
@@ -235,6 +271,7 @@ class RowService(ABC):
         path = caller.rows_file(digest)
         if not path.exists():
             raise ProtocolError("no such rows; align them first")
+        os.utime(path)
         alignment = Alignment.load(path)
         if alignment.digest != digest:
             raise ProtocolError("this party's aligned rows are damaged; align them again")

@@ -1,0 +1,64 @@
+"""How much memory a caller may make this party hold: reserved before anything is allocated."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque
+from threading import Lock
+
+from gbdt_parties.errors import ProtocolError
+
+
+class Room:
+    """Reserved bytes, which are given back when nobody refers to this object any more."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+
+
+class MemoryAllowance:
+    """The bytes that the sessions of one caller may hold together.
+
+    Parameters
+    ----------
+    max_bytes : int
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._lock = Lock()
+        self._reserved = 0
+        self._returned: deque[int] = deque()
+
+    @property
+    def reserved(self) -> int:
+        """Bytes reserved at present."""
+        with self._lock:
+            while self._returned:
+                self._reserved -= self._returned.popleft()
+            return self._reserved
+
+    def reserve(self, n_bytes: int, what: str) -> Room:
+        """Reserve bytes for as long as the result is referred to.
+
+        Raises
+        ------
+        ProtocolError
+            If this caller's sessions would hold too much; the text says for what.
+        """
+        if self.reserved + n_bytes > self.max_bytes:
+            # What sessions that have ended refer to in circles.
+            gc.collect()
+        in_use = self.reserved
+        with self._lock:
+            if self._reserved + n_bytes > self.max_bytes:
+                raise ProtocolError(
+                    f"{what} would take {n_bytes >> 20} MiB; this party holds at most "
+                    f"{self.max_bytes >> 20} MiB for one active party, of which {in_use >> 20} MiB are in use"
+                )
+            self._reserved += n_bytes
+        room = Room(n_bytes)
+        # A finalizer may run in a thread that holds the lock, so it only leaves a note.
+        weakref.finalize(room, self._returned.append, n_bytes)
+        return room

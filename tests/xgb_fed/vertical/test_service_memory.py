@@ -1,0 +1,208 @@
+"""What allowed messages, in any number and order, may take of a passive party's memory and disk."""
+
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from gbdt_parties import messages
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity import alignment as alignment_module
+from gbdt_parties.identity.alignment import AlignRows, Intersector
+from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.memory import MemoryAllowance
+from gbdt_parties.transport import service as service_module
+from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
+from veilboost.tables import Table
+
+import xgb_fed
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.vertical.messages import (
+    FindSplits,
+    Gradients,
+    OpenModel,
+    OpenTraining,
+    StartTree,
+    TrainingOpened,
+)
+from xgb_fed.vertical.passive import PassiveParty
+from xgb_fed.vertical.service import Limits, PassiveService
+
+KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+NONE = np.empty(0, dtype=np.int32)
+N_ROWS = 200
+MIB = 1 << 20
+
+
+class Talk:
+    """One session of acme's, message by message, without a network."""
+
+    def __init__(self, service, session):
+        self.service, self.session, self.sequence = service, session, 0
+
+    def ask(self, message):
+        request = messages.write(self.session, self.sequence, message)
+        self.sequence += 1
+        if isinstance(self.service, PassiveParty):
+            return messages.read(self.service.handle(request)).message
+        caller = Identity("acme", "", NOBODY.expires)
+        return messages.read(self.service.handle(caller, (), request)).message
+
+
+def opening(n_groups=1, n_rows=N_ROWS):
+    evaluation = np.empty(0, dtype=np.int64)
+    fields = {"n_rows": n_rows, "max_bin": 8, "field_bits": 64, "n_groups": n_groups, "max_depth": 4}
+    known = {name: value for name, value in fields.items() if name in OpenTraining.__annotations__}
+    return OpenTraining(public_key=KEY.public.public_bytes(), rows=NONE, eval_rows=evaluation, **known)
+
+
+@pytest.fixture
+def service(tmp_path):
+    def make(**limits):
+        X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
+        table = Table(read_columns(X), [str(k) for k in range(N_ROWS)], False, None, [], {})
+        limits = Limits(min_rows=2, allow_plain=True, allow_weak_key=True, **limits)
+        return PassiveService(table, tmp_path / "bank", "bank", limits)
+
+    return make
+
+
+def peak_of(work):
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_attack_by_many_groups_is_refused_before_anything_is_allocated(service):
+    """65,536 ciphertexts for each of 200 rows: 1.7 GB of arrays, to be filled group by group."""
+    bank = service(max_memory=64 * MIB)
+    answer = Talk(bank, b"1" * 16).ask(opening(n_groups=1 << 16))
+    assert "encrypted gradients would take 1600 MiB" in answer.reason
+    assert isinstance(Talk(bank, b"2" * 16).ask(opening(n_groups=1000)), TrainingOpened)
+
+
+def test_memory_attack_by_sessions_side_by_side_is_refused():
+    """What one session may hold, eight may not hold together, and ended ones give it back."""
+    columns = read_columns(np.random.default_rng(0).normal(size=(N_ROWS, 3)))
+    memory = MemoryAllowance(8 * MIB)
+    bank = PassiveParty(columns, [], {}, memory=memory)
+    talks = [Talk(bank, bytes([k]) * 16) for k in range(1, 5)]
+    start = StartTree(0, np.empty(0, dtype=np.uint8), np.arange(3, dtype=np.int32))
+    for talk in talks[:3]:
+        assert isinstance(talk.ask(opening(n_groups=100)), TrainingOpened)
+        assert isinstance(talk.ask(start), messages.Done)
+    assert "encrypted gradients would take 2 MiB" in talks[3].ask(opening(n_groups=100)).reason
+    talks[0].ask(messages.Abort())
+    again = Talk(bank, b"5" * 16)
+    again.ask(opening(n_groups=100))
+    assert isinstance(again.ask(start), messages.Done)
+
+
+def test_memory_of_histograms_is_reserved_before_they_are_built():
+    columns = read_columns(np.random.default_rng(0).normal(size=(N_ROWS, 3)))
+    bank = PassiveParty(columns, [], {}, memory=MemoryAllowance(40_000))
+    talk = Talk(bank, b"1" * 16)
+    talk.ask(opening())
+    talk.ask(StartTree(0, np.empty(0, dtype=np.uint8), np.arange(3, dtype=np.int32)))
+    values = KEY.public.to_bytes(KEY.encrypt([1] * N_ROWS))
+    talk.ask(Gradients(0, 0, values))
+    empty = np.empty(0, dtype=np.uint8)
+    rest = {name: empty for name in FindSplits.__annotations__ if name not in ("kind", "wanted")}
+    if "wanted" in FindSplits.__annotations__:
+        rest["wanted"] = np.ones(1, dtype=np.uint8)
+    assert "statistics of this level would take" in talk.ask(FindSplits(**rest)).reason
+
+
+def test_memory_attack_by_lines_without_ids(monkeypatch):
+    """A text of line ends is counted before it is taken apart: there it would be ids without end."""
+    intersector = Intersector([str(k) for k in range(100)], 100)
+    monkeypatch.setattr(alignment_module, "Alignment", lambda ids: pytest.fail("taken apart"))
+    for text in ("\n" * MIB, "x" * MIB + "\n", "\n" * 101):
+        intersector._n_intersected = 100
+
+        def attempt(text=text):
+            with pytest.raises(ProtocolError, match="without an intersection"):
+                intersector.accept(AlignRows(text))
+
+        assert peak_of(attempt) < MIB / 2
+
+
+def test_memory_of_requests_is_bounded(service):
+    """Two requests as long as allowed, of the worst content, under way at once."""
+    # As text, one wide character makes all of them four bytes wide.
+    assert 2 * MAX_REQUEST_BYTES + (1 + 4) * MAX_REQUEST_BYTES <= 512 * MIB
+    bank, text = service(), "\n" * (4 * MIB) + "\U0001f600"
+    peak = peak_of(lambda: Talk(bank, b"s" * 16).ask(AlignRows(text)))
+    # The writing of it here, four bytes a character in `text` beside, the reading there.
+    assert peak < 10 * 4 * MIB + MIB
+
+
+def test_disk_attack_by_training_runs_that_end_at_once(service, tmp_path):
+    bank = service(max_models=3, sessions_per_hour=10)
+    reasons = []
+    for k in range(15):
+        talk = Talk(bank, bytes([k]) * 16)
+        answer = talk.ask(opening())
+        if isinstance(answer, TrainingOpened):
+            talk.ask(messages.Finish())
+        else:
+            reasons.append(answer.reason)
+    assert len(list((tmp_path / "bank" / "for-acme" / "models").glob("*.splits.json"))) == 3
+    assert len(reasons) == 12
+    assert "at most 3 models" in reasons[0]
+    assert "veilboost models" in reasons[0]
+
+
+def test_sessions_are_counted_by_the_hour_over_a_restart(service):
+    for k in range(6):
+        answer = Talk(service(sessions_per_hour=5), bytes([k]) * 16).ask(opening())
+        assert isinstance(answer, TrainingOpened) == (k < 5)
+    assert "more than 5 sessions in an hour" in answer.reason
+    answer = Talk(service(sessions_per_hour=5), b"x" * 16).ask(OpenModel(b"m" * 16, 0, NONE))
+    assert "more than 5 sessions in an hour" in answer.reason
+
+
+def test_disk_attack_by_alignments(service, tmp_path, monkeypatch):
+    """The rows that were used last are kept, and those that are forgotten can be aligned again."""
+    monkeypatch.setattr(service_module, "MAX_ALIGNMENTS", 4)
+    bank = service()
+    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    digests = []
+    for k in range(10):
+        caller.intersector._n_intersected = 1
+        digests.append(Talk(bank, b"s" * 16).ask(AlignRows(f"{k}\n")).digest)
+        if k:
+            # As training on the first rows would.
+            bank._aligned(caller, digests[0])
+    kept = {path.name.split(".")[0] for path in (tmp_path / "bank" / "for-acme" / "rows").glob("*.ids")}
+    assert kept == {digest.hex() for digest in (digests[0], *digests[7:])}
+    with pytest.raises(ProtocolError, match="align them first"):
+        bank._aligned(caller, digests[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_of_a_party_stays_within_what_is_agreed():
+    """Every session opens as large a tree as it may; the process grows by the allowance."""
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    columns = read_columns(np.random.default_rng(0).normal(size=(N_ROWS, 3)))
+    bank = PassiveParty(columns, [], {}, memory=MemoryAllowance(32 * MIB))
+    values = KEY.public.to_bytes(KEY.encrypt([1] * N_ROWS))
+    start = StartTree(0, np.empty(0, dtype=np.uint8), np.arange(3, dtype=np.int32))
+    before, refused = resident(), 0
+    for k in range(1, 7):
+        talk = Talk(bank, bytes([k]) * 16)
+        talk.ask(opening(n_groups=500))
+        if not isinstance(talk.ask(start), messages.Done):
+            refused += 1
+            continue
+        for group in range(500):
+            assert isinstance(talk.ask(Gradients(group, 0, values)), messages.Done)
+    assert refused == 4
+    assert resident() - before < 64 * MIB
