@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
-from lgb_dp.boosting.training import PrivateTrainer
+from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin, checked_numbers
 from lgb_dp.data.bins import Bounds, Categories, Spacing, is_data_frame
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes

@@ -294,7 +294,13 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         notes = (*trial.notes, f"a single trial costs mu = {mu:.6g}")
         report = replace(
-            trial, epsilon=epsilon, delta=budget[1], ledger=(row,), notes=notes, cost=Cost(epsilon, budget[1])
+            trial,
+            epsilon=epsilon,
+            delta=budget[1],
+            ledger=(row,),
+            notes=notes,
+            cost=Cost(epsilon, budget[1]),
+            spent=None,
         )
         if paid_for:
             report = compose(report, *paid_for)

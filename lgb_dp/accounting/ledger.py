@@ -1,7 +1,7 @@
 """The ledger of a training run: what was released, what it cost, and the guarantee that follows.
 
-Costs are under adding or removing one row: ε (and δ) of differential privacy,
-which add up, or μ of Gaussian differential privacy, whose squares add up.
+Costs are under adding or removing one unit, which is one row unless a person has several: ε (and δ) of
+differential privacy, which add up, or μ of Gaussian differential privacy, whose squares add up.
 Releases that read disjoint sets of rows cost the largest of them.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
-
-NEIGHBOURING = "add or remove one row"
+from lgb_dp.accounting.unit import ONE_ROW, Unit
+from lgb_dp.errors import BudgetSpentError
 
 
 @dataclass(frozen=True)
@@ -140,24 +140,74 @@ def share(epsilon: float, parts: int) -> float:
     return lower_float(Fraction(epsilon) / parts)
 
 
+INHERITED = -1
+"""Group of the releases of earlier results that a training run builds on."""
+
+
 @dataclass
 class Ledger:
     """All releases of one training run, charged before they are made.
+
+    Where the releases are planned, the plan is what the run is granted.  Once a release is Gaussian, or has a
+    δ, the cost of a run is that of everything granted, however much of it was made: a rule that stops the run
+    because of what was released can make the cost of the releases so far a figure that is not a guarantee,
+    while stopping is post-processing of the whole run.  For pure ε the running sum is valid afterwards, too
+    (Whitehouse et al., "Fully-Adaptive Composition in Differential Privacy", ICML 2023; Rogers et al.,
+    NeurIPS 2016).
 
     Parameters
     ----------
     copies : int
         Training runs like this one that read a row (k - 1 in k-fold cross-validation).
+    releases : list of Release
     granted_delta : float
         δ at which the ε of Gaussian releases is stated.
+    unit : Unit
+        Whom the guarantee covers; releases are charged with what they cost per row, inherited ones per unit.
     """
 
     copies: int = 1
     releases: list[Release] = field(default_factory=list)
     granted_delta: float = 0.0
+    unit: Unit = ONE_ROW
+    _planned: list[Release] | None = None
+    _left: Counter[Release] = field(default_factory=Counter)
+
+    def grant(self, releases: Iterable[Release]) -> None:
+        """Plan everything that will be released; called once, before the first release of the run.
+
+        Raises
+        ------
+        BudgetSpentError
+            If a plan exists already.
+        """
+        if self._planned is not None:
+            raise BudgetSpentError("the releases of this training run are planned already")
+        self._planned = list(releases)
+        self._left = Counter(self._planned)
+
+    def inherit(self, cost: Cost, what: str, delta: float) -> None:
+        """Record what an earlier result has cost, its Gaussian releases stated at `delta`."""
+        name = (what, "composed")
+        self.releases.append(Release(*name, cost.epsilon, INHERITED, 0, cost.delta, cost.mu))
+        for part in cost.sampled:
+            self.releases += [Release(*name, 0.0, INHERITED, 0, 0.0, part.mu, part.probability)] * part.count
+        self.granted_delta = max(self.granted_delta, delta)
 
     def charge(self, release: Release) -> None:
-        """Record a release."""
+        """Record a release.
+
+        Raises
+        ------
+        BudgetSpentError
+            If there is a plan and the release is not in it, or was made already as often as planned.
+        """
+        if self._planned is not None:
+            if self._left[release] < 1:
+                raise BudgetSpentError(
+                    f"the release of {release.what} is not in the plan of the training run"
+                )
+            self._left[release] -= 1
         self.releases.append(release)
 
     @property
@@ -171,29 +221,63 @@ class Ledger:
         return self.cost.at(self.granted_delta)[1]
 
     @property
-    def cost(self) -> Cost:
-        """What all releases cost: sums over groups of the largest sum over a part, rounded up.
+    def spent(self) -> tuple[float, float]:
+        """(ε, δ) of the releases so far: information, not a guarantee, unless all is pure."""
+        return self._cost(self.releases).at(self.granted_delta)
 
-        Each kind of cost is summed up separately, so that each kind's largest part counts.
+    @property
+    def cost(self) -> Cost:
+        """What was granted; without a plan, or if all of it is pure, what was released."""
+        inherited = [release for release in self.releases if release.group == INHERITED]
+        everything = inherited + (self._planned or [])
+        if self._planned is None or all(r.mu == 0 and r.delta == 0 for r in everything):
+            return self._cost(self.releases)
+        return self._cost(everything)
+
+    @property
+    def granted(self) -> Cost:
+        """What all planned releases cost, inherited ones not counted."""
+        return self._cost(self._planned or [])
+
+    def _cost(self, releases: Sequence[Release]) -> Cost:
+        """What releases cost: sums over groups of the largest sum over a part, rounded up.
+
+        Each kind of cost is summed up separately, so that each kind's largest part counts.  Afterwards what
+        the run's own releases cost per row is multiplied by `unit`.
         """
-        whole = [release for release in self.releases if release.probability == 1.0]
+        own = [release for release in releases if release.group != INHERITED]
+        if self.unit.row_costs == 1:
+            return self._cost_per_row(releases)
+        assert all(release.delta == 0 for release in own)  # δ of a group of rows is not k times a row's
+        inherited = [release for release in releases if release.group == INHERITED]
+        per_row, k = self._cost_per_row(own), self.unit.row_costs
+        of_unit = Cost(
+            math.inf if math.isinf(per_row.epsilon) else upper_float(k * Fraction(per_row.epsilon)),
+            0.0,
+            k * per_row.mu * (1 + 1e-15),
+            tuple(SampledGaussian(k * part.mu, part.probability, part.count) for part in per_row.sampled),
+        )
+        return total_cost([self._cost_per_row(inherited), of_unit]) if inherited else of_unit
+
+    def _cost_per_row(self, releases: Sequence[Release]) -> Cost:
         parts: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for release in whole:
-            parts[release.group][release.part].append(release.mu)
+        for release in releases:
+            if release.probability == 1.0:
+                parts[release.group][release.part].append(release.mu)
         largest = [max(composed_mu(mus) for mus in group.values()) for group in parts.values()]
-        drawn = Counter((r.mu, r.probability) for r in self.releases if r.probability < 1.0)
+        drawn = Counter((r.mu, r.probability) for r in releases if r.probability < 1.0)
         return Cost(
-            self._total(lambda release: release.epsilon),
-            self._total(lambda release: release.delta),
+            self._total(releases, lambda release: release.epsilon),
+            self._total(releases, lambda release: release.delta),
             composed_mu(largest * self.copies),
             tuple(SampledGaussian(mu, p, count * self.copies) for (mu, p), count in drawn.items()),
         )
 
-    def _total(self, cost: Callable[[Release], float]) -> float:
-        if any(math.isinf(cost(release)) for release in self.releases):
+    def _total(self, releases: Sequence[Release], cost: Callable[[Release], float]) -> float:
+        if any(math.isinf(cost(release)) for release in releases):
             return math.inf
         parts: dict[int, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-        for release in self.releases:
+        for release in releases:
             parts[release.group][release.part] += Fraction(cost(release))
         return upper_float(self.copies * sum((max(group.values()) for group in parts.values()), Fraction()))
 

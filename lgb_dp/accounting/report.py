@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lgb_dp.accounting.ledger import NEIGHBOURING, Cost, _cost_each, total_cost
+from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, total_cost
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.checks import checked_delta
-from lgb_dp.errors import ArgumentTypeError, NoGuaranteeError
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
+
+_FIXED_BEFOREHAND = (
+    "the composition is valid if the number of results and their budgets were fixed beforehand, not chosen "
+    "in view of results; lgb_dp.Budget keeps to this by itself"
+)
 
 
 def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyReport:
     """One report for everything that was released.
 
     Costs compose kind by kind: ε and δ add up as they are, Gaussian releases by their squares.  Two models
-    of (ε, δ) each therefore cost less than (2ε, 2δ).  Each result may depend on those before it.
+    of (ε, δ) each therefore cost less than (2ε, 2δ).  Each result may depend on those before it, while how
+    many there are and what each costs must be fixed beforehand; a note says so, unless all results were paid
+    from one `Budget`.
 
     Parameters
     ----------
@@ -36,27 +44,41 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
     NoGuaranteeError
         If there is no report.
     InvalidArgumentError
-        If `delta` is not in (0, 1).
+        If `delta` is not accepted, or the reports have different units ("one row", "one person").
     """
     for report in reports:
         if not isinstance(report, PrivacyReport):
             raise ArgumentTypeError(f"compose takes privacy reports, got {type(report).__name__}")
     if not reports:
         raise NoGuaranteeError("compose needs at least one report")
+    units = sorted({report.neighbouring for report in reports})
+    if len(units) > 1:
+        raise InvalidArgumentError(f"reports of different units do not compose, got {units}")
     if delta is not None:
         delta = checked_delta(delta)
     cost = total_cost([report.cost for report in reports])
     granted = max(report.delta - report.cost.delta for report in reports) if delta is None else delta
     epsilon, total_delta = cost.at(granted)
+    budgets = {report.budget for report in reports}
+    of_one_budget = len(budgets) == 1 and None not in budgets
+    notes = [note for report in reports for note in report.notes]
+    if len(reports) > 1 and not of_one_budget:
+        notes.append(_FIXED_BEFOREHAND)
     return PrivacyReport(
         epsilon=epsilon,
         delta=total_delta,
         private=all(report.private for report in reports),
         reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
-        notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        notes=tuple(dict.fromkeys(notes)),
         ledger=tuple(row for report in reports for row in report.ledger),
+        neighbouring=units[0],
         cost=cost,
+        budget=budgets.pop() if of_one_budget else None,
     )
+
+
+_ADDED_LATER = ("spent", "budget")
+"""Fields that models of earlier versions lack."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +88,8 @@ class PrivacyReport:
     Parameters
     ----------
     epsilon, delta : float
-        (ε, δ) under `neighbouring`; never below the true cost.
+        (ε, δ) under `neighbouring`; never below the true cost.  As soon as Gaussian noise is involved, it is
+        what was granted when the run began, whether or not the run used all of it.
     private : bool
         False when something voided the guarantee; `reasons` says what.
     reasons : tuple of str
@@ -76,9 +99,14 @@ class PrivacyReport:
     ledger : tuple of dict
         The releases, as `Ledger.table` gives them.
     neighbouring : str
-        The neighbouring relation.
+        The neighbouring relation: whose presence the guarantee hides.
     cost : Cost, optional
         The same cost in the terms in which it composes; (epsilon, delta) itself unless given.
+    spent : (float, float), optional
+        (ε, δ) of what was released.  This is information, not a guarantee: where a run stopped because of
+        what it had released, only the granted figure is one.
+    budget : str, optional
+        Identity of the `Budget` from which everything was paid.
     """
 
     epsilon: float
@@ -87,10 +115,14 @@ class PrivacyReport:
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
     ledger: tuple[Mapping[str, Any], ...]
-    neighbouring: str = NEIGHBOURING
+    neighbouring: str = ONE_ROW.neighbouring
     cost: Cost = field(default_factory=Cost)
+    spent: tuple[float, float] | None = None
+    budget: str | None = None
 
     def __post_init__(self) -> None:
+        if self.spent is None:
+            object.__setattr__(self, "spent", (self.epsilon, self.delta))
         # A cost below (epsilon, delta), or none, must not be composed in its place.  With secret samples the
         # comparison would take seconds, so that the cost is trusted there.
         if not self.cost.sampled:
@@ -100,7 +132,7 @@ class PrivacyReport:
 
     @property
     def replace_one(self) -> tuple[float, float]:
-        """(ε, δ) under replacing one row, which is one removal and one addition."""
+        """(ε, δ) under replacing one unit, which is one removal and one addition."""
         return self.cost.replacing(self.delta - self.cost.delta)
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,23 +147,36 @@ class PrivacyReport:
             "notes": list(self.notes),
             "ledger": [dict(row) for row in self.ledger],
             "cost": self.cost.to_dict(),
+            "spent": list(self.spent or ()),
+            "budget": self.budget,
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
         """Read back what `to_dict` gave; raises a KeyError if something is missing."""
-        own: dict[str, Any] = {key: values[key] for key in cls.__dataclass_fields__}
+        own: dict[str, Any] = {
+            key: values[key] for key in cls.__dataclass_fields__ if key not in _ADDED_LATER
+        }
         for key in ("reasons", "notes", "ledger"):
             own[key] = tuple(own[key])
         own["cost"] = Cost.from_dict(own["cost"])
+        own["spent"] = tuple(values.get("spent") or ()) or None
+        own["budget"] = values.get("budget")
         return cls(**own)
 
     def __str__(self) -> str:
         verdict = "private" if self.private else "NOT PRIVATE"
         replaced = self.replace_one[0]
+        unit = "person" if "person" in self.neighbouring else "row"
+        assert self.spent is not None
+        spent = [
+            f"  spent: epsilon = {self.spent[0]:.6g}, delta = {self.spent[1]:.3g} "
+            "(information; the guarantee is what was granted)"
+        ]
         lines = [
             f"{verdict}: epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} ({self.neighbouring}; "
-            f"replace one row: epsilon = {replaced:.6g})",
+            f"replace one {unit}: epsilon = {replaced:.6g})",
+            *(spent if self.spent != (self.epsilon, self.delta) else ()),
             *(f"  void because {reason}" for reason in self.reasons),
             *(f"  note: {note}" for note in self.notes),
             f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'cost each':>22} {'count':>6} disjoint",
@@ -142,3 +187,24 @@ class PrivacyReport:
             ),
         ]
         return "\n".join(lines)
+
+
+def report_of(
+    ledger: Ledger, reasons: Iterable[str] = (), notes: Iterable[str] = (), budget: str | None = None
+) -> PrivacyReport:
+    """The guarantee that follows from a ledger."""
+    cost = ledger.cost
+    epsilon, delta = cost.at(ledger.granted_delta)
+    reasons = tuple(dict.fromkeys(reasons))
+    return PrivacyReport(
+        epsilon=epsilon,
+        delta=delta,
+        private=not reasons,
+        reasons=reasons,
+        notes=tuple(dict.fromkeys(notes)),
+        ledger=tuple(ledger.table()),
+        neighbouring=ledger.unit.neighbouring,
+        cost=cost,
+        spent=ledger.spent,
+        budget=budget,
+    )

@@ -1,4 +1,4 @@
-"""The base classes of every private trainer: the callback, and the state of one training run."""
+"""The state of one private training run, which the runs of all trainers share."""
 
 from __future__ import annotations
 
@@ -15,26 +15,21 @@ import numpy as np
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
-from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lgb_dp.accounting.ledger import Ledger, Release
-from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.booster import DPBooster, report_in
+from lgb_dp.accounting.ledger import Ledger
+from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.boosting.params import TrainingParameters, training_parameters
+from lgb_dp.boosting.params import TrainingParameters
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
-from lgb_dp.checks import POSITIVE, checked_epsilon, checked_learning_rate
+from lgb_dp.checks import checked_learning_rate
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.weights import check_weight_bound, quantise_weights
 from lgb_dp.errors import (
-    AlteredModelError,
-    ArgumentTypeError,
     BudgetSpentError,
     InvalidArgumentError,
-    NoGuaranteeError,
     NotPrivateWarning,
     PrivacyLeakWarning,
     UnsupportedParameterError,
@@ -128,7 +123,8 @@ class Training(ABC):
         for report in provenance.paid_for:
             self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
-        self.trainer: PrivateTrainer | None = None
+        self.trainer: object = None
+        self.budget_id: str | None = None
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
         self.continues = train_set._predictor is not None or train_set.start_scores is not None
@@ -180,12 +176,12 @@ class Training(ABC):
 
     def _charge_report(self, report: PrivacyReport, what: str) -> None:
         """Charge what an earlier result that this training run builds on has cost."""
-        cost, name = report.cost, (what, "composed")
-        self.ledger.charge(Release(*name, cost.epsilon, -1, 0, cost.delta, cost.mu))
-        for part in cost.sampled:
-            for _ in range(part.count):
-                self.ledger.charge(Release(*name, 0.0, -1, 0, 0.0, part.mu, part.probability))
-        self.ledger.granted_delta = max(self.ledger.granted_delta, report.delta - cost.delta)
+        if report.neighbouring != self.ledger.unit.neighbouring:
+            raise InvalidArgumentError(
+                f"the guarantee of the {what} is under {report.neighbouring!r}, that of this training run "
+                f"under {self.ledger.unit.neighbouring!r}; both must be of the same unit"
+            )
+        self.ledger.inherit(report.cost, what, report.delta - report.cost.delta)
         self.reasons += report.reasons
         self.notes += [f"of the {what}: {note}" for note in report.notes]
 
@@ -307,16 +303,8 @@ class Training(ABC):
         return {**self.params.metric, **self.label_scale.metric_params()}
 
     def report(self) -> PrivacyReport:
-        """The guarantee of everything released so far."""
-        return PrivacyReport(
-            epsilon=self.ledger.epsilon,
-            delta=self.ledger.delta,
-            private=not self.reasons,
-            reasons=tuple(dict.fromkeys(self.reasons)),
-            notes=tuple(dict.fromkeys(self.notes)),
-            ledger=tuple(self.ledger.table()),
-            cost=self.ledger.cost,
-        )
+        """The guarantee of everything granted; what was released so far stands beside it."""
+        return report_of(self.ledger, self.reasons, self.notes, self.budget_id)
 
     def guarantee(self) -> Mapping[str, Any]:
         """The report, for the model file."""
@@ -352,90 +340,3 @@ class Training(ABC):
     def _say_compiling(self) -> None:
         if self.params.verbosity > 0:
             host.log_info("Compiling kernels for this machine (once; they are cached)")
-
-
-class PrivateTrainer(ABC):
-    """A LightGBM callback that turns the live booster into a private one.
-
-    A trainer can be reused: the state of a training run lives with its booster.
-
-    Parameters
-    ----------
-    epsilon : float
-        Total privacy budget in nats, positive and finite.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-
-    Attributes
-    ----------
-    booster_ : lightgbm.Booster
-        The booster that was taken over last, from which an interrupted training run can be recovered.
-    """
-
-    before_iteration = True
-    accepted_epsilon = POSITIVE
-    """Budgets that the trainer accepts; some train without privacy at epsilon = inf."""
-
-    def __init__(
-        self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
-    ) -> None:
-        self.epsilon = checked_epsilon(epsilon, self.accepted_epsilon)
-        self.random_state = random_state
-        self.public_init_model = public_init_model
-
-    @abstractmethod
-    def begin(self, task: TrainingTask) -> Training:
-        """Start a training run; called once per booster."""
-
-    def planned_rounds(self, n_rounds: int) -> int:
-        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
-        return n_rounds
-
-    def __call__(self, env: CallbackEnv) -> None:
-        """Take the booster over before its first iteration; called by LightGBM."""
-        boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
-        for booster in boosters:
-            if not isinstance(booster, DPBooster):
-                self._take_over(booster, env)
-            elif getattr(booster._grower, "trainer", None) is not self:
-                raise InvalidArgumentError(
-                    "callbacks contain two private trainers; one per booster is accepted"
-                )
-
-    def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
-        name = type(self).__name__
-        train_set = booster.train_set
-        if not isinstance(train_set, Dataset):
-            raise ArgumentTypeError(
-                f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
-                f"{type(train_set).__name__}, whose bins come from private data"
-            )
-        params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
-        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
-        initial, reasons = self._initial_guarantee(booster)
-        training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
-        training.trainer = self
-        for valid in booster.valid_sets:
-            training.add_valid(valid)
-        host.take_over(booster, training, env.params, DPBooster)
-        self.booster_ = booster
-
-    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, tuple[str, ...]]:
-        """Guarantee of the model that training continues from, and what its lack voids."""
-        text = host.initial_model_text(booster)
-        if text is None:
-            return None, ()
-        try:
-            return report_in(text), ()
-        except AlteredModelError:
-            return None, ("the trees of init_model are not those that its guarantee describes",)
-        except NoGuaranteeError:
-            if self.public_init_model:
-                return None, ()
-            reason = (
-                "init_model carries no guarantee; "
-                "if it was trained on public data, pass public_init_model=True"
-            )
-            return None, (reason,)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
-from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers
 from lgb_dp.data.bins import Bounds, feature_names, public_bins
 from lgb_dp.errors import InvalidArgumentError
@@ -48,15 +48,7 @@ def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64]
 def _report(what: str, mu: float, delta: float) -> PrivacyReport:
     ledger = Ledger(granted_delta=delta)
     ledger.charge(Release(what, "Gaussian", 0.0, 0, 0, mu=mu))
-    return PrivacyReport(
-        epsilon=ledger.epsilon,
-        delta=ledger.delta,
-        private=True,
-        reasons=(),
-        notes=(),
-        ledger=tuple(ledger.table()),
-        cost=ledger.cost,
-    )
+    return report_of(ledger)
 
 
 def private_bounds(

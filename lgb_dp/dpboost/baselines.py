@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from lgb_dp.accounting.ledger import share
-from lgb_dp.boosting.training import PrivateTrainer, TrainingTask
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan
 
 _NO_CLIP = 1.0
@@ -20,14 +21,20 @@ class _SequentialTraining(SquareLossTraining):
     def _plan_epsilon(self) -> float:
         return share(self.epsilon, self.n_rounds)
 
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        return t, 0
+
     def plan(self) -> TreePlan:
         rows = np.arange(self.data.num_data(), dtype=np.int32)
-        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=self.iteration - 1, part=0)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(self.iteration - 1))
 
 
 class _ParallelTraining(SquareLossTraining):
     def _plan_epsilon(self) -> float:
         return self.epsilon
+
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        return 0, t
 
     def plan(self) -> TreePlan:
         t = self.iteration - 1
@@ -35,7 +42,7 @@ class _ParallelTraining(SquareLossTraining):
             self._unused = np.arange(self.data.num_data(), dtype=np.int32)
         taken = self.random.coins(len(self._unused))
         rows, self._unused = self._unused[taken], self._unused[~taken]
-        return TreePlan(rows, _NO_CLIP, self.learning_rate, group=0, part=t)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(t))
 
 
 class SequentialBoost(PrivateTrainer):

@@ -141,6 +141,26 @@ class SquareLossTraining(Training):
         steps = GRADIENT_STEPS**2 * self.weight_steps
         self._selection_scale = selection_scale(split_epsilon, GAIN_RANGE[variant]) / steps
 
+        self.ledger.grant(
+            release
+            for t in range(self.n_rounds)
+            for _ in range(params.n_outputs)
+            for release in self._releases_of_tree(*self.group_and_part(t))
+        )
+
+    def _releases_of_tree(self, group: int, part: int) -> list[Release]:
+        """What is released of one tree, level by level."""
+        split_epsilon, leaf_epsilon = self._split_and_leaf_epsilon
+        splits = [
+            Release(f"splits of level {level + 1}", "exponential", split_epsilon, group, part)
+            for level in range(self.params.depth)
+        ]
+        return [*splits, Release("leaf values", "discrete Laplace", leaf_epsilon, group, part)]
+
+    @abstractmethod
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        """Where the releases of iteration `t`, counted from 0, stand in the ledger (see `Release`)."""
+
     @abstractmethod
     def plan(self) -> TreePlan:
         """Plan of the next iteration's trees."""
@@ -179,11 +199,9 @@ class SquareLossTraining(Training):
         gradient: NDArray[np.int32],
         weight: NDArray[np.int32],
     ) -> PrivateTree:
-        split_epsilon, leaf_epsilon = self._split_and_leaf_epsilon
-        for level in range(self.params.depth):
-            what = f"splits of level {level + 1}"
-            self.ledger.charge(Release(what, "exponential", split_epsilon, plan.group, plan.part))
-        self.ledger.charge(Release("leaf values", "discrete Laplace", leaf_epsilon, plan.group, plan.part))
+        _, leaf_epsilon = self._split_and_leaf_epsilon
+        for release in self._releases_of_tree(plan.group, plan.part):
+            self.ledger.charge(release)
 
         structure = grow_structure(
             codes,

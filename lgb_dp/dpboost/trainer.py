@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.ledger import share
-from lgb_dp.boosting.training import PrivateTrainer, TrainingTask
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_integer, checked_number
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -68,17 +69,21 @@ class _DPBoostTraining(SquareLossTraining):
         n_shares = -(-self.n_rounds // self.trees_per_ensemble) if self.eoe else self.n_rounds
         return share(self.epsilon, n_shares)
 
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        """The trees of an ensemble read disjoint rows; without ensembles each reads all of them."""
+        return divmod(t, self.trees_per_ensemble) if self.eoe else (t, 0)
+
     def plan(self) -> TreePlan:
         """Position in the ensemble decides the rows and the clip; η is frozen within an ensemble."""
         t = self.iteration - 1
-        ensemble, position = divmod(t, self.trees_per_ensemble)
+        position = t % self.trees_per_ensemble
         if position == 0:
             self._rate = self.learning_rate
             self._start_ensemble(min(self.trees_per_ensemble, self.n_rounds - t))
         # Geometric leaf clipping: |V_t| ≤ g*(1-η)^t when a leaf holds a single row (the paper's Theorem 6).
         clip = (1.0 - self._rate) ** position if self.glc else 1.0
         rows = self._rows_of_tree[position]
-        group, part = (ensemble, position) if self.eoe else (t, 0)
+        group, part = self.group_and_part(t)
         return TreePlan(rows, max(clip, np.finfo(float).tiny), self._rate, group, part)
 
     def _start_ensemble(self, n_trees: int) -> None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from lgb_dp.accounting.ledger import Release, share
 from lgb_dp.boosting.levels import random_structure
-from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.mboost.trainer import check_classes
@@ -40,6 +41,10 @@ class _RandomForestTraining(Training):
         self.tree_epsilon = share(epsilon, self.n_rounds)
         self.n_classes = max(2, task.params.n_outputs)
         self._class = self._classes()
+        self.ledger.grant(map(self._release_of_tree, range(self.n_rounds)))
+
+    def _release_of_tree(self, t: int) -> Release:
+        return Release("leaf votes", self.mechanism, self.tree_epsilon, t, 0)
 
     def _classes(self) -> NDArray[np.int64]:
         label = self.label
@@ -48,7 +53,7 @@ class _RandomForestTraining(Training):
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One random tree; with several outputs its copies say whether a leaf votes for their class."""
-        self.ledger.charge(Release("leaf votes", self.mechanism, self.tree_epsilon, self.iteration - 1, 0))
+        self.ledger.charge(self._release_of_tree(self.iteration - 1))
         structure = random_structure(self.codes, self.tree_layout(), self.params.depth, self.random)
         n_leaves = len(structure.starts) - 1
         leaf = np.repeat(np.arange(n_leaves), np.diff(structure.starts))

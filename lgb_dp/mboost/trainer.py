@@ -13,6 +13,7 @@ tree at hand and (P, N) are the weights of the two classes in a node.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import Structure, grow_levels
-from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import (
     POSITIVE,
@@ -103,6 +105,21 @@ def stopped_at_purity(levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return weights
 
 
+_COUNT, _LEAVES = "number of rows", "leaf class weights"
+
+
+def _weights_of(level: int) -> str:
+    return f"weights of level {level + 1}"
+
+
+def _splits_release(level: int, epsilon: float, group: int) -> Release:
+    return Release(f"splits of level {level + 1}", "exponential", epsilon, group, 0)
+
+
+def _sums_release(what: str, epsilon: float, group: int) -> Release:
+    return Release(what, "discrete Laplace", epsilon, group, 0)
+
+
 class _MBoostTraining(Training):
     """State of one training run of MBoost."""
 
@@ -123,7 +140,9 @@ class _MBoostTraining(Training):
         self._caps: list[float | None] = [None] * params.n_outputs
         if self.exact:
             self.reasons.append("epsilon is infinite, so that the model was trained without privacy")
-            self.ledger.charge(Release("everything", "none", np.inf, 0, 0))
+            everything = Release("everything", "none", np.inf, 0, 0)
+            self.ledger.grant([everything])
+            self.ledger.charge(everything)
             self._count_epsilon = self._weight_epsilon = self._split_epsilon = self._leaf_epsilon = np.inf
             return
         self._count_epsilon = share(trainer.epsilon * COUNT_SHARE, 1) if trainer.n_rows is None else 0.0
@@ -140,6 +159,20 @@ class _MBoostTraining(Training):
             - params.depth * Fraction(self._split_epsilon)
         )
         self._selection_scale = selection_scale(self._split_epsilon, 1.0)
+
+        self.ledger.grant(self._planned_releases(paid_levels))
+
+    def _planned_releases(self, paid_levels: int) -> Iterator[Release]:
+        """Everything that is released: the number of rows; of each tree its splits, weights and leaves."""
+        if self._n_rows is None:
+            yield _sums_release(_COUNT, self._count_epsilon, _BEFORE_THE_TREES)
+        for t in range(self.n_rounds):
+            for _ in range(self.params.n_outputs):
+                for level in range(self.params.depth):
+                    yield _splits_release(level, self._split_epsilon, t)
+                    if level and paid_levels:
+                        yield _sums_release(_weights_of(level), self._weight_epsilon, t)
+                yield _sums_release(_LEAVES, self._leaf_epsilon, t)
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One tree per output, all from the same predictions; classes are boosted one against the rest."""
@@ -166,9 +199,7 @@ class _MBoostTraining(Training):
     def _noised_count(self) -> float:
         """The rows' total weight; a row adds at most its largest weight."""
         total = np.array([self.weight.sum(dtype=np.int64)])
-        noised = self._noised(
-            total, "number of rows", self._count_epsilon, self.weight_steps, _BEFORE_THE_TREES
-        )
+        noised = self._noised(total, _COUNT, self._count_epsilon, self.weight_steps, _BEFORE_THE_TREES)
         return float(max(noised[0], self.weight_steps)) * self.weight_bound / self.weight_steps
 
     def _noised(
@@ -177,7 +208,7 @@ class _MBoostTraining(Training):
         """Sums over disjoint sets of rows, of which a new row raises one by at most `sensitivity`."""
         if self.exact:
             return sums
-        self.ledger.charge(Release(what, "discrete Laplace", epsilon, group, 0))
+        self.ledger.charge(_sums_release(what, epsilon, group))
         return release_laplace(sums, sensitivity, epsilon, self.random)
 
     def _grow_tree(
@@ -190,7 +221,7 @@ class _MBoostTraining(Training):
         if self.exact:
             sums = stopped_at_purity([*levels, sums])
         # A row has one class and one leaf: it raises one of these weights, by at most b.
-        sums = self._noised(sums, "leaf class weights", self._leaf_epsilon, largest, self.iteration - 1)
+        sums = self._noised(sums, _LEAVES, self._leaf_epsilon, largest, self.iteration - 1)
         self._caps[k] = float(sums.sum(axis=0).max())
         return self._tree_of(structure, sums, largest)
 
@@ -234,8 +265,7 @@ class _MBoostTraining(Training):
         if level == 0 or not self._weight_epsilon:
             alpha = 0.5**level if self.calibrated else self.loss.alpha
             return np.full(n_nodes, alpha), caps
-        what = f"weights of level {level + 1}"
-        noised = self._noised(weights, what, self._weight_epsilon, largest, self.iteration - 1)
+        noised = self._noised(weights, _weights_of(level), self._weight_epsilon, largest, self.iteration - 1)
         noised = np.maximum(noised, largest)
         noise = 0.0 if self.exact else largest / self._weight_epsilon
         caps = np.minimum(caps, noised + 2 * noise)
@@ -259,8 +289,7 @@ class _MBoostTraining(Training):
             risks = candidate_risks(histograms, layout, alphas, caps, no_prior, n_threads)
             return np.asarray(risks.argmin(axis=1))
         priors = self.smoothing * caps
-        what = f"splits of level {level + 1}"
-        self.ledger.charge(Release(what, "exponential", self._split_epsilon, self.iteration - 1, 0))
+        self.ledger.charge(_splits_release(level, self._split_epsilon, self.iteration - 1))
         utilities = candidate_risks(histograms, layout, alphas, caps, priors, n_threads)
         utilities *= -self._selection_scale / risk_sensitivity(alphas, caps, priors, largest)[:, None]
         return select(utilities, self.random, n_threads)

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.params import MAX_DEPTH
-from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import (
     AUTO,
@@ -141,6 +142,10 @@ class _NewtonTraining(Training):
             )
         else:
             self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
+        gaussian = ("Gaussian", 0.0, 0, 0, 0.0)
+        self._count_release = Release("label counts", *gaussian, self._prior_mu)
+        self._tree_release = Release("leaf sums", *gaussian, self._tree_mu, settings.subsample)
+        self.ledger.grant([self._count_release, *[self._tree_release] * n_rounds])
         scales = (self.weight_steps * std for std in self.loss.stds(self._tree_mu))
         self._noise_g, self._noise_h = (GaussianReserve(scale, self.random) for scale in scales)
 
@@ -189,7 +194,7 @@ class _NewtonTraining(Training):
         else:
             membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
         steps = np.floor(membership * STEPS).astype(np.int64) * self.weight[:, None]
-        self.ledger.charge(Release("label counts", "Gaussian", 0.0, 0, 0, mu=self._prior_mu))
+        self.ledger.charge(self._count_release)
         unit = STEPS * self.weight_steps
         counts = release_gaussian(steps.sum(axis=0), unit / self._prior_mu, self.random) / unit
         # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
@@ -258,8 +263,8 @@ class _NewtonTraining(Training):
         (`lgb_dp.newton.loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
         Poisson sample of the rows its cost is `dp_accounting`'s.
         """
-        mu, probability = self._tree_mu, self.settings.subsample
-        self.ledger.charge(Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=mu, probability=probability))
+        probability = self.settings.subsample
+        self.ledger.charge(self._tree_release)
         weight = self.weight if probability == 1 else self._secret_sample(probability)
         n_leaves, n_threads = len(tree.feature) + 1, self.params.n_threads
 

@@ -11,6 +11,8 @@ import pytest
 from small_training import binary_data, dataset, train
 
 import lgb_dp
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.data.bins import public_bins
 from lgb_dp.data.provenance import Provenance
 
@@ -230,3 +232,89 @@ def test_side_door_a_delta_above_one_over_the_number_of_rows_warns():
         warnings.simplefilter("error", lgb_dp.NotPrivateWarning)
         report = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA)).privacy
     assert report.notes == ()
+
+
+# Stopping on the way: what was granted is the guarantee.
+
+
+def test_side_door_an_early_stopped_run_states_what_was_granted():
+    seen = []
+
+    def stop(env):
+        seen.append(env.model.privacy)
+        if env.iteration == 4:
+            raise lgb.callback.EarlyStopException(4, [])
+
+    booster = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA), n_rounds=40, callbacks=[stop])
+    full = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA), n_rounds=40).privacy
+    for report in (*seen, booster.privacy, lgb_dp.privacy_of(booster)):
+        assert (report.epsilon, report.delta) == (full.epsilon, full.delta)
+        assert report.cost == full.cost
+        assert report.spent[0] < 0.8 * report.epsilon
+        assert "spent: epsilon" in str(report)
+    assert [report.spent[0] for report in seen] == sorted(report.spent[0] for report in seen)
+    assert full.spent == (full.epsilon, full.delta)
+    assert "spent" not in str(full)
+
+
+def test_side_door_pure_runs_may_state_their_running_sum():
+    def stop(env):
+        if env.iteration == 1:
+            raise lgb.callback.EarlyStopException(1, [])
+
+    report = train(dataset(X, Y), lgb_dp.SequentialBoost(1.0), n_rounds=4, callbacks=[stop]).privacy
+    assert report.epsilon == report.spent[0] == pytest.approx(0.5)
+
+
+def test_side_door_a_continued_model_charges_what_the_first_run_was_granted():
+    first = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA, rounds=100), n_rounds=3)
+    second = lgb.train(QUIET, dataset(X, Y), 2, init_model=first, callbacks=[lgb_dp.DPBoost(0.5)]).privacy
+    assert second.epsilon == pytest.approx(1.5, rel=1e-6)
+    stopped = lgb.train(QUIET, dataset(X, Y), 4, init_model=first, callbacks=[lgb_dp.SequentialBoost(0.5)])
+    assert stopped.privacy.epsilon == pytest.approx(1.5, rel=1e-6)
+
+
+def test_side_door_what_is_not_planned_is_not_released():
+    ledger = Ledger(granted_delta=DELTA)
+    one = Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=0.1)
+    ledger.grant([one, one])
+    for _ in range(2):
+        ledger.charge(one)
+    for beyond in (one, Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=0.2)):
+        with pytest.raises(lgb_dp.BudgetSpentError):
+            ledger.charge(beyond)
+    with pytest.raises(lgb_dp.BudgetSpentError):
+        ledger.grant([one])
+
+
+def test_side_door_the_statement_that_stopping_would_falsify_is_not_made():
+    """Stop once the privacy loss exceeds ε of the releases so far: δ is then several times the stated."""
+    delta, n_rounds = 1e-3, 30
+    mu = gaussian_mu(1.0, delta) / np.sqrt(n_rounds)
+    ledger = Ledger(granted_delta=delta)
+    release = Release("leaf sums", "Gaussian", 0.0, 0, 0, mu=mu)
+    ledger.grant([release] * n_rounds)
+    running, stated = [], []
+    for _ in range(n_rounds):
+        ledger.charge(release)
+        running.append(ledger.spent[0])
+        stated.append(ledger.epsilon)
+    rng = np.random.default_rng(0)
+    steps = mu * rng.standard_normal((200_000, n_rounds)) + mu**2 / 2
+    loss = np.cumsum(steps, axis=1)  # log of the ratio of the two neighbours' densities
+
+    def achieved(epsilons):
+        beyond = loss > epsilons
+        stop = np.where(beyond.any(axis=1), beyond.argmax(axis=1), n_rounds - 1)
+        excess = np.array(epsilons)[stop] - loss[np.arange(len(loss)), stop]
+        return np.maximum(-np.expm1(excess), 0).mean()
+
+    assert achieved(np.array(running)) > 2 * delta
+    assert achieved(np.array(stated)) < 1.3 * delta  # 1.3 leaves room for the simulation
+    assert stated == [ledger.epsilon] * n_rounds
+
+
+def test_side_door_compositions_say_what_they_assume():
+    reports = [train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA)).privacy for _ in range(2)]
+    assert "fixed beforehand" in lgb_dp.compose(*reports).notes[-1]
+    assert lgb_dp.compose(reports[0]).notes == ()

@@ -76,7 +76,7 @@ def test_every_draw_is_fresh():
     assert not np.array_equal(leaf_values(one), leaf_values(two))
 
 
-def test_an_interrupted_training_reports_what_was_spent():
+def test_an_interrupted_training_reports_what_was_granted_and_what_was_spent():
     class StopError(Exception):
         pass
 
@@ -89,12 +89,14 @@ def test_an_interrupted_training_reports_what_was_spent():
         lgb.train(QUIET, dataset(X, Y), 20, callbacks=[trainer, stop])
     report = trainer.booster_.privacy
     assert report.ledger[-1]["count"] == 5
-    assert 0 < report.epsilon < 2.0
+    assert report.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert 0 < report.spent[0] < 1.5
 
 
 def test_rounds_planned_beyond_those_trained_stay_unspent():
     report = boosted(epsilon=2.0, n_rounds=5, rounds=20).privacy
-    assert report.epsilon == pytest.approx(
+    assert report.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert report.spent[0] == pytest.approx(
         gaussian_epsilon(gaussian_mu(2.0, DELTA) * math.sqrt(0.01 + 0.99 / 4), DELTA), rel=1e-6
     )
     with pytest.raises(ValueError, match="rounds=5"):

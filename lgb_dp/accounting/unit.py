@@ -1,0 +1,38 @@
+"""The unit of privacy: whose presence or absence the guarantee hides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One row, or one person with several rows.
+
+    Parameters
+    ----------
+    rows : int or None
+        Rows of a person at most; None if the unit is one row.
+    row_costs : int
+        How many times what a release costs per row it costs per unit: `rows`, or 1 if a person's rows
+        together weigh no more than one row.  A μ-GDP mechanism is kμ-GDP, and an ε-DP one kε-DP, for groups
+        of k rows (Dong, Roth and Su, "Gaussian Differential Privacy", JRSS B 2022, theorem 2.14; Dwork and
+        Roth, "The Algorithmic Foundations of Differential Privacy", 2014, theorem 2.2).
+    """
+
+    rows: int | None = None
+    row_costs: int = 1
+
+    @property
+    def noun(self) -> str:
+        """The unit in a word."""
+        return "row" if self.rows is None else "person"
+
+    @property
+    def neighbouring(self) -> str:
+        """The neighbouring relation, as reports state it."""
+        limit = "" if self.rows is None else f" (at most {self.rows} rows)"
+        return f"add or remove one {self.noun}{limit}"
+
+
+ONE_ROW = Unit()

@@ -1,0 +1,104 @@
+"""The base class of every private trainer: a LightGBM callback that takes over the live booster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import lightgbm
+from gbdt_hosts import lightgbm as host
+from lightgbm.callback import CallbackEnv
+
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.booster import DPBooster, report_in
+from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.checks import POSITIVE, checked_epsilon
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import AlteredModelError, ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
+
+
+class PrivateTrainer(ABC):
+    """A LightGBM callback that turns the live booster into a private one.
+
+    A trainer can be reused: the state of a training run lives with its booster.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total privacy budget in nats, positive and finite.
+    random_state : int, optional
+        For tests: fixes the noise, which voids the guarantee.
+    public_init_model : bool
+        Whether a model to continue from that carries no guarantee was trained on public data.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        The booster that was taken over last, from which an interrupted training run can be recovered.
+    """
+
+    before_iteration = True
+    accepted_epsilon = POSITIVE
+    """Budgets that the trainer accepts; some train without privacy at epsilon = inf."""
+
+    def __init__(
+        self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
+    ) -> None:
+        self.epsilon = checked_epsilon(epsilon, self.accepted_epsilon)
+        self.random_state = random_state
+        self.public_init_model = public_init_model
+
+    @abstractmethod
+    def begin(self, task: TrainingTask) -> Training:
+        """Start a training run; called once per booster."""
+
+    def planned_rounds(self, n_rounds: int) -> int:
+        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
+        return n_rounds
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Take the booster over before its first iteration; called by LightGBM."""
+        boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
+        for booster in boosters:
+            if not isinstance(booster, DPBooster):
+                self._take_over(booster, env)
+            elif getattr(booster._grower, "trainer", None) is not self:
+                raise InvalidArgumentError(
+                    "callbacks contain two private trainers; one per booster is accepted"
+                )
+
+    def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
+        name = type(self).__name__
+        train_set = booster.train_set
+        if not isinstance(train_set, Dataset):
+            raise ArgumentTypeError(
+                f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
+                f"{type(train_set).__name__}, whose bins come from private data"
+            )
+        params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
+        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
+        initial, reasons = self._initial_guarantee(booster)
+        training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
+        training.trainer = self
+        for valid in booster.valid_sets:
+            training.add_valid(valid)
+        host.take_over(booster, training, env.params, DPBooster)
+        self.booster_ = booster
+
+    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, tuple[str, ...]]:
+        """Guarantee of the model that training continues from, and what its lack voids."""
+        text = host.initial_model_text(booster)
+        if text is None:
+            return None, ()
+        try:
+            return report_in(text), ()
+        except AlteredModelError:
+            return None, ("the trees of init_model are not those that its guarantee describes",)
+        except NoGuaranteeError:
+            if self.public_init_model:
+                return None, ()
+            reason = (
+                "init_model carries no guarantee; "
+                "if it was trained on public data, pass public_init_model=True"
+            )
+            return None, (reason,)
