@@ -213,6 +213,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
         trials = [self._trial(seed, gaussian_epsilon(mu, budget[1]), budget[1]) for seed in seeds]
         y = as_labels(y)
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if len(y) != n_rows:
+            raise InvalidArgumentError(f"y has {len(y)} labels; X has {n_rows} rows")
         is_test = random.words(len(y)) < np.uint64(int(test_share * 2.0**64))
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
         best: _Trial | None = None

@@ -95,11 +95,21 @@ def _preprocessing_leak(name: str, steps: Iterable[Any]) -> list[str]:
     ]
 
 
+def _has_public_output(transformer: Any) -> bool:
+    """Whether it is one of scikit-learn's whose `fit` reads rows only to check them, as its settings are."""
+    name = type(transformer).__name__
+    if name in ("OneHotEncoder", "OrdinalEncoder"):
+        settings = transformer.get_params()
+        declared = not isinstance(settings["categories"], str)
+        return declared and settings["min_frequency"] is None and settings["max_categories"] is None
+    return name == "PolynomialFeatures"
+
+
 def learns_from_rows(transformer: Any) -> bool:
     """Whether a transformer's `fit` learns from rows, by its parts' scikit-learn tags; unknown ones do."""
     if transformer is None or isinstance(transformer, str):  # "passthrough", "drop"
         return False
-    if type(transformer).__name__ in _FIT_ONCE:
+    if type(transformer).__name__ in _FIT_ONCE or _has_public_output(transformer):
         return False
     for part in ("steps", "transformer_list", "transformers"):
         if hasattr(transformer, part):

@@ -120,6 +120,11 @@ def test_bad_arguments_are_named(kwargs, match):
         searched().set_params(**kwargs).fit(X, Y.astype(int), bounds=(-3, 3))
 
 
+def test_labels_must_be_as_many_as_rows():
+    with pytest.raises(ValueError, match="599 labels; X has 600 rows"):
+        searched().fit(X, Y[1:].astype(int), bounds=(-3, 3))
+
+
 def test_other_methods_and_row_weights_are_refused():
     wrong = lgb_dp.DPRandomizedSearchCV(lgb_dp.DPLGBMClassifier(method="dpboost"), {})
     with pytest.raises(ValueError, match="newton"):

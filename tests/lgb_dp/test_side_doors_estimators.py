@@ -25,7 +25,13 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 from small_training import binary_data, dataset, train
 
 import lgb_dp
@@ -538,16 +544,32 @@ def test_side_door_a_private_search_inside_a_search_is_void():
     assert not outer.best_estimator_.privacy_.private
 
 
+def test_side_door_a_private_search_behind_a_scaler_is_void():
+    pipeline = make_pipeline(StandardScaler(), searched())
+    quiet_fit(pipeline, X, LABELS, dprandomizedsearchcv__bounds=BOUNDS)
+    assert not pipeline[-1].privacy_.private
+
+
 FITTED_STEPS = {
     "StandardScaler": [StandardScaler()],
     "inside FeatureUnion": [FeatureUnion([("a", FunctionTransformer()), ("b", StandardScaler())])],
     "inside ColumnTransformer": [ColumnTransformer([("a", StandardScaler(), [0])], remainder="passthrough")],
     "as the remainder": [ColumnTransformer([("a", "passthrough", [0])], remainder=StandardScaler())],
     "inside Pipeline": [make_pipeline(FunctionTransformer(), StandardScaler())],
+    "categories of the rows": [OneHotEncoder(sparse_output=False)],
+    "rare categories": [
+        OneHotEncoder(
+            categories=[np.unique(X[:, k]) for k in range(4)], max_categories=2, handle_unknown="ignore"
+        )
+    ],
 }
 STATELESS_STEPS = {
     "FunctionTransformer": [FunctionTransformer(np.tanh)],
     "several": ["passthrough", Normalizer(), make_pipeline(FunctionTransformer())],
+    "by settings alone": [
+        PolynomialFeatures(2),
+        OneHotEncoder(categories=[[0.0, 1.0]] * 15, handle_unknown="ignore"),
+    ],
     "unions": [FeatureUnion([("a", Normalizer())]), ColumnTransformer([("a", Normalizer(), [0, 1])])],
 }
 
