@@ -56,7 +56,7 @@ print(f"diabetes, epsilon 4: RMSE {error:.1f} (standard deviation of the target 
 # -----------
 #
 # scikit-learn's search reads the private rows once per fold and setting.  Its choice is not covered by ε, and
-# a warning says so.  :class:`lgb_dp.DPRandomizedSearchCV` searches under one budget instead.
+# a warning and the report say so.  :class:`lgb_dp.DPRandomizedSearchCV` searches under one budget instead.
 
 search = GridSearchCV(lgb_dp.DPLGBMClassifier(epsilon=4.0, n_estimators=100), {"max_depth": [2, 4]}, cv=3)
 with warnings.catch_warnings(record=True) as caught:
