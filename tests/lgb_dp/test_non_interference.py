@@ -1,0 +1,371 @@
+"""With all releases pinned, nothing that anyone can see depends on the private rows.
+
+Two unrelated private data sets with the same public facts, and different numbers of rows, go through every
+trainer, option and entry point, while the three release functions return a fixed sequence of numbers.  All
+that comes out must be the same to the byte: model text, dump, pickle, report, warnings, log, printed output,
+errors, and the mechanism, shape and scale of every release.  What differs came from the rows by a way around
+the releases: it is a leak.
+
+The random words are pinned, too.  Some calls draw one word per row (the trees of `DPBoost`, a secret sample,
+folds, the search's split), so how much of a stream they use up depends on the number of rows.  That is not a
+leak: the operating system gives the key, and what is left of the stream is as uniform and as secret as
+before.  `PinnedRandom` therefore gives every call a stream of its own; the *number* of calls must agree.
+
+Not covered: metrics on private rows (the report says so), how long a call takes, and errors that name the
+lengths of two arguments that do not fit together.
+"""
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, NAMES, differences
+
+import lgb_dp
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.training import Training
+from lgb_dp.data import dataset as dataset_module
+
+BINARY, REGRESSION = {"objective": "binary"}, {"objective": "regression"}
+MULTICLASS = {"objective": "multiclass", "num_class": 3}
+DELTA = 1e-5
+rng = np.random.default_rng(0)
+PUBLIC_X = rng.uniform(-1, 1, (40, 4))
+PUBLIC_Y = (PUBLIC_X[:, 0] > 0).astype(float)
+
+
+def newton(**settings):
+    return lgb_dp.NewtonBoost(2.0, DELTA, **settings)
+
+
+def label_of(world, params):
+    return {"binary": world.binary, "regression": world.number}.get(params["objective"], world.kind)
+
+
+def dataset(world, params=BINARY, X=None, **settings):
+    if params is REGRESSION:
+        settings["label_bounds"] = LABEL_BOUNDS
+    settings = {"bounds": BOUNDS, "max_bin": 8, **settings}
+    return lgb_dp.Dataset(world.X if X is None else X, label_of(world, params), **settings)
+
+
+def train(
+    world, trainer, params=BINARY, n_rounds=4, callbacks=(), data=None, X=None, settings=None, **kwargs
+):
+    data = dataset(world, params, X, **(settings or {})) if data is None else data
+    params = {"max_depth": 3, "verbosity": 1, **params}
+    return lgb.train(params, data, n_rounds, callbacks=[trainer, *callbacks], **kwargs)
+
+
+TRAINERS = {
+    "NewtonBoost": (newton, (BINARY, REGRESSION, MULTICLASS)),
+    "DPBoost tight": (lambda: lgb_dp.DPBoost(2.0), (BINARY, REGRESSION, MULTICLASS)),
+    "DPBoost paper": (lambda: lgb_dp.DPBoost(2.0, variant="paper"), (BINARY, REGRESSION)),
+    "SequentialBoost": (lambda: lgb_dp.SequentialBoost(2.0), (BINARY, REGRESSION)),
+    "ParallelBoost": (lambda: lgb_dp.ParallelBoost(2.0), (BINARY, REGRESSION)),
+    "MBoost": (lambda: lgb_dp.MBoost(2.0), (BINARY, MULTICLASS)),
+    "RandomForestLaplace": (lambda: lgb_dp.RandomForestLaplace(2.0), (BINARY, MULTICLASS)),
+    "RandomForestExponential": (lambda: lgb_dp.RandomForestExponential(2.0), (BINARY, MULTICLASS)),
+}
+SETTINGS = {
+    "random structure": newton(structure="random"),
+    "cyclic structure": newton(structure="cyclic"),
+    "secret sample": newton(subsample=0.5),
+    "hessian share": newton(hessian_share=0.3, gradient_clip=1.0),
+    "no ensembles": lgb_dp.DPBoost(2.0, eoe=False, gdf=False),
+    "two ensembles": lgb_dp.DPBoost(2.0, trees_per_ensemble=2),
+    "noised leverage": lgb_dp.MBoost(2.0, leverage="noised"),
+    "public count": lgb_dp.MBoost(2.0, n_rows=100, alpha=0.5),
+}
+
+
+@pytest.fixture
+def assert_nothing_differs(monkeypatch, capfd):
+    def check(call, *, fails=False):
+        found, seen = differences(call, monkeypatch, capfd)
+        assert found == {}
+        assert ("error" in seen) == fails, seen.get("error")
+        assert fails or seen["releases"]
+
+    return check
+
+
+@pytest.mark.parametrize(("trainer", "params"), [(t, p) for t, (_, ps) in TRAINERS.items() for p in ps])
+def test_trainers(assert_nothing_differs, trainer, params):
+    assert_nothing_differs(lambda world: [train(world, TRAINERS[trainer][0](), params)])
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_trainers(monkeypatch, assert_nothing_differs, setting):
+    if setting == "secret sample":  # accounting of seconds, of public arguments
+        monkeypatch.setattr("lgb_dp.newton.trainer.sampled_mu", lambda *args: 0.1)
+        monkeypatch.setattr("lgb_dp.accounting.ledger.composed_epsilon", lambda mu, sampled, delta: 1.0)
+    assert_nothing_differs(lambda world: [train(world, SETTINGS[setting])])
+
+
+def test_automatic_settings_and_learned_splits(assert_nothing_differs):
+    """Depth, rate and the trees' splits follow from what was released, over rounds enough to follow it."""
+
+    def call(world):
+        data = dataset(world, max_bin=4)
+        params = {"objective": "binary", "verbosity": 1}
+        return [lgb.train(params, data, 80, callbacks=[lgb_dp.NewtonBoost(8.0, DELTA)])]
+
+    assert_nothing_differs(call)
+
+
+INPUTS = {
+    "weights": lambda w: ({"weight": w.weight, "weight_bound": 2.0}, None),
+    "missing": lambda w: ({}, w.with_missing),
+    "sparse": lambda w: ({}, w.sparse),
+    "data frame": lambda w: (
+        {"bounds": dict.fromkeys(NAMES, BOUNDS), "categories": {"city": CITIES}},
+        w.frame,
+    ),
+    "categories": lambda w: (
+        {"bounds": {0: BOUNDS, 2: BOUNDS, 3: BOUNDS}, "categories": {1: [0.0, 1.0, 2.0]}},
+        np.column_stack([w.X[:, 0], w.kind, w.X[:, 2:]]),
+    ),
+    "mixed bins": lambda w: ({"max_bin": 40, "spacing": "mixed"}, None),
+    "edges": lambda w: ({"bin_edges": {0: [-0.5, 0.0, 0.7]}}, None),
+    "outside the bounds": lambda w: ({"bounds": (-0.3, 0.3)}, None),
+}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize("trainer", ["NewtonBoost", "DPBoost tight"])
+def test_inputs(assert_nothing_differs, kind, trainer):
+    def call(world):
+        settings, X = INPUTS[kind](world)
+        return [train(world, TRAINERS[trainer][0](), X=X, settings=settings)]
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("trainer", ["DPBoost paper", "MBoost", "RandomForestLaplace"])
+def test_weights_of_other_trainers(assert_nothing_differs, trainer):
+    settings = {"weight_bound": 2.0}
+    assert_nothing_differs(
+        lambda world: [train(world, TRAINERS[trainer][0](), settings={"weight": world.weight, **settings})]
+    )
+
+
+@pytest.mark.parametrize("trainer", ["NewtonBoost", "DPBoost tight", "MBoost"])
+def test_callbacks_on_public_rows(assert_nothing_differs, trainer):
+    """Early stopping, evaluation and logs may follow from public rows and the released model."""
+
+    def call(world):
+        data, history = dataset(world), {}
+        valid = data.create_valid(PUBLIC_X, PUBLIC_Y, public=True)
+        follow = [lgb.early_stopping(2), lgb.log_evaluation(1), lgb.record_evaluation(history)]
+        follow.append(lgb.reset_parameter(learning_rate=lambda i: 0.3 * 0.9**i))
+        model = train(
+            world, TRAINERS[trainer][0](), data=data, valid_sets=[valid], callbacks=follow, n_rounds=8
+        )
+        return [model, history, model.predict(PUBLIC_X), model.predict(PUBLIC_X, pred_contrib=True)]
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("trainer", ["NewtonBoost", "DPBoost tight", "MBoost", "RandomForestLaplace"])
+def test_interrupts_and_rollback(assert_nothing_differs, trainer):
+    class StopError(Exception):
+        pass
+
+    def stop(env):
+        if env.iteration == 2:
+            raise StopError
+
+    def call(world):
+        private = TRAINERS[trainer][0]()
+        with pytest.raises(StopError):
+            train(world, private, callbacks=[stop])
+        yield private.booster_
+        live = train(world, TRAINERS[trainer][0](), keep_training_booster=True)
+        live.rollback_one_iter()
+        yield live
+        yield live.predict(PUBLIC_X)
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("trainer", ["NewtonBoost", "DPBoost tight"])
+def test_continued_training(assert_nothing_differs, trainer):
+    def call(world):
+        first = train(world, TRAINERS[trainer][0]())
+        yield train(world, TRAINERS[trainer][0](), init_model=first)
+        yield lgb_dp.compose(first.privacy, first.privacy)
+
+    assert_nothing_differs(call)
+
+
+def test_cross_validation(assert_nothing_differs):
+    """Models and reports; metrics on the private test folds are not covered, and the report says so."""
+
+    def call(world):
+        data = dataset(world)
+        result = lgb.cv(
+            {"max_depth": 2, "verbosity": 1, **BINARY},
+            data,
+            3,
+            folds=lgb_dp.folds(3, data),
+            callbacks=[newton()],
+            return_cvbooster=True,
+        )
+        return result["cvbooster"].boosters
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("method", ["newton", "dpboost", "mboost"])
+def test_estimators(assert_nothing_differs, method):
+    def call(world):
+        settings = {"method": method, "n_estimators": 4, "epsilon": 2.0}
+        model = lgb_dp.DPLGBMClassifier(**settings)
+        yield model.fit(world.X, world.binary, bounds=BOUNDS, classes=[0, 1])
+        yield lgb_dp.DPLGBMClassifier(**settings).fit(world.X, world.kind, bounds=BOUNDS, classes=[0, 1, 2])
+        if method != "mboost":
+            regressor = lgb_dp.DPLGBMRegressor(**settings)
+            yield regressor.fit(world.X, world.number, bounds=BOUNDS, label_bounds=LABEL_BOUNDS)
+
+    assert_nothing_differs(call)
+
+
+def test_search(assert_nothing_differs):
+    def call(world):
+        search = lgb_dp.DPRandomizedSearchCV(
+            lgb_dp.DPLGBMClassifier(n_estimators=3),
+            {"max_depth": [2, 3], "learning_rate": [0.1, 0.3]},
+            epsilon=2.0,
+            mean_trials=3.0,
+        )
+        search.fit(world.X, world.binary, bounds=BOUNDS, classes=[0, 1])
+        return [search, search.best_params_]
+
+    assert_nothing_differs(call)
+
+
+def test_private_metadata(assert_nothing_differs):
+    def call(world):
+        (low, high), cost = lgb_dp.private_bounds(world.with_missing, 0.5, DELTA)
+        edges, more = lgb_dp.private_quantile_edges(world.with_missing, BOUNDS, 0.5, DELTA, max_bin=6)
+        yield from (low, high, cost, more, *edges.values())
+        yield train(world, newton(), settings={"bin_edges": edges, "paid_for": [cost, more]})
+
+    assert_nothing_differs(call)
+
+
+def a_cell(values, cell):
+    """A copy of the values as objects, one of which cannot be converted."""
+    values = np.array(values, dtype=object)
+    values.flat[len(values) // 3] = cell
+    return values
+
+
+def a_number(values, number):
+    """A copy of the values with one that is not accepted."""
+    values = np.array(values, dtype=np.float64)
+    values.flat[len(values) // 3] = number * len(values)
+    return values
+
+
+def fitted(world, **kwargs):
+    return lgb_dp.DPLGBMClassifier(n_estimators=3).fit(
+        **{"X": world.X, "y": world.binary, "bounds": BOUNDS, "classes": [0, 1], **kwargs}
+    )
+
+
+REFUSED = {
+    "text in X": lambda w: dataset(w, X=a_cell(w.X, w.secret)).construct(),
+    "text in a data frame": lambda w: dataset(
+        w, X=w.frame.assign(age=a_cell(w.X[:, 0], w.secret)), categories={"city": CITIES}
+    ).construct(),
+    "text in labels": lambda w: lgb_dp.Dataset(w.X, a_cell(w.binary, w.secret), bounds=BOUNDS).construct(),
+    "text in weights": lambda w: dataset(w, weight=a_cell(w.weight, w.secret), weight_bound=2.0).construct(),
+    "infinite label": lambda w: lgb_dp.Dataset(w.X, a_number(w.binary, np.inf), bounds=BOUNDS).construct(),
+    "large weight": lambda w: dataset(w, weight=a_number(w.weight, 3.7), weight_bound=2.0).construct(),
+    "unknown label": lambda w: lgb.train(
+        BINARY, lgb_dp.Dataset(w.X, a_number(w.binary, 3.7), bounds=BOUNDS), 2, callbacks=[newton()]
+    ),
+    "label beyond the bounds": lambda w: lgb.train(
+        REGRESSION,
+        lgb_dp.Dataset(w.X, a_number(w.number, 3.7), bounds=BOUNDS, label_bounds=LABEL_BOUNDS),
+        2,
+        callbacks=[newton()],
+    ),
+    "text in X of an estimator": lambda w: fitted(w, X=a_cell(w.X, w.secret)),
+    "text in X of private_bounds": lambda w: lgb_dp.private_bounds(a_cell(w.X, w.secret), 1.0, DELTA),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_errors(assert_nothing_differs, refused):
+    """What the rows hold may make a call fail; the error does not say what it was."""
+    assert_nothing_differs(lambda world: [REFUSED[refused](world)], fails=True)
+
+
+# What the harness must find.
+
+
+def with_a_leak_into_bins(patch):
+    honest = dataset_module.public_bins
+
+    def public_bins(data, names, bounds, *rest):
+        return honest(data, names, (float(np.min(data)), 1.0), *rest)
+
+    patch.setattr(dataset_module, "public_bins", public_bins)
+
+
+def with_a_leak_into_the_report(patch):
+    honest = Training.report
+
+    def report(self):
+        self.notes.append(f"trained on {self.data.num_data()} rows")
+        return honest(self)
+
+    patch.setattr(Training, "report", report)
+
+
+def with_a_leak_into_the_log(patch):
+    honest = Training.grow
+
+    def grow(self):
+        honest(self)
+        lgb.basic._log_info(f"mean label {self.data.label.mean()}")
+
+    patch.setattr(Training, "grow", grow)
+
+
+def with_a_leak_into_the_pickle(patch):
+    honest, begin = DPBooster.__getstate__, Training.__init__
+    seen = []
+
+    def __init__(self, task):
+        begin(self, task)
+        seen.append(self.data.label.sum())
+
+    patch.setattr(Training, "__init__", __init__)
+    patch.setattr(DPBooster, "__getstate__", lambda self: {**honest(self), "_label_sum": seen[-1]})
+
+
+def with_a_leak_into_an_error(patch):
+    def _checked_label(label, n_rows):
+        raise ValueError(f"label begins with {np.asarray(label)[:3]} and has {n_rows} rows")
+
+    patch.setattr(dataset_module, "_checked_label", _checked_label)
+
+
+@pytest.mark.parametrize(
+    ("leak", "place"),
+    [
+        (with_a_leak_into_bins, "model"),
+        (with_a_leak_into_the_report, "report text"),
+        (with_a_leak_into_the_log, "output"),
+        (with_a_leak_into_the_pickle, "pickle"),
+        (with_a_leak_into_an_error, "error"),
+    ],
+)
+def test_a_planted_leak_is_found(monkeypatch, capfd, leak, place):
+    with monkeypatch.context() as patch:
+        leak(patch)
+        found, _ = differences(lambda world: [train(world, newton())], monkeypatch, capfd)
+    assert any(place in what for what in found), found
