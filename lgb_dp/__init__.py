@@ -3,6 +3,7 @@
 from gbdt_kernels._version import __version__ as __version__
 
 from lgb_dp.accounting.report import PrivacyReport, compose
+from lgb_dp.auditing import AuditReport, audit
 from lgb_dp.boosting.booster import privacy_of
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.folds import folds
@@ -34,6 +35,7 @@ from lgb_dp.search import DPRandomizedSearchCV
 __all__ = [
     "AlteredModelError",
     "ArgumentTypeError",
+    "AuditReport",
     "BudgetSpentError",
     "DPBoost",
     "DPLGBMClassifier",
@@ -57,6 +59,7 @@ __all__ = [
     "RandomForestLaplace",
     "SequentialBoost",
     "UnsupportedParameterError",
+    "audit",
     "compose",
     "folds",
     "plot_budget",

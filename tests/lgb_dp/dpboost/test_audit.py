@@ -1,4 +1,7 @@
-"""Likelihood-ratio audits: what two neighbouring data sets' models tell apart, against the claimed ε.
+"""Black-box audits: what two neighbouring data sets' models tell apart, against the claimed ε.
+
+They read nothing but model files and need thousands of them; `lgb_dp.audit` sees the releases and needs
+hundreds.
 
 Both data sets are trained on many times.  An event is chosen on the first half
 of the models and counted on the second; Clopper-Pearson bounds then give, with
@@ -73,11 +76,13 @@ def audit(trainer, n):
     return epsilon_lower_bound(models(X, Y, trainer, n), models(X[:-1], Y[:-1], trainer, n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["tight", "paper"])
 def test_models_of_neighbours_do_not_differ_more_than_claimed(variant):
     assert audit(lgb_dp.DPBoost(2.0, variant=variant), 2000) <= 2.0
 
 
+@pytest.mark.slow
 def test_a_third_of_the_leaf_noise_would_be_found_out(monkeypatch):
     from lgb_dp.mechanisms import noise as module
 
