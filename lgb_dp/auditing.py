@@ -25,7 +25,8 @@ from scipy.special import log_softmax
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.training import PrivateTrainer, Training, TrainingTask
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.checks import PROPER_SHARE, checked_integer, checked_number, checked_numbers
 from lgb_dp.data.bins import is_data_frame
 from lgb_dp.data.dataset import Dataset

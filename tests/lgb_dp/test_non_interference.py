@@ -293,6 +293,9 @@ REFUSED = {
         callbacks=[newton()],
     ),
     "text in X of an estimator": lambda w: fitted(w, X=a_cell(w.X, w.secret)),
+    "text in labels of an estimator": lambda w: lgb_dp.DPLGBMRegressor(n_estimators=3).fit(
+        w.X, a_cell(w.number, w.secret), bounds=BOUNDS, label_bounds=LABEL_BOUNDS
+    ),
     "text in X of private_bounds": lambda w: lgb_dp.private_bounds(a_cell(w.X, w.secret), 1.0, DELTA),
 }
 
@@ -348,10 +351,10 @@ def with_a_leak_into_the_pickle(patch):
 
 
 def with_a_leak_into_an_error(patch):
-    def _checked_label(label, n_rows):
-        raise ValueError(f"label begins with {np.asarray(label)[:3]} and has {n_rows} rows")
+    def construct(self):
+        raise ValueError(f"label begins with {self.label[:3]} and has {len(self.label)} rows")
 
-    patch.setattr(dataset_module, "_checked_label", _checked_label)
+    patch.setattr(lgb_dp.Dataset, "construct", construct)
 
 
 @pytest.mark.parametrize(
