@@ -36,17 +36,20 @@ class Traffic:
         (sender, receiver, kind of message) to `Flow`.
     encrypted : bool
         False when the "ciphertexts" are integers in clear.
+    restarts : list of str
+        Work that was done again after a party was lost, one sentence each.
     """
 
     encrypted: bool = True
     flows: dict[tuple[str, str, str], Flow] = field(default_factory=dict)
+    restarts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, object]:
         """Without the lock."""
-        return {"encrypted": self.encrypted, "flows": self.flows}
+        return {"encrypted": self.encrypted, "flows": self.flows, "restarts": self.restarts}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """With a new lock."""
@@ -82,19 +85,20 @@ class Traffic:
         ]
 
     def __str__(self) -> str:
-        """A table."""
+        """A table, and the restarts below it."""
         rows = self.to_dicts()
         head = ("from", "to", "message", "count", "bytes", "ciphertext_bytes", "content")
         cells = [head, *(tuple(_cell(row[name]) for name in head) for row in rows)]
         widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
         right = {3, 4, 5}
-        return "\n".join(
+        table = [
             "  ".join(
                 text.rjust(w) if k in right else text.ljust(w)
                 for k, (text, w) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
             for line in cells
-        )
+        ]
+        return "\n".join([*table, *self.restarts])
 
 
 def _cell(value: object) -> str:

@@ -1,4 +1,8 @@
-"""Random samples of the rows and columns that a tree is grown on."""
+"""Random samples of the rows and columns that a tree is grown on.
+
+Other parties see the samples, so they come from a cryptographically secure stream: whoever sees some of them
+can neither find the seed nor foresee the others.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.errors import InvalidArgumentError
 
 
@@ -51,7 +56,7 @@ class Sampling:
                     f"goss={self.goss!r} must be two fractions in (0, 1) that add up to 1 at most"
                 )
 
-    def draw_rows(self, g: NDArray[np.float32], random: np.random.Generator) -> Sample:
+    def draw_rows(self, g: NDArray[np.float32], random: SecretStream) -> Sample:
         """Draw the rows of a tree.
 
         GOSS (Ke et al., 2017) keeps the rows with the largest Σ|g| over the classes, and of the others a
@@ -61,25 +66,31 @@ class Sampling:
         n_rows = len(g)
         if self.goss is None:
             everyone = np.ones(n_rows, dtype=bool)
-            rows = random.random(n_rows) < self.subsample if self.subsample < 1 else everyone
+            rows = _uniform(random, n_rows) < self.subsample if self.subsample < 1 else everyone
             return Sample(rows, np.ones(n_rows, dtype=np.float32))
         top, other = self.goss
         n_top, n_other = max(1, round(top * n_rows)), max(1, round(other * n_rows))
         shuffled = random.permutation(n_rows)
         order = shuffled[np.argsort(-np.abs(g[shuffled]).sum(axis=1), kind="stable")]
-        drawn = random.choice(order[n_top:], size=min(n_other, n_rows - n_top), replace=False)
+        others = order[n_top:]
+        drawn = others[random.permutation(len(others))[:n_other]]
         rows = np.zeros(n_rows, dtype=bool)
         rows[order[:n_top]] = rows[drawn] = True
         factor = np.ones(n_rows, dtype=np.float32)
         factor[drawn] = np.float32((1 - top) / other)
         return Sample(rows, factor)
 
-    def draw_columns(self, n_columns: int, random: np.random.Generator) -> NDArray[np.int64]:
+    def draw_columns(self, n_columns: int, random: SecretStream) -> NDArray[np.int64]:
         """Draw the columns of a tree among all parties', as XGBoost does: one or more, no column twice."""
         if self.colsample_bytree == 1:
             return np.arange(n_columns)
         count = max(1, int(self.colsample_bytree * n_columns))
-        return np.sort(random.choice(n_columns, size=count, replace=False))
+        return np.sort(random.permutation(n_columns)[:count])
+
+
+def _uniform(random: SecretStream, count: int) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1), multiples of 2^-53."""
+    return np.asarray(np.ldexp((random.words(1, count)[0] >> np.uint64(11)).astype(np.float64), -53))
 
 
 def _are_fractions(goss: Any) -> bool:

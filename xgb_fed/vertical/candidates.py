@@ -1,9 +1,8 @@
-"""A passive party's candidate splits of one node, in the order XGBoost tries them.
+"""Candidate splits of a node, in the order in which XGBoost tries them, and the best of them.
 
-XGBoost walks a feature's bins upwards with missing values on the right, then, if
-there are any, downwards with missing values on the left, and keeps the first of
-equal gains.  A bin without rows repeats the candidate before it, so only bins
-with rows give one.
+XGBoost walks a column's bins upwards with missing values on the right and then, if there are missing values,
+downwards with missing values on the left.  It keeps the first of equal gains, so the order decides which
+candidate wins a tie.
 """
 
 from __future__ import annotations
@@ -13,81 +12,133 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.vertical.gradients import FixedPointGradients
 
-@dataclass
-class Candidates:
-    """Candidate splits of one node.
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate split of one node.
 
     Attributes
     ----------
-    feature : ndarray of int32, shape (n_candidates,)
-    last_left : ndarray of int32, shape (n_candidates,)
+    loss_change : float32
+        −∞ if there is no candidate.
+    column : int
+        Number of the column in its party's data.
+    last_left : int
         Last bin that goes left; −1 if only missing values do.
-    default_left : ndarray of bool, shape (n_candidates,)
-    counts : ndarray of int32, shape (n_candidates,)
-        Rows that go left.
-    chains : list of ndarray of int64
-        Places of a histogram whose running sums are the candidates' left-hand sums, in the same order.
+    default_left : bool
+        Whether missing values go left.
     """
 
-    feature: NDArray[np.int32]
-    last_left: NDArray[np.int32]
-    default_left: NDArray[np.bool_]
-    counts: NDArray[np.int32]
-    chains: list[NDArray[np.int64]]
-
-    def __len__(self) -> int:
-        return len(self.feature)
-
-    def reordered(self, order: NDArray[np.int64]) -> Candidates:
-        """The same candidates in another order (the chains stay as they are)."""
-        return Candidates(
-            self.feature[order],
-            self.last_left[order],
-            self.default_left[order],
-            self.counts[order],
-            self.chains,
-        )
+    loss_change: np.float32
+    column: int
+    last_left: int
+    default_left: bool
 
 
-def candidates_of(counts: NDArray[np.int32], bin_offsets: NDArray[np.int64]) -> Candidates:
-    """All candidates of one node, in XGBoost's order.
+NO_CANDIDATE = Candidate(np.float32(-np.inf), -1, -1, False)
+
+
+class CandidateWalk:
+    """All candidate splits of some columns of one party, in XGBoost's order.
 
     Parameters
     ----------
-    counts : ndarray of int32, shape (n_total_bins,)
-        Rows of the node in each bin; the last bin of a feature holds missing values.
-    bin_offsets : ndarray of int64, shape (n_features + 1,)
+    columns : ndarray of int, shape (n_columns,)
+        Their numbers in the party's data.
+    n_bins : ndarray of int, shape (n_columns,)
+        Bins of each; missing values are not counted.
     """
-    parts: list[tuple[int, NDArray[np.int64], bool, NDArray[np.int64]]] = []
-    for f in range(len(bin_offsets) - 1):
-        first, missing = int(bin_offsets[f]), int(bin_offsets[f + 1]) - 1
-        bins = np.flatnonzero(counts[first:missing])
-        if not len(bins):
-            continue
-        upwards = bins if counts[missing] else bins[:-1]
-        if len(upwards):
-            parts.append((f, upwards, False, first + upwards))
-        if counts[missing]:
-            # The running sums count upwards: missing values, then one more bin each; XGBoost walks down.
-            parts.append((f, bins - 1, True, np.concatenate([[missing], first + bins[:-1]])))
-    if not parts:
-        none = np.empty(0, dtype=np.int32)
-        return Candidates(none, none, none.astype(bool), none, [])
-    lengths = [len(part[1]) for part in parts]
-    return Candidates(
-        np.repeat([part[0] for part in parts], lengths).astype(np.int32),
-        np.concatenate([part[1] for part in parts]).astype(np.int32),
-        np.repeat([part[2] for part in parts], lengths),
-        np.concatenate([np.cumsum(counts[part[3]]) for part in parts]).astype(np.int32),
-        [part[3] for part in parts],
-    )
 
+    def __init__(self, columns: NDArray[np.integer], n_bins: NDArray[np.integer]) -> None:
+        self.columns = np.asarray(columns, dtype=np.int64)
+        self.bin_offsets = np.concatenate([[0], np.cumsum(np.asarray(n_bins) + 1)]).astype(np.int64)
+        none = np.empty(0, dtype=np.int64)
+        place, at, default_left = [none], [none], [none.astype(bool)]
+        for k in range(len(self.columns)):
+            start, end = int(self.bin_offsets[k]), int(self.bin_offsets[k + 1]) - 1
+            upwards, downwards = np.arange(start + 1, end + 1), np.arange(end - 1, start - 1, -1)
+            at += [upwards, downwards]
+            default_left += [np.zeros(len(upwards), dtype=bool), np.ones(len(downwards), dtype=bool)]
+            place.append(np.full(len(upwards) + len(downwards), k))
+        self._place = np.concatenate(place)
+        self._at = np.concatenate(at)
+        """The bin after the last one that goes left."""
+        self._default_left = np.concatenate(default_left)
 
-def first_in_order(candidates: Candidates, tied: NDArray[np.integer]) -> int:
-    """The one of several candidates that XGBoost tries first: by feature, then upwards, then downwards."""
-    chosen = np.asarray(tied)
-    walk = np.where(
-        candidates.default_left[chosen], -candidates.last_left[chosen], candidates.last_left[chosen]
-    )
-    return int(chosen[np.lexsort((walk, candidates.default_left[chosen], candidates.feature[chosen]))[0]])
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def left_sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sums of the bins to the left of every candidate.
+
+        Parameters
+        ----------
+        values : ndarray of int64, shape (..., n_total_bins)
+            Of each bin; the last bin of a column holds its missing values.
+
+        Returns
+        -------
+        ndarray of int64, shape (..., n_candidates)
+        """
+        running = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=np.int64)
+        np.cumsum(values, axis=-1, out=running[..., 1:])
+        first, missing = self.bin_offsets[self._place], self.bin_offsets[self._place + 1] - 1
+        left = running[..., self._at] - running[..., first]
+        left += np.where(self._default_left, values[..., missing], 0)
+        return left
+
+    def best(
+        self,
+        sums: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        total: NDArray[np.int64],
+        gradients: FixedPointGradients,
+        split_gain: SplitGain,
+    ) -> Candidate:
+        """The candidate with the largest loss change; of equal ones the first.
+
+        Parameters
+        ----------
+        sums : ndarray of int64, shape (2, 2, n_classes, n_total_bins)
+            Exact sums of g and h in each bin of the node, as high and low halves.
+        counts : ndarray of int64, shape (n_total_bins,)
+            Sampled rows in each bin.
+        total : ndarray of int64, shape (2, 2, n_classes)
+            Exact sums of the node.
+        gradients : FixedPointGradients
+        split_gain : SplitGain
+        """
+        n_left = self.left_sums(counts)
+        missing = counts[self.bin_offsets[self._place + 1] - 1]
+        size = int(counts[: self.bin_offsets[1]].sum()) if len(self.columns) else 0
+        moves = ~self._default_left | (missing > 0)
+        possible = np.flatnonzero(moves & (n_left > 0) & (n_left < size))
+        if not len(possible):
+            return NO_CANDIDATE
+        g, h = gradients.to_float(self.left_sums(sums)[..., possible])
+        total_g, total_h = gradients.to_float(total)
+        change = split_gain.loss_changes(g.T, h.T, total_g, total_h)
+        first = int(change.argmax())
+        place = self._place[possible[first]]
+        return Candidate(
+            change[first],
+            int(self.columns[place]),
+            int(self._at[possible[first]] - self.bin_offsets[place]) - 1,
+            bool(self._default_left[possible[first]]),
+        )
+
+    def goes_left(self, candidate: Candidate) -> NDArray[np.bool_]:
+        """Which bins of a candidate's column go left, missing values last."""
+        place = int(np.searchsorted(self.columns, candidate.column))
+        bins = np.arange(self.bin_offsets[place + 1] - self.bin_offsets[place])
+        left = bins <= candidate.last_left
+        left[-1] = candidate.default_left
+        return np.asarray(left)
+
+    def bins_of(self, column: int) -> slice:
+        """Where the bins of a column lie among all bins."""
+        place = int(np.searchsorted(self.columns, column))
+        return slice(int(self.bin_offsets[place]), int(self.bin_offsets[place + 1]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import FederatedTree
+from xgb_fed.vertical.tree_record import RECORD_FILE, Restart
 
 FORMAT = 1
 STATE_FILE = "training.npz"
@@ -50,6 +51,10 @@ class Progress:
     evaluations : dict
         Lines of metrics by round.
     traffic : Traffic
+    agreed : list of str
+        Digest of the columns that each passive party announced; empty before they did.
+    restarts : list of Restart
+        Of finished trees.
     """
 
     model_id: bytes
@@ -62,6 +67,8 @@ class Progress:
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
     evaluations: dict[int, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
+    agreed: list[str] = field(default_factory=list)
+    restarts: list[Restart] = field(default_factory=list)
 
 
 class Checkpoint:
@@ -111,6 +118,8 @@ class Checkpoint:
                 [arrays[f"leaf_{k}"] for k in range(state["n_leaves"])],
                 {int(number): line for number, line in state["evaluations"].items()},
                 Traffic(state["encrypted"], {tuple(key): Flow(*flow) for key, flow in state["flows"]}),
+                state["agreed"],
+                [Restart(*restart) for restart in state["restarts"]],
             )
             for number, checksum in enumerate(state["checksums"]):
                 text = self._tree_file(number).read_bytes()
@@ -168,6 +177,8 @@ class Checkpoint:
             "n_evals": len(progress.eval_margins),
             "n_leaves": len(progress.leaves),
             "evaluations": progress.evaluations,
+            "agreed": progress.agreed,
+            "restarts": [astuple(restart) for restart in progress.restarts],
             "encrypted": progress.traffic.encrypted,
             "flows": [
                 [key, [flow.messages, flow.bytes, flow.ciphertext_bytes]]
@@ -181,5 +192,6 @@ class Checkpoint:
     def clear(self) -> None:
         """Remove the progress: the model is kept elsewhere."""
         (self.directory / STATE_FILE).unlink(missing_ok=True)
+        (self.directory / RECORD_FILE).unlink(missing_ok=True)
         for path in self.directory.glob("tree-*.json"):
             path.unlink()

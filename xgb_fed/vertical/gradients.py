@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.vertical.halves import joined, split_halves, to_integers
 from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
 from xgb_fed.vertical.partition import Partition
-
-HALF_BITS = 27
-_HALF = np.int64((1 << HALF_BITS) - 1)
 
 
 def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
@@ -48,7 +46,7 @@ class FixedPointGradients:
     """Shape (2, 2, n_classes, n_rows): g and h, each as high and low halves."""
 
     def __post_init__(self) -> None:
-        self.halves = np.stack([_halves(self.g), _halves(self.h)])
+        self.halves = np.stack([split_halves(self.g.T), split_halves(self.h.T)])
 
     @classmethod
     def scaled(
@@ -87,13 +85,13 @@ class FixedPointGradients:
 
     def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """G and h of exact sums, shape (2, 2, ...): each the float64 nearest to its sum."""
-        g, h = (_joined(part) for part in sums)
+        g, h = (joined(part) for part in sums)
         r = self.packing.gh.precision
         return np.ldexp(g, self.g_exponent - r), np.ldexp(h, self.h_exponent - r)
 
     def to_integers(self, sums: NDArray[np.int64]) -> tuple[list[int], list[int]]:
         """G and h of exact sums of shape (2, 2, n), as integers without limit."""
-        g, h = ([(int(a) << HALF_BITS) + int(b) for a, b in zip(*part, strict=True)] for part in sums)
+        g, h = (to_integers(part) for part in sums)
         return g, h
 
     def packed_sums(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> list[list[int]]:
@@ -119,14 +117,3 @@ def _exponent(values: NDArray[np.float64]) -> int:
     mantissa, exponent = np.frexp(largest)
     # A power of two itself need not be below the next one: 1 is allowed.
     return int(exponent) - int(mantissa == 0.5) if largest else 0
-
-
-def _halves(values: NDArray[np.int64]) -> NDArray[np.int32]:
-    """High and low halves: sums of either are exact in float64 up to 2^26 rows."""
-    return np.stack([(values >> HALF_BITS).T, (values & _HALF).T]).astype(np.int32)
-
-
-def _joined(halves: NDArray[np.int64]) -> NDArray[np.float64]:
-    """high·2^27 + low: both terms are exact below 2^53, so their float64 sum is the nearest one."""
-    high, low = halves.astype(np.float64)
-    return np.asarray(np.ldexp(high, HALF_BITS) + low)

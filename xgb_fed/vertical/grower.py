@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.finder import BestCandidates, Level, Split, SplitFinder
+from xgb_fed.vertical.candidates import NO_CANDIDATE, Candidate
+from xgb_fed.vertical.finder import MIN_ROWS, Level, Split, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition
 from xgb_fed.vertical.tree import ROOT, FederatedTree
 
-Together = Callable[[Callable[[Any], Any], list[Any]], list[Any]]
+ForEach = Callable[[Callable[[Any], Any], list[Any]], list[Any]]
 """Applies a function to several things at the same time and gives the results in their order."""
 
 
@@ -26,7 +27,7 @@ def grow_tree(
     rows: NDArray[np.bool_],
     max_depth: int,
     split_gain: SplitGain,
-    together: Together,
+    for_each: ForEach,
 ) -> tuple[FederatedTree, NDArray[np.int32]]:
     """Grow a tree on gradients that all finders have.
 
@@ -41,7 +42,7 @@ def grow_tree(
         The sample; all rows are sent down the tree.
     max_depth : int
     split_gain : SplitGain
-    together : callable
+    for_each : callable
 
     Returns
     -------
@@ -52,21 +53,21 @@ def grow_tree(
     tree = FederatedTree()
     leaf = np.zeros(len(rows), dtype=np.int32)
     partition = Partition.root(len(rows))
-    level = _level(partition, rows, gradients, split_gain)
+    level = _level(partition, rows, gradients)
     numbers = _add_nodes(tree, [ROOT], level, gradients, split_gain)
     for depth in range(max_depth):
         searching = {k: finder for k, finder in finders.items() if depth in levels[k]}
-        if not searching or not level.wanted.any():
+        if not searching or level.sampled.sizes().max() < MIN_ROWS:
             break
-        found = dict(zip(searching, together(_Find(level), list(searching.values())), strict=True))
-        chosen = _choose(found, np.flatnonzero(level.wanted).tolist(), split_gain)
+        found = dict(zip(searching, for_each(_Find(level), list(searching.values())), strict=True))
+        chosen = _choose(found, level.partition.n_nodes, split_gain)
         splits: dict[int, tuple[int, Split]] = {}
         owners = sorted({owner for owner, _ in chosen.values()})
         jobs = [
             (searching[owner], {node: best for node, (who, best) in chosen.items() if who == owner})
             for owner in owners
         ]
-        answers = together(_SplitAt(level), jobs)
+        answers = for_each(_SplitAt(level), jobs)
         for owner, answer in zip(owners, answers, strict=True):
             splits |= {node: (owner, split) for node, split in answer.items()}
         for node, number in enumerate(numbers):
@@ -77,7 +78,7 @@ def grow_tree(
         assignment = {node: (owner, split.goes_left) for node, (owner, split) in splits.items()}
         below = level.partition.children({node: left for node, (_, left) in assignment.items()})
         parents = [numbers[node] for node in sorted(assignment)]
-        below_level = _level(below, rows, gradients, split_gain, level.partition, assignment)
+        below_level = _level(below, rows, gradients, level.partition, assignment)
         children = _add_nodes(
             tree, [p for p in parents for _ in range(2)], below_level, gradients, split_gain
         )
@@ -97,7 +98,7 @@ class _Find:
 
     level: Level
 
-    def __call__(self, finder: SplitFinder) -> dict[int, BestCandidates]:
+    def __call__(self, finder: SplitFinder) -> dict[int, Candidate]:
         return finder.find(self.level)
 
 
@@ -107,7 +108,7 @@ class _SplitAt:
 
     level: Level
 
-    def __call__(self, job: tuple[SplitFinder, dict[int, BestCandidates]]) -> dict[int, Split]:
+    def __call__(self, job: tuple[SplitFinder, dict[int, Candidate]]) -> dict[int, Split]:
         finder, chosen = job
         return finder.split(self.level, chosen)
 
@@ -116,21 +117,13 @@ def _level(
     partition: Partition,
     rows: NDArray[np.bool_],
     gradients: FixedPointGradients,
-    split_gain: SplitGain,
     above: Partition | None = None,
     assignment: dict[int, tuple[int, NDArray[np.bool_]]] | None = None,
 ) -> Level:
-    """The nodes of a level, and which of them could be split at all.
-
-    A node of one row has no two sides; less than twice `min_child_weight` is too little for both.
-    """
+    """The nodes of a level."""
     sampled = partition.kept(rows)
-    sums, counts = gradients.node_sums(sampled)
-    _, h = gradients.to_float(sums)
-    wanted = counts > 1
-    if len(h) == 1:
-        wanted &= h[0] >= 2 * np.float64(split_gain.min_child_weight) * (1 - 1e-9)
-    return Level(rows, partition, sampled, wanted, sums, above, assignment or {})
+    sums, _ = gradients.node_sums(sampled)
+    return Level(rows, partition, sampled, sums, above, assignment or {})
 
 
 def _add_nodes(
@@ -150,13 +143,13 @@ def _add_nodes(
 
 
 def _choose(
-    found: dict[int, dict[int, BestCandidates]], nodes: list[int], split_gain: SplitGain
-) -> dict[int, tuple[int, BestCandidates]]:
+    found: dict[int, dict[int, Candidate]], n_nodes: int, split_gain: SplitGain
+) -> dict[int, tuple[int, Candidate]]:
     """The best candidate of every node that is worth a split, and whose it is."""
     chosen = {}
-    for node in nodes:
-        owner = max(sorted(found), key=lambda k: found[k][node].loss_change)
-        best = found[owner][node]
+    for node in range(n_nodes):
+        owner = max(sorted(found), key=lambda k: found[k].get(node, NO_CANDIDATE).loss_change)
+        best = found[owner].get(node, NO_CANDIDATE)
         if split_gain.is_worth(best.loss_change):
             chosen[node] = (owner, best)
     return chosen

@@ -1,4 +1,4 @@
-"""A growing tree as a passive party knows it: rows, encrypted histograms and candidates of its nodes."""
+"""A growing tree as a passive party knows it: the rows and encrypted histograms of its nodes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ from numpy.typing import NDArray
 
 from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
-from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.vertical.candidates import Candidates, candidates_of, first_in_order
-from xgb_fed.vertical.histogram import Histograms, build_histograms, prefix_sums
+from xgb_fed.vertical.histogram import Histograms, build_histograms
 from xgb_fed.vertical.messages import SPLIT_BY_OTHERS, SPLIT_BY_YOU, FindSplits, Gradients, SplitStatistics
 from xgb_fed.vertical.partition import Partition
-
-MIN_ROWS = 2
-"""Sampled rows that a tree, or a node with statistics, has at least."""
 
 MAX_STATISTICS_BYTES = 4 << 30
 """Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
@@ -47,8 +42,10 @@ class GrowingTree:
         Of the nodes of the present level, at `slots`.
     slots : ndarray of int64
         Where each node's histogram is, −1 if it has none.
-    candidates : dict
-        Shuffled candidates of the nodes asked about.
+    with_statistics : ndarray of int64
+        Nodes of the present level whose statistics were given.
+    n_levels : int
+        Levels whose statistics were asked for.
     owned : dict
         Of nodes of the present level that this party split: which rows go left.
     """
@@ -62,7 +59,8 @@ class GrowingTree:
     partition: Partition
     histograms: Histograms | None = None
     slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    candidates: dict[int, Candidates] = field(default_factory=dict)
+    with_statistics: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    n_levels: int = 0
     owned: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     @classmethod
@@ -118,15 +116,13 @@ class GrowingTree:
         self.sources[message.group][start : start + len(part)] = part
         self.received[message.group] += len(part)
 
-    def wanted_nodes(self, message: FindSplits) -> NDArray[np.int64]:
-        """The nodes of the present level that statistics are asked for; they must be large enough."""
-        if len(message.wanted) != self.partition.n_nodes:
-            raise ProtocolError(f"{len(message.wanted)} nodes named, {self.partition.n_nodes} exist")
-        wanted = np.flatnonzero(message.wanted)
-        sizes = self.partition.kept(self.sampled).sizes()
-        if not len(wanted) or (sizes[wanted] < MIN_ROWS).any():
-            raise ProtocolError(f"statistics are of nodes with at least {MIN_ROWS} sampled rows")
-        return wanted
+    def nodes_with_statistics(self, min_node_rows: int) -> NDArray[np.int64]:
+        """The nodes of the present level that are large enough: nothing but their rows decides it."""
+        nodes = np.flatnonzero(self.partition.kept(self.sampled).sizes() >= min_node_rows)
+        if not len(nodes):
+            raise ProtocolError(f"statistics are of nodes with at least {min_node_rows} sampled rows")
+        self.with_statistics = nodes
+        return nodes
 
     @property
     def is_complete(self) -> bool:
@@ -151,8 +147,6 @@ class GrowingTree:
         others = np.flatnonzero(message.assignment == SPLIT_BY_OTHERS).tolist()
         if set(mine) != set(self.owned):
             raise ProtocolError("the nodes said to be split here are not those that were")
-        if any(self.slots[node] < 0 for node in others):
-            raise ProtocolError("a node was split that nobody asked about")
         flags = from_bits(message.left_rows, int(self.partition.sizes()[others].sum()))
         goes_left = {**self.owned, **self.partition.split_flags(others, flags)}
         if any(left.all() or not left.any() for left in goes_left.values()):
@@ -164,21 +158,19 @@ class GrowingTree:
     def build(
         self,
         key: PublicKey,
-        wanted: NDArray[np.int64],
+        nodes: NDArray[np.int64],
         parents: NDArray[np.int64] | None,
     ) -> None:
-        """Build histograms of the wanted nodes: smaller children are summed up, larger ones subtracted."""
+        """Build histograms of some nodes: smaller children are summed up, larger ones subtracted."""
         sampled = self.partition.kept(self.sampled)
         sizes, above, above_slots = sampled.sizes(), self.histograms, self.slots
-        summed, derived = wanted, wanted[:0]
-        if parents is not None and len(wanted):
-            sibling = wanted ^ 1
-            larger = (sizes[wanted] > sizes[sibling]) | (
-                (sizes[wanted] == sizes[sibling]) & (wanted & 1 == 1)
-            )
-            derived = wanted[larger]
-            summed = np.union1d(wanted[~larger], derived ^ 1)
-        size = len(wanted) * int(self.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
+        summed, derived = nodes, nodes[:0]
+        if parents is not None and len(nodes):
+            sibling = nodes ^ 1
+            larger = (sizes[nodes] > sizes[sibling]) | ((sizes[nodes] == sizes[sibling]) & (nodes & 1 == 1))
+            derived = nodes[larger]
+            summed = np.union1d(nodes[~larger], derived ^ 1)
+        size = len(nodes) * int(self.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
         if size > MAX_STATISTICS_BYTES:
             raise ProtocolError(
                 f"statistics of this level take {size >> 20} MiB, this party keeps at most "
@@ -199,61 +191,39 @@ class GrowingTree:
         self.histograms = built
 
     def statistics(
-        self,
-        key: PublicKey,
-        wanted: NDArray[np.int64],
-        field_bits: int,
-        per_ciphertext: int,
-        random: SecretStream,
+        self, key: PublicKey, nodes: NDArray[np.int64], field_bits: int, per_ciphertext: int
     ) -> SplitStatistics:
-        """Totals and shuffled candidate sums of the wanted nodes, compressed and re-randomised."""
-        assert self.histograms is not None
-        layout, histograms = self.features.bin_offsets, self.histograms
-        n_total = int(layout[-1])
-        self.candidates = {}
-        chains: list[NDArray[np.int64]] = []
-        order: list[NDArray[np.int64]] = []
-        at = 0
-        for node in wanted.tolist():
-            slot = int(self.slots[node])
-            counts = histograms.counts[slot]
-            canonical = candidates_of(counts, layout)
-            shuffle = random.permutation(len(canonical))
-            self.candidates[node] = canonical.reordered(shuffle)
-            of_first_feature = np.flatnonzero(counts[: layout[1]])
-            node_chains = [of_first_feature, *canonical.chains]
-            chains += [slot * n_total + chain for chain in node_chains]
-            # The first chain's last running sum is the node's total.
-            order.append(
-                np.concatenate([[at + len(of_first_feature) - 1], at + len(of_first_feature) + shuffle])
-            )
-            at += sum(len(chain) for chain in node_chains)
-        places = np.concatenate(order) if order else np.empty(0, dtype=np.int64)
-        parts = []
-        for sums in histograms.sums:
-            running = prefix_sums(key, sums.reshape(-1, *sums.shape[2:]), chains)
-            packed = key.compress(running[places], field_bits, per_ciphertext)
-            parts.append(key.rerandomise(packed))
-        tables = [self.candidates[node] for node in wanted.tolist()]
-        counts = [table.counts for table in tables]
-        return SplitStatistics(
-            n_candidates=np.array([len(table) for table in tables], dtype=np.int32),
-            counts=np.concatenate([*counts, np.empty(0, dtype=np.int32)]),
-            sums=key.to_bytes(np.concatenate(parts)),
-        )
-
-    def chosen(self, node: int, tied: NDArray[np.int32]) -> tuple[int, int, bool]:
-        """The candidate that splits a node: the party's column, the last bin to the left, the default side.
+        """The sums of all bins with rows, compressed and re-randomised.
 
         Parameters
         ----------
-        node : int
-        tied : ndarray of int32
-            Places of the equally good candidates; the one that XGBoost tries first is taken.
+        key : PublicKey
+        nodes : ndarray of int64
+        field_bits : int
+            Bits of one packed sum.
+        per_ciphertext : int
+            Packed sums in each ciphertext that is sent.
         """
-        table = self.candidates.get(node)
-        if table is None or not len(tied) or tied.min() < 0 or tied.max() >= len(table):
-            raise ProtocolError("no such candidate")
-        best = first_in_order(table, tied)
-        column = int(self.columns[table.feature[best]])
-        return column, int(table.last_left[best]), bool(table.default_left[best])
+        assert self.histograms is not None
+        histograms = self.histograms.take(self.slots[nodes])
+        occupied = histograms.counts > 0
+        parts = [
+            key.rerandomise(key.compress(sums[occupied], field_bits, per_ciphertext))
+            for sums in histograms.sums
+        ]
+        return SplitStatistics(
+            counts=histograms.counts.reshape(-1).astype(np.int32, copy=False),
+            sums=key.to_bytes(np.concatenate(parts)),
+        )
+
+    def check_candidate(self, node: int, column: int, last_left: int, default_left: bool) -> None:
+        """Raise `ProtocolError` unless a node can be split there into two sides with sampled rows."""
+        place = int(np.searchsorted(self.columns, column))
+        if node not in self.with_statistics or place == len(self.columns) or self.columns[place] != column:
+            raise ProtocolError("a split of a node or column without statistics")
+        assert self.histograms is not None
+        first, end = self.features.bin_offsets[place : place + 2]
+        counts = self.histograms.counts[self.slots[node], first:end]
+        n_left = counts[:-1][: last_left + 1].sum() + (counts[-1] if default_left else 0)
+        if not -1 <= last_left < len(counts) - 1 or not 0 < n_left < counts.sum():
+            raise ProtocolError("a split that does not divide its node")

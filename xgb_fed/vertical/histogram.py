@@ -153,26 +153,3 @@ def _fill_left_out(
     totals, others = parts[: len(nodes)], parts[len(nodes) :]
     places = node * n_total + bin_offsets[feature] + left_out[node, feature]
     flat[places] = key.subtract(totals[np.searchsorted(nodes, node)], others)
-
-
-def prefix_sums(key: PublicKey, flat: Ciphertexts, chains: list[NDArray[np.int64]]) -> Ciphertexts:
-    """Running sums along every chain of places, chain by chain.
-
-    Parameters
-    ----------
-    key : PublicKey
-    flat : ciphertexts, shape (n_places, ...)
-    chains : list of ndarray of int64
-
-    Returns
-    -------
-    ciphertexts, shape (total length of the chains, ...)
-    """
-    lengths = np.array([len(chain) for chain in chains], dtype=np.int64)
-    first = np.cumsum(lengths) - lengths
-    out = flat[np.concatenate(chains)] if len(chains) else flat[:0].copy()
-    by_length = np.argsort(-lengths, kind="stable")
-    for step in range(1, int(lengths.max(initial=0))):
-        places = first[by_length[: np.count_nonzero(lengths > step)]] + step
-        out[places] = key.add(out[places - 1], out[places])
-    return out

@@ -33,6 +33,8 @@ class OpenTraining(Message):
     """Bits of one packed sum (of all classes in a ciphertext)."""
     n_groups: Integer
     """Ciphertexts of a row."""
+    max_depth: Integer
+    """Levels of a tree whose statistics will be asked for, at most."""
     rows: Int32s
     """Positions of the rows in the party's data; empty means all."""
     eval_rows: Int64s
@@ -41,10 +43,15 @@ class OpenTraining(Message):
 
 @dataclass(frozen=True, eq=False)
 class TrainingOpened(Message):
-    """Passive to active: ready."""
+    """Passive to active: ready, with these columns, which stay the same until the training run ends."""
 
     kind: ClassVar[int] = 2
-    n_features: Integer
+    n_bins: Int32s
+    """Bins of each column; missing values are not counted."""
+    counts: Int32s
+    """Rows in each bin, column by column; the last number of a column is that of its missing values."""
+    min_node_rows: Integer
+    """Statistics are given of nodes that have at least this many sampled rows, and of no others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +78,16 @@ class Gradients(Message):
 
 @dataclass(frozen=True, eq=False)
 class FindSplits(Message):
-    """Active to passive: how the level above was split, and which nodes of this one want statistics."""
+    """Active to passive: how the level above was split; the answer is the statistics of this level.
+
+    Which nodes have statistics depends on their sampled rows only (`TrainingOpened.min_node_rows`).
+    """
 
     kind: ClassVar[int] = 5
     assignment: Bits
     """Of each node of the level above: `LEAF`, `SPLIT_BY_OTHERS` or `SPLIT_BY_YOU`; empty at the root."""
     left_rows: Bits
     """For nodes split by others, one after the other, one bit per row of the node: 1 goes left."""
-    wanted: Bits
-    """One flag for each node of this level."""
 
 
 LEAF, SPLIT_BY_OTHERS, SPLIT_BY_YOU = range(3)
@@ -87,26 +95,31 @@ LEAF, SPLIT_BY_OTHERS, SPLIT_BY_YOU = range(3)
 
 @dataclass(frozen=True, eq=False)
 class SplitStatistics(Message):
-    """Passive to active: left-hand sums of shuffled candidate splits, encrypted; row counts in clear."""
+    """Passive to active: the sum of every bin, encrypted; row counts in clear.
+
+    Nodes come in their order, columns in the order of the party's data, bins in ascending order with missing
+    values last: the order in which XGBoost tries candidate splits.
+    """
 
     kind: ClassVar[int] = 6
-    n_candidates: Int32s
-    """Of each wanted node."""
     counts: Int32s
-    """Sampled rows to the left of each candidate, node by node."""
+    """Sampled rows in each bin of the tree's columns, node by node; 0 for a bin without rows."""
     sums: Encrypted
-    """For each group: of every wanted node its total and its candidates' sums, compressed, re-randomised."""
+    """For each group: the sums of the bins that have rows, compressed, re-randomised."""
 
 
 @dataclass(frozen=True, eq=False)
 class SplitNodes(Message):
-    """Active to passive: these nodes are split by you, at the first of these candidates in your order."""
+    """Active to passive: these nodes are split by you, each at this one candidate."""
 
     kind: ClassVar[int] = 7
     nodes: Int32s
-    n_tied: Int32s
-    tied: Int32s
-    """Numbers of candidates with the same gain, node by node."""
+    columns: Int32s
+    """The column that splits each node."""
+    last_left: Int32s
+    """Its last bin that goes left; −1 if only missing values do."""
+    default_left: Bits
+    """1 where missing values go left."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, Re
 from xgb_fed.vertical.routing import MAX_ROWS, Router, route, row_positions
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree
+from xgb_fed.vertical.tree_record import Restart
 
 FORMAT = 1
 MODEL_FILE = "active.model.json"
@@ -56,6 +57,8 @@ class VerticalModel:
         Round, from 0, and metric that early stopping found best; None without early stopping.
     evals_result : dict
         Lists with one number per round, by evaluation set and metric.
+    restarts : list of Restart
+        Trees that were grown again after a party had been told its splits and was lost before it answered.
     traffic : Traffic
         What left each party.
     """
@@ -71,6 +74,7 @@ class VerticalModel:
     best_iteration: int | None = None
     best_score: float | None = None
     evals_result: dict[str, Any] = field(default_factory=dict)
+    restarts: list[Restart] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
@@ -287,7 +291,10 @@ class VerticalModel:
         return total if kind.startswith("total") else {name: total[name] / times[name] for name in total}
 
     def to_json(self) -> str:
-        """The active party's part as text: equal training runs give equal texts, except for the model id."""
+        """The active party's part as text.
+
+        Equal training runs give equal texts, except for the model id and restarts.
+        """
         content = {
             "format": FORMAT,
             "model_id": self.model_id.hex(),
@@ -300,6 +307,7 @@ class VerticalModel:
             "rounds": self.rounds,
             "best_iteration": self.best_iteration,
             "best_score": self.best_score,
+            "restarts": [asdict(restart) for restart in self.restarts],
         }
         return json.dumps(content)
 
@@ -350,6 +358,7 @@ class VerticalModel:
             content["objective"] = Objective(**content["objective"])
             content["splits"] = Splits(**content["splits"])
             content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
+            content["restarts"] = [Restart(**restart) for restart in content["restarts"]]
             model = cls(**content)
             model._check()
             return model

@@ -23,6 +23,7 @@ from gbdt_kernels.residues.limbs import n_words
 from numpy.typing import NDArray
 
 from xgb_fed.errors import InvalidArgumentError, PackingError, PlaintextRangeError
+from xgb_fed.vertical.halves import HALF_BITS, at_most, normalised, times
 
 MAX_FIELD_BITS = 63
 """Bits of one row's g' or h' at most: they are made in 64-bit words."""
@@ -178,6 +179,22 @@ class GHPacking:
         out = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         return out[:, 0], out[:, 1]
 
+    def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
+        """Whether g and h can be sums over so many rows.
+
+        Parameters
+        ----------
+        sums : ndarray of int64, shape (2, 2, ...)
+            g without offset and h, each as high and low halves.
+        counts : ndarray of int64
+            Rows in each sum, not negative.
+        """
+        g = normalised(sums[0] + times(self.offset, counts), axis=0)
+        h = normalised(sums[1], axis=0)
+        most_g, most_h = (normalised(times(top, counts), axis=0) for top in (self._g_top, self._h_top))
+        possible = (g[0] >= 0) & at_most(g, most_g) & (h[0] >= 0) & at_most(h, most_h)
+        return bool(possible.all())
+
     def _split(self, value: int, count: int) -> tuple[float, float]:
         if not 0 <= count <= self.n_rows:
             raise PlaintextRangeError(f"a sum over {count} rows, where {self.n_rows} are the most")
@@ -248,6 +265,10 @@ class MultiClassPacking:
                 self.gh._put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
         return rows
 
+    def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
+        """Whether sums of every class, shape (2, 2, n_classes, ...), can be those of so many rows."""
+        return all(self.gh.are_possible(sums[:, :, k], counts) for k in range(self.n_classes))
+
     def decode(
         self, sums: Sequence[Sequence[int]], counts: Sequence[int] | NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -300,3 +321,79 @@ def _put_field(rows: NDArray[np.uint64], field: NDArray[np.uint64], shift: int) 
     rows[:, word] |= field << np.uint64(bits)
     if bits and word + 1 < rows.shape[1]:
         rows[:, word + 1] |= field >> np.uint64(64 - bits)
+
+
+def sums_from_plaintexts(
+    packing: MultiClassPacking,
+    plaintexts: Sequence[Sequence[int]],
+    per_ciphertext: int,
+    counts: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Exact sums from compressed plaintexts, without their offsets.
+
+    Parameters
+    ----------
+    packing : MultiClassPacking
+    plaintexts : sequence of sequences of int
+        What was decrypted, one sequence per group of classes.
+    per_ciphertext : int
+        Sums in each plaintext.
+    counts : ndarray of int64, shape (n,)
+        Rows in each sum.
+
+    Returns
+    -------
+    ndarray of int64, shape (2, 2, n_classes, n)
+        Sums of g and of h as high and low halves, normalised.
+
+    Raises
+    ------
+    PlaintextRangeError
+        If the plaintexts do not hold so many sums, or a sum is not possible over its rows.
+    """
+    gh, n = packing.gh, len(counts)
+    bits, n_each = gh.bits * packing.classes_per_ciphertext, -(-n // per_ciphertext)
+    sums = np.zeros((2, 2, packing.n_classes, n_each * per_ciphertext), dtype=np.int64)
+    for values, classes in zip(plaintexts, packing.groups, strict=True):
+        if len(values) != n_each:
+            raise PlaintextRangeError("another number of plaintexts than the sums need")
+        words = _words_of(values, bits * per_ciphertext)
+        for k in range(per_ciphertext):
+            shift, unused = bits * (per_ciphertext - 1 - k), bits - gh.bits * len(classes)
+            for at in range(shift + bits - unused, shift + bits, HALF_BITS):
+                if _get_field(words, at, min(HALF_BITS, shift + bits - at)).any():
+                    raise PlaintextRangeError("a decrypted plaintext holds more classes than were packed")
+            for c in classes:
+                low = shift + gh.bits * (classes[-1] - c)
+                for part, at, width in ((0, low + gh.h_bits, gh.g_bits), (1, low, gh.h_bits)):
+                    n_low = min(HALF_BITS, width)
+                    sums[part, 0, c, k::per_ciphertext] = _get_field(words, at + n_low, width - n_low)
+                    sums[part, 1, c, k::per_ciphertext] = _get_field(words, at, n_low)
+    if sums[..., n:].any():
+        raise PlaintextRangeError("a decrypted plaintext holds more fields than were packed")
+    sums = sums[..., :n]
+    sums[0] -= times(gh.offset, counts)[:, None]
+    sums = normalised(sums)
+    if not packing.are_possible(sums, counts):
+        raise PlaintextRangeError("a decrypted sum is outside its public range")
+    return sums
+
+
+def _words_of(values: Sequence[int], bits: int) -> NDArray[np.uint64]:
+    """Integers as rows of 64-bit words, least significant first, with a word of zeros after the last one."""
+    if any(value < 0 or value >> bits for value in values):
+        raise PlaintextRangeError("a decrypted plaintext is longer than its fields")
+    width = n_words(bits) + 1
+    data = b"".join(value.to_bytes(8 * width, "little") for value in values)
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(len(values), width)
+
+
+def _get_field(words: NDArray[np.uint64], shift: int, bits: int) -> NDArray[np.int64]:
+    """A field of at most 63 bits of every row, `shift` bits up."""
+    word, offset = divmod(shift, 64)
+    if bits <= 0:
+        return np.zeros(len(words), dtype=np.int64)
+    field = words[:, word] >> np.uint64(offset)
+    if offset:
+        field = field | words[:, word + 1] << np.uint64(64 - offset)
+    return np.asarray(field & np.uint64((1 << bits) - 1)).view(np.int64)

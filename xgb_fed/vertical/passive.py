@@ -1,8 +1,8 @@
 """The passive party: columns without labels, answering messages in bytes.
 
-What it sees of the gradients are ciphertexts under a key it does not have.  What
-it gives away are encrypted sums with their row counts, and which rows go left at
-the splits it owns; columns, thresholds and values stay here.
+What it sees of the gradients are ciphertexts under a key it does not have.  What it gives away are the
+number of bins of its columns, encrypted sums of bins with their row counts, and which rows go left at the
+splits it owns; names, thresholds and values stay here.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from xgb_fed.boosting.features import Columns, bin_features
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
-from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
-from xgb_fed.vertical.growing_tree import MIN_ROWS, GrowingTree
+from xgb_fed.vertical.finder import MIN_ROWS
+from xgb_fed.vertical.growing_tree import GrowingTree
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
     Assignments,
@@ -50,6 +50,10 @@ from xgb_fed.vertical.splits import Splits
 MAX_SESSIONS = 8
 """Sessions side by side."""
 
+MAX_BIN = (1 << 16) - 1
+MAX_DEPTH = 64
+"""What a party without limits of its own takes part in."""
+
 
 class PassiveParty(SessionHandler[PredictionSession]):
     """Takes part in training runs and predictions, several of them side by side.
@@ -72,6 +76,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Where splits of training runs are kept as they are found; in memory by default.
     min_rows : int
         Sampled rows that a tree has at least.
+    min_node_rows : int
+        Sampled rows that a node has at least if its statistics are given.
+    max_bin, max_depth : int
+        Bins of a column, and levels of a tree, that it takes part in at most.
     used : set of bytes, optional
         Sessions that were opened before, here or at other handlers of the same active party.
     memory : MemoryAllowance, optional
@@ -92,6 +100,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
         allow_weak_key: bool = True,
         journals: Journals | None = None,
         min_rows: int = MIN_ROWS,
+        min_node_rows: int = MIN_ROWS,
+        max_bin: int = MAX_BIN,
+        max_depth: int = MAX_DEPTH,
         used: set[bytes] | None = None,
         memory: MemoryAllowance | None = None,
     ) -> None:
@@ -103,8 +114,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
         self.journals = journals if journals is not None else Journals()
-        self._random = SecretStream()
-        self._min_rows = min_rows
+        self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, MIN_ROWS)
+        self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
@@ -153,21 +164,29 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise InvalidDataError(
                 f"the active party's evaluation sets have {message.eval_rows.tolist()} rows, this one's {own}"
             )
-        if not (2 <= message.max_bin < 1 << 16 and 1 <= message.n_groups <= 1 << 16):
-            raise ProtocolError("max_bin or n_groups is out of range")
+        for name, value, limit in (
+            ("max_bin", message.max_bin, self._max_bin),
+            ("max_depth", message.max_depth, self._max_depth),
+        ):
+            if value > limit:
+                raise ProtocolError(f"this party trains with {name} up to {limit}, not {value}")
+        if message.max_bin < 2 or message.max_depth < 1 or not 1 <= message.n_groups <= 1 << 16:
+            raise ProtocolError("max_bin, max_depth or n_groups is out of range")
         # Refused now if it could never be held, and not when the first tree has half arrived.
         self._memory.reserve(columns.n_rows * message.n_groups * key.ciphertext_bytes, "encrypted gradients")
         space = key.plaintext_limit.bit_length() - 1
         if not 1 <= message.field_bits <= space:
             raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
+        features = bin_features(columns, message.max_bin)
         session = TrainingSession(
             columns,
             Splits(self.columns.names),
             key,
-            bin_features(columns, message.max_bin),
+            features,
             message.field_bits,
             space // message.field_bits,
             message.n_groups,
+            message.max_depth,
             model_id,
             Terms(
                 key.scheme,
@@ -177,7 +196,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
             ),
             memory=self._memory,
         )
-        return session, TrainingOpened(self.columns.n_features)
+        places = features.codes + features.bin_offsets[:-1]
+        return session, TrainingOpened(
+            n_bins=(np.diff(features.bin_offsets) - 1).astype(np.int32),
+            counts=np.bincount(places.ravel(), minlength=features.bin_offsets[-1]).astype(np.int32),
+            min_node_rows=self._min_node_rows,
+        )
 
     def _resume_training(self, session: PredictionSession, message: ResumeTraining) -> Message:
         session = training_session(session)
@@ -252,24 +276,27 @@ class PassiveParty(SessionHandler[PredictionSession]):
         tree = session.growing()
         if not tree.is_complete:
             raise ProtocolError("statistics were asked for before all gradients came")
+        if tree.n_levels == session.max_depth:
+            raise ProtocolError(f"statistics of more than {session.max_depth} levels were asked for")
         parents = tree.advance(message)
         session.reserve_level()
-        wanted = tree.wanted_nodes(message)
-        tree.build(session.key, wanted, parents)
-        return tree.statistics(session.key, wanted, session.field_bits, session.per_ciphertext, self._random)
+        nodes = tree.nodes_with_statistics(self._min_node_rows)
+        tree.build(session.key, nodes, parents)
+        tree.n_levels += 1
+        return tree.statistics(session.key, nodes, session.field_bits, session.per_ciphertext)
 
     def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
         session = training_session(session)
         tree = session.growing()
-        bounds = np.concatenate([[0], np.cumsum(message.n_tied)])
-        if len(message.nodes) != len(message.n_tied) or bounds[-1] != len(message.tied):
+        if {len(part) for part in message.__dict__.values()} != {len(message.nodes)}:
             raise ProtocolError("candidates and nodes do not match")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
         split_ids, flags = [], []
         for k, node in enumerate(message.nodes.tolist()):
-            tied = message.tied[bounds[k] : bounds[k + 1]]
-            column, last_left, default_left = tree.chosen(node, tied)
+            column, last_left = int(message.columns[k]), int(message.last_left[k])
+            default_left = bool(message.default_left[k])
+            tree.check_candidate(node, column, last_left, default_left)
             rows = tree.partition.of(node)
             left = session.features.goes_left(rows, column, last_left, default_left)
             tree.owned[node] = left

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 from gbdt_parties import messages
@@ -13,11 +11,15 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.params import Settings
-from xgb_fed.ciphers.base import Ciphertexts, PrivateKey
+from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.errors import CipherError
-from xgb_fed.vertical.finder import NO_CANDIDATE, BestCandidates, Level, Split
+from xgb_fed.vertical.bin_sums import AgreedColumns, BinSums
+from xgb_fed.vertical.candidates import Candidate, CandidateWalk
+from xgb_fed.vertical.finder import Level, Split
 from xgb_fed.vertical.gradients import FixedPointGradients
+from xgb_fed.vertical.grower import ForEach
+from xgb_fed.vertical.halves import normalised
 from xgb_fed.vertical.messages import (
     LEAF,
     SPLIT_BY_OTHERS,
@@ -29,8 +31,8 @@ from xgb_fed.vertical.messages import (
     SplitStatistics,
     StartTree,
 )
-from xgb_fed.vertical.packing import unpack_all
 from xgb_fed.vertical.partition import Partition
+from xgb_fed.vertical.tree_record import TreeRecord
 
 
 class PassiveFinder:
@@ -42,9 +44,11 @@ class PassiveFinder:
     key : PrivateKey
     number : int
         This party's number, from 1.
-    settings : Settings
-    n_features : int
-        Its columns.
+    split_gain : SplitGain
+    agreed : AgreedColumns
+        Its columns as announced before training.
+    record : TreeRecord
+        Of the tree under way.
     n_splits : int
         Splits that it has from trees already finished.
     """
@@ -54,18 +58,18 @@ class PassiveFinder:
         channel: Channel,
         key: PrivateKey,
         number: int,
-        settings: Settings,
-        n_features: int,
+        split_gain: SplitGain,
+        agreed: AgreedColumns,
+        record: TreeRecord,
         n_splits: int = 0,
     ) -> None:
         self.channel = channel
         self.number = number
         self._key = key
-        self._split_gain = settings.split_gain
-        # A feature has a cut more than max_bin at most, and a cut two candidates: missing left or right.
-        self._max_candidates = 2 * n_features * (settings.max_bin + 1)
+        self._split_gain = split_gain
+        self._agreed = agreed
+        self._record = record
         self._n_splits = n_splits
-        self._tied: dict[int, set[tuple[int, ...]]] = {}
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
 
@@ -76,6 +80,10 @@ class PassiveFinder:
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
         """See `SplitFinder`; the gradients follow by `send`."""
         self._gradients = gradients
+        self._walk = CandidateWalk(self._columns, self._agreed.n_bins[self._columns])
+        self._depth = -1
+        self._bins: BinSums | None = None
+        self._split_here: dict[int, Candidate] = {}
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
         self.channel.ask(StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
 
@@ -83,19 +91,34 @@ class PassiveFinder:
         """Send encrypted gradients of consecutive rows of the sample."""
         self.channel.ask(message, messages.Done)
 
-    def find(self, level: Level) -> dict[int, BestCandidates]:
+    def find(self, level: Level) -> dict[int, Candidate]:
         """See `SplitFinder`."""
-        answer = self.channel.ask(
-            FindSplits(*self._assignment_and_flags(level), level.wanted.astype(np.uint8)), SplitStatistics
-        )
-        wanted = np.flatnonzero(level.wanted).tolist()
+        nodes = np.flatnonzero(level.sampled.sizes() >= self._agreed.min_node_rows).tolist()
+        if not nodes:
+            # Those below are smaller still: the party is not asked about this tree any more.
+            return {}
+        answer = self.channel.ask(FindSplits(*self._assignment_and_flags(level)), SplitStatistics)
+        self._depth += 1
         try:
-            return dict(self._evaluate(level, wanted, answer))
+            bins = self._read(nodes, answer)
+            self._check(level, bins)
+            self._record.check(self.channel.name, self._depth, bins.digest())
         except (CipherError, ProtocolError):
             # One error for all causes: a reason would tell the party something about the key.
             raise ProtocolError(
                 f"party {self.channel.name!r}: its split statistics fail the checks"
             ) from None
+        self._bins, self._split_here = bins, {}
+        return {
+            node: self._walk.best(
+                bins.sums[..., place, :],
+                bins.counts[place],
+                level.sums[..., node],
+                self._gradients,
+                self._split_gain,
+            )
+            for place, node in enumerate(nodes)
+        }
 
     def _assignment_and_flags(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """How the level above was split, as far as this party does not know."""
@@ -110,101 +133,59 @@ class PassiveFinder:
                 flags.append(left)
         return assignment, to_bits(np.concatenate(flags))
 
-    def _evaluate(
-        self, level: Level, wanted: list[int], answer: SplitStatistics
-    ) -> Iterator[tuple[int, BestCandidates]]:
+    def _read(self, nodes: list[int], answer: SplitStatistics) -> BinSums:
+        """The statistics, decrypted and taken apart."""
         packing, public = self._gradients.packing, self._key.public
-        sizes = level.sampled.sizes()[wanted]
-        bounds = np.concatenate([[0], np.cumsum(answer.n_candidates.astype(np.int64))])
-        if len(answer.n_candidates) != len(wanted) or (answer.n_candidates < 0).any():
-            raise ProtocolError("other nodes than those asked about")
-        if bounds[-1] != len(answer.counts):
-            raise ProtocolError("candidates and counts do not match")
-        if (answer.n_candidates > self._max_candidates).any():
-            raise ProtocolError("more candidates than its columns can have")
-        # Each node's total comes before its candidates.
-        is_total = np.zeros(len(answer.counts) + len(wanted), dtype=bool)
-        is_total[bounds[:-1] + np.arange(len(wanted))] = True
-        counts = np.empty(len(is_total), dtype=np.int64)
-        counts[is_total], counts[~is_total] = sizes, answer.counts
-        of_node = np.repeat(sizes, answer.n_candidates)
-        if ((answer.counts <= 0) | (answer.counts >= of_node)).any():
-            raise ProtocolError("a candidate that does not divide its node")
-        fields = self._fields(public.from_bytes(answer.sums), len(counts))
-        self._check_totals(level, wanted, [[f[i] for i in np.flatnonzero(is_total)] for f in fields])
-        self._check_rests(fields, counts, is_total)
-        g, h = packing.decode(fields, counts)
-        g, h = np.ldexp(g, self._gradients.g_exponent), np.ldexp(h, self._gradients.h_exponent)
-        total_g, total_h = self._gradients.to_float(level.sums)
-        left_g, left_h = g[~is_total], h[~is_total]
-        is_candidate = np.flatnonzero(~is_total)
-        self._tied = {}
-        for k, node in enumerate(wanted):
-            part = slice(bounds[k], bounds[k + 1])
-            if bounds[k] == bounds[k + 1]:
-                yield node, NO_CANDIDATE
-                continue
-            change = self._split_gain.loss_changes(
-                left_g[part], left_h[part], total_g[:, node], total_h[:, node]
-            )
-            best = change.max()
-            tied = np.flatnonzero(change == best)
-            places = is_candidate[part][tied]
-            self._tied[node] = {(int(counts[i]), *(values[i] for values in fields)) for i in places}
-            yield node, BestCandidates(best, tied.astype(np.int32))
-
-    def _fields(self, received: Ciphertexts, count: int) -> list[list[int]]:
-        """Packed sums of every group, decrypted and taken apart."""
-        packing = self._gradients.packing
         bits = packing.gh.bits * packing.classes_per_ciphertext
-        per = (self._key.public.plaintext_limit.bit_length() - 1) // bits
-        n_each = -(-count // per)
+        per_ciphertext = (public.plaintext_limit.bit_length() - 1) // bits
+        received = public.from_bytes(answer.sums)
+        n_each = -(-np.count_nonzero(answer.counts) // per_ciphertext)
         if len(received) != n_each * len(packing.groups):
             raise ProtocolError("another number of ciphertexts than announced")
-        plaintexts = self._key.decrypt(received)
-        return [
-            unpack_all(plaintexts[k * n_each : (k + 1) * n_each], bits, per, count)
-            for k in range(len(packing.groups))
-        ]
+        decrypted = self._key.decrypt(received)
+        plaintexts = [decrypted[k * n_each : (k + 1) * n_each] for k in range(len(packing.groups))]
+        n_bins = int(self._walk.bin_offsets[-1])
+        return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
 
-    def _check_totals(self, level: Level, wanted: list[int], totals: list[list[int]]) -> None:
-        """The nodes' totals are known here to the last bit."""
-        sums, sizes = level.sums[..., wanted], level.sampled.sizes()[wanted]
-        if self._gradients.packed_sums(sums, sizes) != totals:
-            raise ProtocolError("a node's total is wrong")
+    def _check(self, level: Level, bins: BinSums) -> None:
+        """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on."""
+        sizes = level.sampled.sizes()
+        bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
+        if self._bins is None:
+            n_left_out = len(level.rows) - int(sizes[0])
+            bins.check_root(self._agreed.counts_of(self._columns), n_left_out)
+            return
+        split = sorted(level.assignment)
+        bins.check_parents(
+            self._bins, {node: split[node // 2] for node in bins.nodes}, self._gradients.packing
+        )
+        for place, node in enumerate(bins.nodes):
+            candidate = self._split_here.get(split[node // 2])
+            if candidate is not None:
+                goes_left = self._walk.goes_left(candidate)
+                elsewhere = goes_left if node % 2 else ~goes_left
+                if bins.counts[place, self._walk.bins_of(candidate.column)][elsewhere].any():
+                    raise ProtocolError("a child has rows in bins that went to the other side")
 
-    def _check_rests(
-        self, fields: list[list[int]], counts: NDArray[np.int64], is_total: NDArray[np.bool_]
-    ) -> None:
-        """What is right of a candidate must be a possible sum over its rows, as what is left of it."""
-        node = np.cumsum(is_total) - 1
-        sizes = counts[is_total][node]
-        rests = []
-        for values in fields:
-            totals = [values[i] for i in np.flatnonzero(is_total)]
-            rests.append([totals[n] - value for n, value in zip(node, values, strict=True)])
-        if any(rest < 0 for group in rests for rest in group):
-            raise ProtocolError("a sum is beyond its node's total")
-        self._gradients.packing.decode(rests, sizes - counts)
-
-    def split(self, level: Level, chosen: dict[int, BestCandidates]) -> dict[int, Split]:
+    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """See `SplitFinder`."""
         nodes = sorted(chosen)
-        tied = [chosen[node].tied for node in nodes]
-        answer = self.channel.ask(
-            SplitNodes(
-                np.array(nodes, dtype=np.int32),
-                np.array([len(t) for t in tied], dtype=np.int32),
-                np.concatenate(tied),
-            ),
-            Assignments,
+        self._split_here = dict(chosen)
+        request = SplitNodes(
+            np.array(nodes, dtype=np.int32),
+            np.array([chosen[node].column for node in nodes], dtype=np.int32),
+            np.array([chosen[node].last_left for node in nodes], dtype=np.int32),
+            np.array([chosen[node].default_left for node in nodes], dtype=np.uint8),
         )
+        self._record.telling(self.channel.name, self._depth)
+        answer = self.channel.ask(request, Assignments)
+        self._record.answered(self.channel.name, self._depth)
         sizes = level.partition.sizes()[nodes]
         try:
-            together = from_bits(answer.left_rows, int(sizes.sum()))
+            all_flags = from_bits(answer.left_rows, int(sizes.sum()))
         except ProtocolError as error:
             raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
-        flags = level.partition.split_flags(nodes, together)
+        flags = level.partition.split_flags(nodes, all_flags)
         if answer.split_ids.tolist() != list(range(self._n_splits, self._n_splits + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
         self._n_splits += len(nodes)
@@ -215,13 +196,17 @@ class PassiveFinder:
         }
 
     def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
-        """The rows that go left must add up to the sums of one of the candidates that were asked for."""
+        """The rows that go left must add up to the sums of the candidate that was asked for."""
         left = level.partition.children(flags)
         own = Partition(left.rows, left.starts).kept(level.rows)
         sums, counts = self._gradients.node_sums(own)
-        packed = self._gradients.packed_sums(sums[..., ::2], counts[::2])
+        sums = normalised(sums)
+        assert self._bins is not None
         for k, node in enumerate(sorted(flags)):
-            if (int(counts[2 * k]), *(values[k] for values in packed)) not in self._tied[node]:
+            candidate = self._split_here[node]
+            bins, goes_left = self._walk.bins_of(candidate.column), self._walk.goes_left(candidate)
+            n_left, sums_left = self._bins.left_of(node, bins, goes_left)
+            if counts[2 * k] != n_left or (sums[..., 2 * k] != sums_left).any():
                 raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")
 
 
@@ -230,15 +215,15 @@ def send_gradients(
     key: PrivateKey,
     gradients: FixedPointGradients,
     rows: NDArray[np.int32],
-    together: Callable[[Callable[[Any], Any], list[Any]], list[Any]],
+    for_each: ForEach,
     rows_at_once: int,
 ) -> None:
     """Encrypt the gradients of a sample once and send them to all passive parties, piece by piece.
 
     Parameters
     ----------
-    together : callable
-        Applies a function to several things at the same time.
+    for_each : callable
+        As `grower.grow_tree` takes it.
     rows_at_once : int
         Rows of a message.
     """
@@ -246,4 +231,4 @@ def send_gradients(
         for start in range(0, len(rows), rows_at_once):
             plaintexts = gradients.plaintexts(rows[start : start + rows_at_once])[group]
             values = key.public.to_bytes(key.encrypt(plaintexts))
-            together(partial(PassiveFinder.send, message=Gradients(group, start, values)), passive_finders)
+            for_each(partial(PassiveFinder.send, message=Gradients(group, start, values)), passive_finders)

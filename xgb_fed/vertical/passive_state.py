@@ -42,6 +42,7 @@ class TrainingSession(PredictionSession):
     field_bits: int
     per_ciphertext: int
     n_groups: int
+    max_depth: int
     model_id: bytes
     terms: Terms
     journal: Journal | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
@@ -23,12 +24,13 @@ from xgb_fed.boosting.features import bin_features
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.errors import CipherError, UnsupportedParameterError
+from xgb_fed.vertical.bin_sums import AgreedColumns
 from xgb_fed.vertical.checkpoint import Checkpoint, Progress
-from xgb_fed.vertical.finder import SplitFinder
+from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
 from xgb_fed.vertical.grower import grow_tree
-from xgb_fed.vertical.growing_tree import MIN_ROWS
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel, add_leaves
 from xgb_fed.vertical.own_columns import OwnColumns
@@ -36,14 +38,12 @@ from xgb_fed.vertical.passive_finder import PassiveFinder, send_gradients
 from xgb_fed.vertical.routing import Router, route
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.task import TrainingTask
+from xgb_fed.vertical.tree_record import TreeRecord
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
-MAX_FEATURES = 1 << 20
-"""Columns of a party at most."""
-
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
 
@@ -51,7 +51,14 @@ SECONDS_BETWEEN_TRIES = 0.5
 """Between two tries to reach a party that is unavailable."""
 
 
-class Together:
+def stream_of_tree(seed: int, tree: int) -> SecretStream:
+    """Randomness of one tree's draws: the same whenever the tree is grown again, and no guide to the seed."""
+    return SecretStream(
+        hashlib.sha256(f"veilboost draws of rows and columns {seed} {tree}".encode()).digest()
+    )
+
+
+class Concurrently:
     """Runs functions at the same time: one question to every party.
 
     When a party is lost, questions to the others are given up, and nothing is under way any more.
@@ -90,9 +97,9 @@ class Rounds:
     """The state of a training run between rounds, and the growing of each round."""
 
     def __init__(
-        self, training: TrainingTask, together: Together, checkpoint: Checkpoint | None, patience: float
+        self, training: TrainingTask, for_each: Concurrently, checkpoint: Checkpoint | None, patience: float
     ) -> None:
-        self.training, self.together = training, together
+        self.training, self.for_each = training, for_each
         self.checkpoint, self.patience = checkpoint, patience
         settings, rows = training.settings, training.rows
         self.key: PrivateKey = training.cipher.generate()
@@ -127,6 +134,9 @@ class Rounds:
             self.model.trees, self.model.rounds = kept.trees, kept.rounds
             self.traffic.flows = kept.traffic.flows
         self.model.traffic = self.progress.traffic = self.traffic
+        self.model.restarts = self.progress.restarts
+        self.record = TreeRecord(self.model.model_id, None if checkpoint is None else checkpoint.directory)
+        self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
         self._must_resume = kept is not None
 
@@ -134,6 +144,9 @@ class Rounds:
         """Start, or take up, a session with every party."""
         rows = self.training.rows
         self._steadily(lambda: None if self.passive_finders else self._open(resumed=False))
+        if self.checkpoint is not None and not self.model.trees:
+            # The first tree must be grown again under the same name and from the same draws.
+            self.checkpoint.save(self.progress)
         if rows.columns is not None:
             features = bin_features(rows.columns, self.training.settings.max_bin)
             split_gain = self.training.settings.split_gain
@@ -153,7 +166,7 @@ class Rounds:
         model, training = self.model, self.training
         margins = [np.tile(model.base_margin, (r.n_rows, 1)) for r in [training.rows, *training.eval_rows]]
         state = training.settings.random_state
-        seed = int.from_bytes(os.urandom(16), "little") if state is None else int(state)
+        seed = int.from_bytes(os.urandom(32), "little") if state is None else int(state)
         return Progress(
             model.model_id, seed, model.trees, model.rounds, model.splits, margins[0], margins[1:]
         )
@@ -204,27 +217,52 @@ class Rounds:
             max_bin=settings.max_bin,
             field_bits=self.packing.gh.bits * self.packing.classes_per_ciphertext,
             n_groups=len(self.packing.groups),
+            max_depth=self.training.mode.passive_depth,
             rows=rows.positions,
             eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
         )
         session = os.urandom(16) if resumed else self.model.model_id
         channels = [Channel(party, session, self.traffic) for party in self.training.parties]
-        opened = self.together(lambda c: c.ask(opening, TrainingOpened), channels)
+        opened = self.for_each(lambda c: c.ask(opening, TrainingOpened), channels)
         if resumed:
-            self.together(
+            self.for_each(
                 lambda job: job[1].ask(
                     ResumeTraining(self.model.model_id, self._n_splits(job[0])), messages.Done
                 ),
                 list(enumerate(channels, start=1)),
             )
-        self.model.party_features = []
-        for number, (channel, answer) in enumerate(zip(channels, opened, strict=True), start=1):
-            if not 1 <= answer.n_features <= MAX_FEATURES:
-                raise ProtocolError(f"party {channel.name!r} says it has {answer.n_features} columns")
-            self.model.party_features.append(answer.n_features)
+        agreed = [
+            self._agreed(channel.name, answer) for channel, answer in zip(channels, opened, strict=True)
+        ]
+        digests = [columns.digest() for columns in agreed]
+        for channel, now, before in zip(channels, digests, self.progress.agreed, strict=False):
+            if now != before:
+                raise ProtocolError(f"party {channel.name!r} announces other columns than the run began with")
+        self.progress.agreed = digests
+        self.model.party_features = [len(columns.n_bins) for columns in agreed]
+        for number, (channel, columns) in enumerate(zip(channels, agreed, strict=True), start=1):
             self.finders[number] = PassiveFinder(
-                channel, self.key, number, settings, answer.n_features, self._n_splits(number)
+                channel,
+                self.key,
+                number,
+                settings.split_gain,
+                columns,
+                self.record,
+                self._n_splits(number),
             )
+
+    def _agreed(self, name: str, answer: TrainingOpened) -> AgreedColumns:
+        """The columns that a party announces, checked."""
+        columns = AgreedColumns(
+            answer.n_bins.astype(np.int64),
+            answer.counts.astype(np.int64),
+            max(answer.min_node_rows, MIN_ROWS),
+        )
+        try:
+            columns.check(self.training.rows.n_rows, self.training.settings.max_bin)
+        except ProtocolError as error:
+            raise ProtocolError(f"party {name!r}: {error}") from None
+        return columns
 
     def abort(self) -> None:
         """Let parties forget a run that failed; a party that does not answer need not be told."""
@@ -278,7 +316,8 @@ class Rounds:
         number_of_tree = len(self.model.trees)
         # A tree that was begun before is begun again: without its splits, with the same draws.
         self.model.splits.truncate(self._n_splits(0))
-        random = np.random.default_rng([self.progress.seed, number_of_tree])
+        self._name_restarts(number_of_tree)
+        random = stream_of_tree(self.progress.seed, number_of_tree)
         sample = settings.sampling.draw_rows(g, random)
         factor = sample.factor.astype(np.float64)[:, None]
         gradients = FixedPointGradients.scaled(
@@ -292,11 +331,11 @@ class Rounds:
         able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
         finders = self._with_columns(searching, random)
-        self.together(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
+        self.for_each(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
         passive_finders = [finder for finder in finders.values() if isinstance(finder, PassiveFinder)]
         if passive_finders:
             rows = np.flatnonzero(sample.rows).astype(np.int32)
-            send_gradients(passive_finders, self.key, gradients, rows, self.together, self._rows_at_once())
+            send_gradients(passive_finders, self.key, gradients, rows, self.for_each, self._rows_at_once())
         tree, leaf = grow_tree(
             dict(sorted(finders.items())),
             levels,
@@ -304,17 +343,24 @@ class Rounds:
             sample.rows,
             settings.max_depth,
             settings.split_gain,
-            self.together,
+            self.for_each,
         )
         self.model.trees.append(tree)
+        self.progress.restarts += self.record.restarts
         return leaf
+
+    def _name_restarts(self, tree: int) -> None:
+        """Begin the record of a tree; whoever was lost after it had been told its splits is named."""
+        for restart in self.record.start(tree):
+            logger.warning("%s; it is grown again from the same statistics", restart)
+            self.traffic.restarts.append(str(restart))
 
     def _rows_at_once(self) -> int:
         """Rows whose ciphertexts make a message of `CHUNK_BYTES`."""
         # A ciphertext is at most twice as long as the modulus whose residues hold the plaintexts.
         return max(256, CHUNK_BYTES // max(1, self.key.public.plaintext_limit.bit_length() // 4))
 
-    def _with_columns(self, finders: dict[int, Any], random: np.random.Generator) -> dict[int, SplitFinder]:
+    def _with_columns(self, finders: dict[int, Any], random: SecretStream) -> dict[int, SplitFinder]:
         """Draw the tree's columns among those of the finders; one without any sits out."""
         own = self.training.rows.columns
         counts = {0: 0 if own is None else own.n_features}

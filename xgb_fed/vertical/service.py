@@ -20,7 +20,7 @@ from gbdt_parties.transport.service import Caller, RowService
 from numpy.typing import NDArray
 
 from xgb_fed.boosting.features import Columns
-from xgb_fed.vertical.growing_tree import MIN_ROWS
+from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import OpenModel, OpenTraining, ResumeTraining
 from xgb_fed.vertical.passive import PassiveParty
@@ -50,6 +50,10 @@ class Limits:
         Whether it gives its splits to `export_booster`.
     allow_plain, allow_weak_key : bool
         Whether it trains without encryption, or under a key below 2048 bits.
+    min_node_rows : int
+        Sampled rows of a node whose statistics it gives; smaller nodes are not split in its columns.
+    max_bin, max_depth : int
+        Bins of a column, and levels of a tree, of a training run.
     """
 
     min_rows: int = 100
@@ -61,6 +65,9 @@ class Limits:
     sessions_per_hour: int = 240
     max_memory: int = 8 << 30
     max_models: int = 1000
+    min_node_rows: int = 10
+    max_bin: int = 256
+    max_depth: int = 10
 
 
 class NamedRows(Protocol):
@@ -170,6 +177,9 @@ class PassiveService(RowService):
             allow_weak_key=self._limits.allow_weak_key,
             journals=Journals(caller.directory / "models"),
             min_rows=max(self._limits.min_rows, MIN_ROWS),
+            min_node_rows=self._limits.min_node_rows,
+            max_bin=self._limits.max_bin,
+            max_depth=self._limits.max_depth,
             used=caller.used,
             memory=caller.memory,
         )

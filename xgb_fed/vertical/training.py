@@ -19,7 +19,7 @@ from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import VerticalModel
-from xgb_fed.vertical.rounds import Rounds, Together
+from xgb_fed.vertical.rounds import Concurrently, Rounds
 from xgb_fed.vertical.task import ActiveData, TrainingTask
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def run(
 ) -> VerticalModel:
     """Train; the parties' sessions end whether or not training succeeds."""
     with ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
-        rounds = Rounds(task, Together(pool, task.parties), checkpoint, patience)
+        rounds = Rounds(task, Concurrently(pool, task.parties), checkpoint, patience)
         n_finished = rounds.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(

@@ -65,6 +65,11 @@ class TreeMode:
                     "tree_mode='layered' needs features at the active party and a passive one"
                 )
 
+    @property
+    def passive_depth(self) -> int:
+        """Levels of a tree at which a passive party searches, at most."""
+        return self.max_depth - self.active_depth if self.name == "layered" else self.max_depth
+
     def plan(self, round_number: int) -> Plan:
         """Who searches where in the trees of a boosting round."""
         everywhere, nowhere = range(self.max_depth), range(0)

@@ -72,9 +72,9 @@ def test_a_line_holds_no_ids_no_keys_and_no_content(tmp_path):
     secret = b"secret-user-0007"
     bits, whole = np.full(9, 115, dtype=np.uint8), np.full(9, 1_936_024_435, dtype=np.int32)
     for message in (
-        OpenTraining(secret, 9, 8, 7, 1, whole, whole.astype(np.int64)),
+        OpenTraining(secret, 9, 8, 7, 1, 3, whole, whole.astype(np.int64)),
         Gradients(0, 0, secret),
-        SplitStatistics(whole, whole, secret),
+        SplitStatistics(whole, secret),
         Assignments(whole, bits),
         RevealedSplits(whole, np.array([0.12345], dtype=np.float32), bits, json.dumps(["secret"])),
     ):

@@ -12,6 +12,7 @@ from vertical_training import assert_same_tree, parties_of, problem, quantile_ma
 
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.sampling import Sampling
+from xgb_fed.ciphers.randomness import SecretStream
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8, "base_score": 0.5}
 
@@ -21,6 +22,10 @@ def boost(booster, data, number, g, h):
         booster.boost(data, number, grad=g, hess=h)
     else:
         booster.boost(data, grad=g, hess=h)
+
+
+def stream(seed):
+    return SecretStream(seed.to_bytes(32, "little"))
 
 
 @pytest.mark.parametrize("sampling", [{"subsample": 0.5}, {"goss": (0.2, 0.3)}], ids=str)
@@ -75,9 +80,8 @@ def test_xgboost_given_the_same_columns(monkeypatch):
 @given(st.integers(1, 300), st.floats(0.05, 0.6), st.floats(0.05, 0.4), st.integers(0, 99))
 @settings(deadline=None, max_examples=60)
 def test_goss(n_rows, top, other, seed):
-    random = np.random.default_rng(seed)
-    g = random.normal(size=(n_rows, 2)).astype(np.float32)
-    sample = Sampling(goss=(top, other)).draw_rows(g, random)
+    g = np.random.default_rng(seed).normal(size=(n_rows, 2)).astype(np.float32)
+    sample = Sampling(goss=(top, other)).draw_rows(g, stream(seed))
     n_top, n_other = max(1, round(top * n_rows)), max(1, round(other * n_rows))
     assert sample.rows.sum() == n_top + min(n_other, n_rows - n_top)
     strength = np.abs(g).sum(axis=1)
@@ -88,8 +92,8 @@ def test_goss(n_rows, top, other, seed):
 
 
 def test_goss_sums_are_right_on_average():
-    random = np.random.default_rng(0)
-    g = random.normal(size=(400, 1)).astype(np.float32)
+    g = np.random.default_rng(0).normal(size=(400, 1)).astype(np.float32)
+    random = stream(0)
     sampling = Sampling(goss=(0.2, 0.2))
     samples = [sampling.draw_rows(g, random) for _ in range(400)]
     sums = [(g[:, 0] * s.rows * s.factor).sum() for s in samples]
@@ -109,7 +113,7 @@ def test_a_sample_too_small_gives_a_tree_without_splits(n_rows, monkeypatch):
 
 
 def test_columns_are_drawn_without_replacement():
-    random = np.random.default_rng(0)
+    random = stream(0)
     for n_columns, share, count in [(10, 0.3, 3), (3, 0.1, 1), (7, 1.0, 7)]:
         columns = Sampling(colsample_bytree=share).draw_columns(n_columns, random)
         assert len(set(columns.tolist())) == count

@@ -93,7 +93,7 @@ def test_sessions_start_once_and_requests_come_in_order():
         (HashTable(0, np.zeros(4)), "no other party"),
         (HashTable(1, np.zeros(4)), "another size"),
         (HashRows(bytes(32), 9, np.array([4.0]), np.zeros(5), np.ones(5)), "L < d"),
-        (FindSplits(np.zeros(0), np.zeros(0), np.zeros(0)), "not a request"),
+        (FindSplits(np.zeros(0), np.zeros(0)), "not a request"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_ends_the_session(opened, message, reason):

@@ -18,6 +18,7 @@ from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.checkpoint import STATE_FILE
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.passive import PassiveParty
+from xgb_fed.vertical.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -94,9 +95,11 @@ class Problem:
 
 
 def essence(model):
-    """Everything but the model's name, which every training draws."""
+    """Everything but the model's name, which every training run draws, and the restarts."""
     text = json.loads(model.to_json())
     assert text.pop("model_id") == model.model_id.hex()
+    assert [Restart(**restart) for restart in text.pop("restarts")] == model.restarts
+    assert model.traffic.restarts == [str(restart) for restart in model.restarts]
     return json.dumps(text)
 
 
@@ -128,6 +131,8 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         bank.faults = {index: fault}
         same = problem.train(bank, params, patience=10)
         assert essence(same) == essence(model), (index, fault)
+        told = undisturbed.kinds[index] == "SplitNodes"
+        assert [restart.party for restart in same.restarts] == ["bank"] * told, (index, fault)
         assert same.evals_result == model.evals_result
         assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
         assert [path.name for path in bank.directory.iterdir()] == [f"{same.model_id.hex()}.journal"]
@@ -144,6 +149,8 @@ def test_the_active_party_killed_at_any_message(reference, fault, tmp_path):
             problem.train(bank, params, checkpoint=kept)
         same = problem.train(bank, params, checkpoint=kept)
         assert essence(same) == essence(model), index
+        told = undisturbed.kinds[index] == "SplitNodes"
+        assert not told or [restart.party for restart in same.restarts] == ["bank"], index
         assert same.evals_result == model.evals_result
         assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
 

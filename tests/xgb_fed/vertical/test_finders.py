@@ -86,13 +86,13 @@ def on_sums(change):
 
 
 def on_fields(change):
-    """A lie about the integers of `Plain`: ``change(fields, n_candidates)`` changes them in place."""
+    """A lie about the integers of `Plain`: ``change(fields, n_sums, bits)`` changes them in place."""
 
     def lie(answer, opening):
         key, rows = sums_of(answer, opening)
         per = (key.plaintext_limit.bit_length() - 1) // opening.field_bits
         fields = [f for value in key.decrypt(rows) for f in unpack(value, opening.field_bits, per)]
-        change(fields, answer.n_candidates.tolist(), opening.field_bits)
+        change(fields, np.count_nonzero(answer.counts), opening.field_bits)
         packed = [
             sum(f << opening.field_bits * (per - 1 - k) for k, f in enumerate(fields[at : at + per]))
             for at in range(0, len(fields), per)
@@ -103,18 +103,20 @@ def on_fields(change):
 
 
 def assign(index, function):
-    def change(fields, n_candidates, bits):
+    def change(fields, n_sums, bits):
         fields[index] = function(fields, bits)
 
     return change
 
 
-def beyond_the_fields(fields, n_candidates, bits):
-    fields[sum(n_candidates) + len(n_candidates)] = 1
+def beyond_the_fields(fields, n_sums, bits):
+    assert n_sums < len(fields)
+    fields[n_sums] = 1
 
 
-def swapped(fields, n_candidates, bits):
-    fields[0], fields[1] = fields[1], fields[0]
+def swapped(fields, n_sums, bits):
+    other = next(k for k, field in enumerate(fields) if field != fields[0])
+    fields[0], fields[other] = fields[other], fields[0]
 
 
 LIES = {
@@ -128,15 +130,11 @@ LIES = {
     "cut off": lambda answer, opening: {"sums": answer.sums[:-5]},
     "a key": lambda answer, opening: {"sums": opening.public_key},
     "of another key": lambda answer, opening: {"sums": Plain(300).to_bytes(Plain(300).encrypt([1, 2, 3]))},
-    "another number of nodes": lambda answer, opening: {"n_candidates": np.append(answer.n_candidates, 0)},
-    "no nodes": lambda answer, opening: {"n_candidates": answer.n_candidates[:0]},
-    "negative candidates": lambda answer, opening: {
-        "n_candidates": np.append(answer.n_candidates[:-1], -1).astype(np.int32)
-    },
-    "more candidates": lambda answer, opening: {"n_candidates": answer.n_candidates + 1},
-    "absurdly many": lambda answer, opening: {
-        "n_candidates": np.full_like(answer.n_candidates, np.iinfo(np.int32).max)
-    },
+    "another number of nodes": lambda answer, opening: {"counts": np.tile(answer.counts, 2)},
+    "no nodes": lambda answer, opening: {"counts": answer.counts[:0]},
+    "bins in another order": lambda answer, opening: {"counts": answer.counts[::-1].copy()},
+    "a row too many": lambda answer, opening: {"counts": answer.counts + (answer.counts > 0)},
+    "absurdly many": lambda answer, opening: {"counts": np.full_like(answer.counts, np.iinfo(np.int32).max)},
     "fewer counts": lambda answer, opening: {"counts": answer.counts[:-1]},
     "counts of zero": lambda answer, opening: {"counts": 0 * answer.counts},
     "negative counts": lambda answer, opening: {"counts": -answer.counts},
@@ -144,9 +142,9 @@ LIES = {
     "counts of a few rows": lambda answer, opening: {"counts": np.minimum(answer.counts, 1)},
 }
 PLAIN_LIES = {
-    "a wrong total": on_fields(assign(0, lambda f, bits: f[0] + 1)),
-    "a swapped total": on_fields(swapped),
-    "a sum beyond the total": on_fields(assign(1, lambda f, bits: f[0] + 1)),
+    "a wrong bin": on_fields(assign(0, lambda f, bits: f[0] + 1)),
+    "swapped bins": on_fields(swapped),
+    "a sum beyond its rows": on_fields(assign(1, lambda f, bits: sum(f))),
     "a g beyond its rows": on_fields(assign(1, lambda f, bits: (1 << bits) - 1)),
     "a sum of nothing": on_fields(assign(1, lambda f, bits: 0)),
     "more fields than announced": on_fields(beyond_the_fields),
@@ -236,10 +234,24 @@ def test_a_wrong_count_of_the_chosen_candidate_is_found():
         fit_with(Liar(SplitStatistics, lie))
 
 
-@pytest.mark.parametrize("n_features", [-1, 0, 1 << 62])
-def test_lies_about_the_number_of_columns(n_features):
+COLUMNS = {
+    "no columns": lambda a, o: {"n_bins": a.n_bins[:0], "counts": a.counts[:0]},
+    "bins without a column": lambda a, o: {"n_bins": a.n_bins[:-1]},
+    "negative bins": lambda a, o: {"n_bins": -a.n_bins},
+    "more bins than max_bin allows": lambda a, o: {
+        "n_bins": np.array([len(a.counts) - 1], dtype=np.int32),
+        "counts": np.where(np.arange(len(a.counts)) == 0, len(X), 0).astype(np.int32),
+    },
+    "rows too few": lambda a, o: {"counts": a.counts - (a.counts > 0)},
+    "negative rows": lambda a, o: {"counts": -a.counts},
+    "rows of another bin": lambda a, o: {"counts": np.append(a.counts[1:], a.counts[:1])},
+}
+
+
+@pytest.mark.parametrize("lie", COLUMNS.values(), ids=COLUMNS)
+def test_lies_about_columns(lie):
     with pytest.raises(ProtocolError, match="'party 0'"):
-        fit_with(Liar(TrainingOpened, lambda a, o: {"n_features": n_features}))
+        fit_with(Liar(TrainingOpened, lie))
 
 
 def replayed(number):

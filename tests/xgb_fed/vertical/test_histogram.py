@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
-from xgb_fed.vertical.histogram import WORTH_LEAVING_OUT, Histograms, build_histograms, prefix_sums
+from xgb_fed.vertical.histogram import WORTH_LEAVING_OUT, Histograms, build_histograms
 
 SCHEMES = {"plain": Plain(100), "ou": OkamotoUchiyama(512, True), "paillier": Paillier(512, True)}
 
@@ -129,13 +129,3 @@ def test_the_fullest_bins_are_not_added_up():
     sums, counts = case.expected()
     assert_sums(key_of("plain"), built, sums[:1], counts)
     assert key.added <= n_rows + (n_features - 1) * (5 + n_bins + WORTH_LEAVING_OUT)
-
-
-@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=5), st.integers(0, 99))
-def test_prefix_sums(chains, seed):
-    key, values = key_of("plain"), np.random.default_rng(seed).integers(0, 2**40, 10)
-    flat = key.encrypt(values.tolist())
-    running = prefix_sums(key, flat, [np.array(chain, dtype=np.int64) for chain in chains])
-    expected = [total for chain in chains for total in np.cumsum(values[chain]).tolist()]
-    assert key.decrypt(running) == expected
-    assert key.decrypt(flat) == values.tolist()

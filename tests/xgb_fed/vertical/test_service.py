@@ -31,7 +31,7 @@ from xgb_fed.vertical.splits import Splits
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
 PARAMS = dict(objective="binary:logistic", max_depth=2, max_bin=8, base_score=0.5)
-OPEN = Limits(min_rows=1, allow_plain=True, consents_to_export=True)
+OPEN = Limits(min_rows=1, min_node_rows=2, allow_plain=True, consents_to_export=True)
 
 
 class Local:
@@ -257,9 +257,9 @@ class Talk:
         return messages.read(answer).message
 
 
-def opening(n_rows, *, max_bin=8, n_groups=1, rows=NOBODYS, eval_rows=()):
+def opening(n_rows, *, max_bin=8, max_depth=3, n_groups=1, rows=NOBODYS, eval_rows=()):
     evaluation = np.array(eval_rows, dtype=np.int64)
-    return OpenTraining(KEY.public.public_bytes(), n_rows, max_bin, 64, n_groups, rows, evaluation)
+    return OpenTraining(KEY.public.public_bytes(), n_rows, max_bin, 64, n_groups, max_depth, rows, evaluation)
 
 
 def start(sampled=(), columns=(0, 1), tree=0):
@@ -389,7 +389,7 @@ def test_statistics_that_would_fill_the_memory_are_refused(bank, monkeypatch):
     rows = KEY.public.to_bytes(KEY.encrypt([1] * 50))
     assert isinstance(talk.ask(Gradients(0, 0, rows)), messages.Done)
     empty = np.empty(0, dtype=np.uint8)
-    assert "MiB" in talk.ask(FindSplits(empty, empty, np.ones(1, dtype=np.uint8))).reason
+    assert "MiB" in talk.ask(FindSplits(empty, empty)).reason
 
 
 def test_rows_with_a_session_under_way_are_not_forgotten(people, bank, monkeypatch):
