@@ -2,6 +2,7 @@
 
 from gbdt_kernels._version import __version__ as __version__
 
+from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.auditing import AuditReport, audit
 from lgb_dp.boosting.booster import privacy_of
@@ -13,6 +14,7 @@ from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import (
     AlteredModelError,
     ArgumentTypeError,
+    BudgetExceededError,
     BudgetSpentError,
     ForkedProcessError,
     InterruptedTrainingError,
@@ -36,6 +38,8 @@ __all__ = [
     "AlteredModelError",
     "ArgumentTypeError",
     "AuditReport",
+    "Budget",
+    "BudgetExceededError",
     "BudgetSpentError",
     "DPBoost",
     "DPLGBMClassifier",

@@ -44,6 +44,10 @@ class BudgetSpentError(PrivateTrainingError, LightGBMError):
     """More iterations were asked of a booster than its budget was planned for."""
 
 
+class BudgetExceededError(PrivateTrainingError, ValueError):
+    """A result would cost more than is left of the `Budget` that pays for it."""
+
+
 class InterruptedTrainingError(PrivateTrainingError, LightGBMError):
     """A training run was interrupted at a point from which it cannot continue."""
 

@@ -172,6 +172,7 @@ class Ledger:
     unit: Unit = ONE_ROW
     _planned: list[Release] | None = None
     _left: Counter[Release] = field(default_factory=Counter)
+    _to_pay: list[Cost] = field(default_factory=list)
 
     def grant(self, releases: Iterable[Release]) -> None:
         """Plan everything that will be released; called once, before the first release of the run.
@@ -186,9 +187,14 @@ class Ledger:
         self._planned = list(releases)
         self._left = Counter(self._planned)
 
-    def inherit(self, cost: Cost, what: str, delta: float) -> None:
-        """Record what an earlier result has cost, its Gaussian releases stated at `delta`."""
+    def inherit(self, cost: Cost, what: str, delta: float, *, is_paid: bool = False) -> None:
+        """Record what an earlier result has cost, its Gaussian releases stated at `delta`.
+
+        `is_paid` says that the `Budget` which pays for this run has paid for that result already.
+        """
         name = (what, "composed")
+        if not is_paid:
+            self._to_pay.append(cost)
         self.releases.append(Release(*name, cost.epsilon, INHERITED, 0, cost.delta, cost.mu))
         for part in cost.sampled:
             self.releases += [Release(*name, 0.0, INHERITED, 0, 0.0, part.mu, part.probability)] * part.count
@@ -236,8 +242,8 @@ class Ledger:
 
     @property
     def granted(self) -> Cost:
-        """What all planned releases cost, inherited ones not counted."""
-        return self._cost(self._planned or [])
+        """What a `Budget` pays: all planned releases, and what was inherited and not paid yet."""
+        return total_cost([self._cost(self._planned or []), *self._to_pay * self.copies])
 
     def _cost(self, releases: Sequence[Release]) -> Cost:
         """What releases cost: sums over groups of the largest sum over a part, rounded up.

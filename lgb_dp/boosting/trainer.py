@@ -8,6 +8,7 @@ import lightgbm
 from gbdt_hosts import lightgbm as host
 from lightgbm.callback import CallbackEnv
 
+from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
 from lgb_dp.boosting.params import training_parameters
@@ -30,6 +31,8 @@ class PrivateTrainer(ABC):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Attributes
     ----------
@@ -42,11 +45,17 @@ class PrivateTrainer(ABC):
     """Budgets that the trainer accepts; some train without privacy at epsilon = inf."""
 
     def __init__(
-        self, epsilon: float, *, random_state: int | None = None, public_init_model: bool = False
+        self,
+        epsilon: float,
+        *,
+        random_state: int | None = None,
+        public_init_model: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self.epsilon = checked_epsilon(epsilon, self.accepted_epsilon)
         self.random_state = random_state
         self.public_init_model = public_init_model
+        self.budget = checked_budget(budget)
 
     @abstractmethod
     def begin(self, task: TrainingTask) -> Training:
@@ -78,8 +87,11 @@ class PrivateTrainer(ABC):
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
         n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = self._initial_guarantee(booster)
-        training = self.begin(TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons))
+        training = self.begin(
+            TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons, self.budget)
+        )
         training.trainer = self
+        training.pay(name)
         for valid in booster.valid_sets:
             training.add_valid(valid)
         host.take_over(booster, training, env.params, DPBooster)

@@ -18,6 +18,7 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LabelScale
@@ -64,6 +65,8 @@ class TrainingTask:
         Guarantee of the model that training continues from.
     reasons : tuple of str
         What voids the guarantee from the start.
+    budget : Budget or None
+        What pays for the run.
     """
 
     train_set: Dataset
@@ -72,6 +75,7 @@ class TrainingTask:
     random_state: int | None
     initial: PrivacyReport | None
     reasons: tuple[str, ...]
+    budget: Budget | None
 
 
 class Training(ABC):
@@ -88,6 +92,7 @@ class Training(ABC):
         self.codes: DenseCodes | SparseCodes = train_set.codes
         self.params = params
         self.n_rounds = task.n_rounds
+        self.budget = task.budget
         self.random = SecureRandom(task.random_state)
         provenance, part = train_set.start_training(), train_set.fold_part
         self.reasons = [*provenance.leaks, *task.reasons]
@@ -124,7 +129,6 @@ class Training(ABC):
             self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
         self.trainer: object = None
-        self.budget_id: str | None = None
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
         self.continues = train_set._predictor is not None or train_set.start_scores is not None
@@ -181,7 +185,8 @@ class Training(ABC):
                 f"the guarantee of the {what} is under {report.neighbouring!r}, that of this training run "
                 f"under {self.ledger.unit.neighbouring!r}; both must be of the same unit"
             )
-        self.ledger.inherit(report.cost, what, report.delta - report.cost.delta)
+        is_paid = self.budget is not None and report.budget == self.budget.id
+        self.ledger.inherit(report.cost, what, report.delta - report.cost.delta, is_paid=is_paid)
         self.reasons += report.reasons
         self.notes += [f"of the {what}: {note}" for note in report.notes]
 
@@ -304,7 +309,25 @@ class Training(ABC):
 
     def report(self) -> PrivacyReport:
         """The guarantee of everything granted; what was released so far stands beside it."""
-        return report_of(self.ledger, self.reasons, self.notes, self.budget_id)
+        if self.budget is not None:
+            self.budget.void(self.reasons)
+        return report_of(self.ledger, self.reasons, self.notes, self.budget.id if self.budget else None)
+
+    def pay(self, what: str) -> None:
+        """Charge the budget with everything that this run is granted, before anything is released.
+
+        What a run on one fold is granted covers the cross-validation, which therefore is charged once.
+        """
+        if self.budget is None:
+            return
+        cost = chargeable(self.ledger.granted, self.ledger.granted_delta)
+        part = self.data.fold_part
+        key = (self.budget.id, cost)
+        if part is not None and part.is_paid(key):
+            return
+        self.budget.charge(cost, what, neighbouring=self.ledger.unit.neighbouring)
+        if part is not None:
+            part.note_payment(key)
 
     def guarantee(self) -> Mapping[str, Any]:
         """The report, for the model file."""

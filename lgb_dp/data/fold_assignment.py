@@ -6,6 +6,7 @@ the rows of test parts too, and with two folds the one's test part is the other'
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,8 @@ class FoldAssignment:
 
     def start(self) -> None:
         """Begin a cross-validation: no training part is used yet."""
+        self.round = getattr(self, "round", 0) + 1
+        self.paid: set[object] = set()
         self._used_for: dict[tuple[int, int], object] = {}
         self._n_returned = [0] * self.k
 
@@ -89,6 +92,23 @@ class FoldPart:
             is_first &= part.assignment.use(part.fold, nesting, purpose)
             nesting, purpose, part = nesting + 1, part.assignment, part.outer
         return is_first
+
+    def is_paid(self, key: Hashable) -> bool:
+        """Whether another run of the cross-validation has paid for this one, too."""
+        return (self._rounds, key) in self._outermost.paid
+
+    def note_payment(self, key: Hashable) -> None:
+        """Remember that a run has paid for all runs of the cross-validation."""
+        self._outermost.paid.add((self._rounds, key))
+
+    @property
+    def _outermost(self) -> FoldAssignment:
+        return self.outer._outermost if self.outer else self.assignment
+
+    @property
+    def _rounds(self) -> tuple[int, ...]:
+        """Which repetition of every inner cross-validation this is, the innermost first."""
+        return (self.assignment.round, *self.outer._rounds) if self.outer else ()
 
     @property
     def models_per_row(self) -> int:

@@ -14,6 +14,7 @@ import scipy.sparse
 from gbdt_kernels.trees.layout import MAX_BINS
 from numpy.typing import NDArray
 
+from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
@@ -45,14 +46,18 @@ def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64]
     return release_gaussian(counts, std, SecureRandom()).astype(np.float64), std
 
 
-def _report(what: str, mu: float, delta: float) -> PrivacyReport:
+def _paid(what: str, mu: float, delta: float, budget: Budget | None) -> PrivacyReport:
+    """Charge a release, to the budget too if there is one, before the rows are counted."""
     ledger = Ledger(granted_delta=delta)
     ledger.charge(Release(what, "Gaussian", 0.0, 0, 0, mu=mu))
-    return report_of(ledger)
+    budget = checked_budget(budget)
+    if budget is not None:
+        budget.charge(ledger.cost, f"private {what}", neighbouring=ledger.unit.neighbouring)
+    return report_of(ledger, budget=None if budget is None else budget.id)
 
 
 def private_bounds(
-    X: Any, epsilon: float, delta: float
+    X: Any, epsilon: float, delta: float, *, budget: Budget | None = None
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], PrivacyReport]:
     """Bounds of every column, powers of two, that leave out only what does not stand out of the noise.
 
@@ -65,7 +70,9 @@ def private_bounds(
     X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
         Numeric; NaN means missing and is not counted.
     epsilon, delta : float
-        Budget of this release, under adding or removing one row.
+        What this release may cost, under adding or removing one row.
+    budget : Budget, optional
+        Pays for the release.
 
     Returns
     -------
@@ -77,9 +84,12 @@ def private_bounds(
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If X has no rows or no columns, or the budget is not accepted.
+        If X has no rows or no columns, or another argument is not accepted.
+    BudgetExceededError
+        If `budget` does not suffice.
     """
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
+    report = _paid("bounds", mu, delta, budget)
     n_cells = len(_EXPONENTS)
     # Cells from the largest negative values over zero to the largest positive ones.
     size = np.ceil(np.log2(np.maximum(np.abs(matrix), 2.0 ** _EXPONENTS[0])))
@@ -99,11 +109,11 @@ def private_bounds(
     last = len(occupied) - 1 - occupied[::-1].argmax(axis=0)
     found = occupied.any(axis=0)
     low, high = np.where(found, below[first], 0.0), np.where(found, above[last], 1.0)
-    return (low, high), _report("bounds", mu, delta)
+    return (low, high), report
 
 
 def private_quantile_edges(
-    X: Any, bounds: Bounds, epsilon: float, delta: float, *, max_bin: int = 64
+    X: Any, bounds: Bounds, epsilon: float, delta: float, *, max_bin: int = 64, budget: Budget | None = None
 ) -> tuple[dict[int, NDArray[np.float64]], PrivacyReport]:
     """Thresholds between which every column has about equally many rows.
 
@@ -117,9 +127,11 @@ def private_quantile_edges(
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of every column, or `private_bounds`'.
     epsilon, delta : float
-        Budget of this release, under adding or removing one row.
+        What this release may cost, under adding or removing one row.
     max_bin : int
         Bins at most, from 2 to 255.
+    budget : Budget, optional
+        Pays for the release.
 
     Returns
     -------
@@ -132,6 +144,8 @@ def private_quantile_edges(
     ------
     ArgumentTypeError, InvalidArgumentError
         Naming the argument.
+    BudgetExceededError
+        If `budget` does not suffice.
     """
     if bounds is None:
         raise InvalidArgumentError(
@@ -141,6 +155,7 @@ def private_quantile_edges(
     max_bin = checked_max_bin(max_bin)
     names = feature_names(matrix, None)
     bins = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
+    report = _paid("quantiles", mu, delta, budget)
     counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)
     for f, values in enumerate(bins.values):
         column = matrix[:, f]
@@ -156,7 +171,7 @@ def private_quantile_edges(
             edges[f] = values[np.unique(np.minimum(wanted, len(values) - 1))]
         else:
             edges[f] = np.array([float(bounds_of(bins.ranges[f]))])
-    return edges, _report("quantiles", mu, delta)
+    return edges, report
 
 
 def bounds_of(pair: tuple[float, float] | None) -> float:

@@ -56,6 +56,8 @@ class SequentialBoost(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------
@@ -81,6 +83,8 @@ class ParallelBoost(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.ledger import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainingTask
@@ -122,6 +123,8 @@ class DPBoost(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------
@@ -147,8 +150,11 @@ class DPBoost(PrivateTrainer):
         eoe: bool = True,
         random_state: int | None = None,
         public_init_model: bool = False,
+        budget: Budget | None = None,
     ) -> None:
-        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        super().__init__(
+            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
+        )
         self.variant: Variant = checked_choice("variant", variant, get_args(Variant))
         self.trees_per_ensemble = checked_integer(
             "trees_per_ensemble", trees_per_ensemble, 1, MAX_TREES_PER_ENSEMBLE

@@ -114,6 +114,8 @@ class RandomForestLaplace(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------
@@ -138,6 +140,8 @@ class RandomForestExponential(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------

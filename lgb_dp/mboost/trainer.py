@@ -21,6 +21,7 @@ import numpy as np
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from numpy.typing import NDArray
 
+from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer
@@ -359,6 +360,8 @@ class MBoost(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------
@@ -387,8 +390,11 @@ class MBoost(PrivateTrainer):
         n_rows: float | None = None,
         random_state: int | None = None,
         public_init_model: bool = False,
+        budget: Budget | None = None,
     ) -> None:
-        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        super().__init__(
+            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
+        )
         self.alpha: float | Literal["calibrated"] = checked_number("alpha", alpha, SHARE, CALIBRATED)
         self.leaf_share = checked_number("leaf_share", leaf_share, PROPER_SHARE)
         # The weights' budget must leave something for the splits.

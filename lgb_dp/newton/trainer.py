@@ -18,6 +18,7 @@ import numpy as np
 from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
 from numpy.typing import NDArray
 
+from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.params import MAX_DEPTH
@@ -333,6 +334,8 @@ class NewtonBoost(PrivateTrainer):
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
         Whether a model to continue from that carries no guarantee was trained on public data.
+    budget : Budget, optional
+        Pays for every training run when it starts; refused where it does not suffice.
 
     Raises
     ------
@@ -364,8 +367,11 @@ class NewtonBoost(PrivateTrainer):
         subsample: float = 1.0,
         random_state: int | None = None,
         public_init_model: bool = False,
+        budget: Budget | None = None,
     ) -> None:
-        super().__init__(epsilon, random_state=random_state, public_init_model=public_init_model)
+        super().__init__(
+            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
+        )
         self.delta = checked_delta(delta)
         self.rounds = checked_integer("rounds", rounds, 1, None, AUTO)
         self.structure: StructureKind = checked_choice("structure", structure, get_args(StructureKind))

@@ -1,0 +1,223 @@
+"""`lgb_dp.Budget`, a privacy filter: one (ε, δ) for many results, each paid for before it is computed.
+
+Which results are computed, and what each may cost, can be decided in view of those before.  Three limits
+are fixed when the budget is made: E for the sum of all ε of pure or (ε, δ)-DP results, D for the sum of
+their δ, and M for Gaussian ones, Σ μ² ≤ M².  Each is a valid filter (Rogers, Roth, Ullman and Vadhan,
+NeurIPS 2016, for sums; Smith and Thakurta, arXiv 2210.17520, for μ²), and together they are
+(E + ε_M(δ'), D + δ')-DP, ε_M the curve of M-GDP.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Iterable
+from fractions import Fraction
+from threading import Lock
+from typing import Any, NoReturn
+
+from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
+from lgb_dp.accounting.ledger import Cost, lower_float, total_cost
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.checks import Interval, checked_delta, checked_epsilon, checked_number
+from lgb_dp.errors import (
+    ArgumentTypeError,
+    BudgetExceededError,
+    ForkedProcessError,
+    InvalidArgumentError,
+)
+
+_ROUNDING = 5e-10
+"""Relative room above `gaussian_mu`, which leaves twice the slack that `gaussian_epsilon` needs."""
+
+
+class Budget:
+    """A privacy budget that trainers and metadata releases share, and that refuses what would exceed it.
+
+    Pass it as ``budget=`` wherever private numbers are released.  A training run is charged with all that it
+    is granted, once, when it starts: stopping it early gives nothing back.  The budget can be used by several
+    threads; it cannot be copied or pickled, since each copy could be spent.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total ε in nats, of everything that is paid from the budget.
+    delta : float
+        Total δ.  At 0 only results of pure differential privacy can be paid.
+    pure_epsilon : float
+        Part of `epsilon` that is set aside for results without Gaussian noise (`DPBoost`, `MBoost`, …); all
+        of it if `delta` is 0.
+    approximate_delta : float
+        Part of `delta` that is set aside for results that are charged as their (ε, δ): the training runs with
+        secret samples (`subsample` below 1), whose ε comes from `pure_epsilon`.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
+
+    Examples
+    --------
+    >>> budget = lgb_dp.Budget(1.0, 1e-6)                                               # doctest: +SKIP
+    >>> bounds, _ = lgb_dp.private_bounds(X, 0.2, 1e-6, budget=budget)                  # doctest: +SKIP
+    >>> trainer = lgb_dp.NewtonBoost(0.7, 1e-6, budget=budget)                          # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        pure_epsilon: float = 0.0,
+        approximate_delta: float = 0.0,
+    ) -> None:
+        self.epsilon = checked_epsilon(epsilon)
+        self.delta = 0.0 if delta == 0 and not isinstance(delta, bool) else checked_delta(delta)
+        pure = checked_number("pure_epsilon", pure_epsilon, Interval(0, self.epsilon))
+        approximate = checked_number("approximate_delta", approximate_delta, Interval(0, self.delta))
+        if self.delta == 0:
+            pure = self.epsilon
+        rest = lower_float(Fraction(self.epsilon) - Fraction(pure))
+        rest_of_delta = lower_float(Fraction(self.delta) - Fraction(approximate))
+        mu = gaussian_mu(rest, rest_of_delta) * (1 + _ROUNDING) if rest and rest_of_delta else 0.0
+        self._limit = Cost(pure, approximate, mu)
+        self._charged: list[tuple[str, Cost]] = []
+        self._reasons: dict[str, None] = {}
+        self._neighbouring: str | None = None
+        self._lock = Lock()
+        self._process = os.getpid()
+        self.id = secrets.token_hex(8)
+
+    @property
+    def limit(self) -> Cost:
+        """What was granted: E, D and M."""
+        return self._limit
+
+    @property
+    def spent(self) -> Cost:
+        """What was charged so far."""
+        return total_cost([cost for _, cost in tuple(self._charged)])
+
+    @property
+    def remaining(self) -> Cost:
+        """What can still be charged; ``remaining.at(delta)`` is the same as (ε, δ)."""
+        limit, spent = self._limit, self.spent
+        return Cost(
+            max(0.0, lower_float(Fraction(limit.epsilon) - Fraction(spent.epsilon))),
+            max(0.0, lower_float(Fraction(limit.delta) - Fraction(spent.delta))),
+            math.sqrt(max(limit.mu**2 - spent.mu**2, 0.0)) * (1 - 1e-12),
+        )
+
+    def charge(self, cost: Cost, what: str, *, neighbouring: str = ONE_ROW.neighbouring) -> None:
+        """Pay for a result before it is computed.
+
+        Parameters
+        ----------
+        cost : Cost
+            Without secret samples: those are charged as their (ε, δ).
+        what : str
+            For the table of `report`.
+        neighbouring : str
+            The unit of the cost; all costs of a budget have the same.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the budget would be exceeded; nothing is charged then.
+        InvalidArgumentError
+            If the unit is another than that of earlier charges.
+        ForkedProcessError
+            In a forked process, which would spend the same budget a second time.
+        """
+        if os.getpid() != self._process:
+            raise ForkedProcessError(
+                "a budget cannot be spent in a forked process: its parent spends it, too"
+            )
+        if cost.sampled or not min(cost.epsilon, cost.delta, cost.mu) >= 0:
+            raise InvalidArgumentError(f"cost must be finite, not negative and without samples, got {cost}")
+        with self._lock:
+            if self._neighbouring not in (None, neighbouring):
+                raise InvalidArgumentError(
+                    f"the budget covers {self._neighbouring!r}; {what} is under {neighbouring!r}"
+                )
+            if math.isinf(cost.epsilon) or not self._fits(cost):
+                left, limit = self.remaining, self._limit
+                raise BudgetExceededError(
+                    f"{what} costs {_terms(cost)}; of the budget's {_terms(limit)} are left {_terms(left)}. "
+                    "Results without Gaussian noise are paid from pure_epsilon (and approximate_delta)"
+                )
+            self._neighbouring = neighbouring
+            self._charged.append((what, cost))
+
+    def _fits(self, cost: Cost) -> bool:
+        costs, limit = [*(cost for _, cost in self._charged), cost], self._limit
+        return (
+            sum(Fraction(one.epsilon) for one in costs) <= Fraction(limit.epsilon)
+            and sum(Fraction(one.delta) for one in costs) <= Fraction(limit.delta)
+            and composed_mu([one.mu for one in costs]) <= limit.mu
+        )
+
+    def void(self, reasons: Iterable[str]) -> None:
+        """Record why a result that was paid from this budget is not private; `report` says so."""
+        self._reasons.update(dict.fromkeys(reasons))
+
+    def report(self) -> PrivacyReport:
+        """The guarantee of everything that was and will be paid from this budget."""
+        rows = tuple(
+            {
+                "group": number,
+                "release": what,
+                "mechanism": "from the budget",
+                "epsilon": cost.epsilon,
+                "mu": cost.mu,
+                "probability": 1.0,
+                "count": 1,
+                "disjoint_sets_of_rows": 1,
+            }
+            for number, (what, cost) in enumerate(self._charged)
+        )
+        spent = self.spent
+        return PrivacyReport(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            private=not self._reasons,
+            reasons=tuple(self._reasons),
+            notes=(),
+            ledger=rows,
+            neighbouring=self._neighbouring or ONE_ROW.neighbouring,
+            cost=self._limit,
+            spent=spent.at(self.delta - self._limit.delta),
+            budget=self.id,
+        )
+
+    def __copy__(self) -> Budget:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Budget:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentTypeError("a Budget cannot be pickled: each copy could be spent")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}; left {_terms(self.remaining)}>"
+        )
+
+
+def checked_budget(budget: Any) -> Budget | None:
+    """A Budget, or None."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise ArgumentTypeError(f"budget must be an lgb_dp.Budget, got {type(budget).__name__}")
+    return budget
+
+
+def chargeable(cost: Cost, delta: float) -> Cost:
+    """The cost as a budget takes it: with secret samples, all of it as the (ε, δ) at `delta`."""
+    return Cost(*cost.at(delta)) if cost.sampled else cost
+
+
+def _terms(cost: Cost) -> str:
+    return f"epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.3g}, mu = {cost.mu:.6g}"

@@ -1,0 +1,227 @@
+"""`lgb_dp.Budget`: a filter that is never exceeded, whoever asks in which order."""
+
+import copy
+import os
+import pickle
+import threading
+
+import lightgbm as lgb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_training import binary_data, dataset, train
+
+import lgb_dp
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.accounting.ledger import Cost, total_cost
+
+X, Y = binary_data()
+DELTA = 1e-5
+QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}
+
+costs = st.builds(
+    Cost,
+    st.one_of(st.just(0.0), st.floats(0, 2)),
+    st.one_of(st.just(0.0), st.floats(0, 2e-5)),
+    st.one_of(st.just(0.0), st.floats(0, 1)),
+)
+
+
+@given(
+    st.floats(0.01, 5), st.floats(1e-8, 1e-2), st.floats(0, 1), st.floats(0, 1), st.lists(costs, max_size=12)
+)
+def test_what_was_charged_never_exceeds_the_budget(epsilon, delta, pure, approximate, asked):
+    budget = lgb_dp.Budget(epsilon, delta, pure_epsilon=pure * epsilon, approximate_delta=approximate * delta)
+    charged = []
+    for cost in asked:
+        before = budget.spent
+        try:
+            budget.charge(cost, "a result")
+            charged.append(cost)
+        except lgb_dp.BudgetExceededError:
+            assert budget.spent == before
+    if charged:
+        total = total_cost(charged)
+        spent_epsilon, spent_delta = total.at(delta - budget.limit.delta)
+        assert spent_epsilon <= epsilon
+        assert spent_delta <= delta * (1 + 1e-12)
+    report = budget.report()
+    assert report.cost.at(delta - report.cost.delta)[0] <= epsilon * (1 + 1e-12)
+    assert (report.epsilon, report.delta) == (epsilon, delta)
+    assert len(report.ledger) == len(charged)
+
+
+def test_pure_results_are_paid_from_a_budget_without_delta():
+    budget = lgb_dp.Budget(1.0)
+    train(dataset(X, Y), lgb_dp.DPBoost(0.5, budget=budget))
+    train(dataset(X, Y), lgb_dp.SequentialBoost(0.5, budget=budget))
+    with pytest.raises(lgb_dp.BudgetExceededError, match="DPBoost costs"):
+        train(dataset(X, Y), lgb_dp.DPBoost(1e-3, budget=budget))
+    with pytest.raises(lgb_dp.BudgetExceededError, match="NewtonBoost costs"):
+        train(dataset(X, Y), lgb_dp.NewtonBoost(0.1, DELTA, budget=lgb_dp.Budget(1.0)))
+
+
+def test_a_run_fits_the_budget_of_its_own_figures_once():
+    budget = lgb_dp.Budget(1.0, DELTA)
+    booster = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA, budget=budget))
+    assert booster.privacy.budget == budget.id
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        train(dataset(X, Y), lgb_dp.NewtonBoost(0.01, DELTA, budget=budget))
+    assert budget.report().private
+    assert budget.report().spent[0] == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_run_is_charged_with_what_it_is_granted_when_it_starts():
+    def stop(env):
+        raise lgb.callback.EarlyStopException(0, [])
+
+    budget = lgb_dp.Budget(1.0, DELTA)
+    train(
+        dataset(X, Y), lgb_dp.NewtonBoost(0.5, DELTA, rounds=50, budget=budget), n_rounds=5, callbacks=[stop]
+    )
+    assert budget.spent.mu == pytest.approx(gaussian_mu(0.5, DELTA), rel=1e-9)
+    remaining = budget.remaining.at(DELTA)[0]
+    train(dataset(X, Y), lgb_dp.NewtonBoost(remaining * (1 - 1e-6), DELTA, budget=budget))
+    assert budget.remaining.mu < 0.01
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [lgb_dp.MBoost, lgb_dp.ParallelBoost, lgb_dp.RandomForestLaplace, lgb_dp.RandomForestExponential],
+)
+def test_every_trainer_pays(trainer):
+    budget = lgb_dp.Budget(1.0, DELTA, pure_epsilon=0.6)
+    train(dataset(X, Y), trainer(0.5, budget=budget))
+    assert budget.spent.epsilon == pytest.approx(0.5, rel=1e-9)
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        train(dataset(X, Y), trainer(0.5, budget=budget))
+
+
+def test_metadata_is_paid_once_and_not_again_by_the_models_that_use_it():
+    budget = lgb_dp.Budget(1.0, DELTA)
+    bounds, first = lgb_dp.private_bounds(X, 0.2, DELTA, budget=budget)
+    edges, second = lgb_dp.private_quantile_edges(X, bounds, 0.2, DELTA, budget=budget)
+    data = lgb_dp.Dataset(X, Y, bounds=bounds, bin_edges=edges, paid_for=[first, second])
+    booster = train(data, lgb_dp.NewtonBoost(0.5, DELTA, budget=budget))
+    squares = 2 * gaussian_mu(0.2, DELTA) ** 2 + gaussian_mu(0.5, DELTA) ** 2
+    assert budget.spent.mu**2 == pytest.approx(squares, rel=1e-9)
+    assert booster.privacy.cost.mu**2 == pytest.approx(squares, rel=1e-9)  # the model uses all three
+    assert [row["release"] for row in budget.report().ledger] == [
+        "private bounds",
+        "private quantiles",
+        "NewtonBoost",
+    ]
+    assert lgb_dp.compose(first, second, booster.privacy).notes == ()
+    with pytest.raises(lgb_dp.BudgetExceededError, match="private bounds"):
+        lgb_dp.private_bounds(X, 0.9, DELTA, budget=budget)
+    # What was paid elsewhere is charged along with the model that builds on it.
+    other = lgb_dp.Budget(1.0, DELTA)
+    train(data, lgb_dp.NewtonBoost(0.5, DELTA, budget=other))
+    assert other.spent.mu**2 == pytest.approx(squares, rel=1e-9)
+
+
+def test_a_cross_validation_is_charged_once_and_a_second_one_again():
+    data, budget = dataset(X, Y), lgb_dp.Budget(4.0)
+    folds = lgb_dp.folds(3, data)
+    for n in (1, 2):
+        with pytest.warns(lgb_dp.NotPrivateWarning):
+            lgb.cv(QUIET, data, 2, folds=folds, callbacks=[lgb_dp.DPBoost(1.0, budget=budget)])
+        assert budget.spent.epsilon == pytest.approx(2.0 * n)
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        lgb.cv(QUIET, data, 2, folds=folds, callbacks=[lgb_dp.DPBoost(1.0, budget=budget)])
+
+
+def test_nested_folds_are_charged_once_for_all_outer_parts():
+    data, budget = dataset(X, Y), lgb_dp.Budget(9.0)
+    for rows, _ in lgb_dp.folds(3, data).split():
+        part = data.subset(rows)
+        for inner, _ in lgb_dp.folds(2, part).split():
+            train(part.subset(inner), lgb_dp.DPBoost(1.0, budget=budget))
+    assert budget.spent.epsilon == pytest.approx(2.0)
+
+
+def test_secret_samples_are_charged_as_their_epsilon_and_delta():
+    budget = lgb_dp.Budget(1.0, 1e-4, pure_epsilon=0.8, approximate_delta=DELTA)
+    train(dataset(X, Y), lgb_dp.NewtonBoost(0.5, DELTA, subsample=0.5, budget=budget))
+    assert 0.4 < budget.spent.epsilon <= 0.5
+    assert budget.spent.delta == DELTA
+    assert budget.spent.mu == 0
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        train(dataset(X, Y), lgb_dp.NewtonBoost(0.1, DELTA, subsample=0.5, budget=budget))
+
+
+def test_threads_cannot_spend_the_same_budget_twice():
+    budget = lgb_dp.Budget(1.0)
+    start, paid = threading.Barrier(8), []
+
+    def spend():
+        start.wait()
+        for _ in range(40):
+            try:
+                budget.charge(Cost(1 / 128), "a result")
+                paid.append(1)
+            except lgb_dp.BudgetExceededError:
+                pass
+
+    threads = [threading.Thread(target=spend) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paid) == 128
+    assert budget.spent.epsilon == 1.0
+
+
+def test_a_budget_has_no_copies():
+    budget = lgb_dp.Budget(1.0)
+    assert copy.copy(budget) is budget
+    assert copy.deepcopy([budget])[0] is budget
+    with pytest.raises(lgb_dp.ArgumentTypeError, match="pickled"):
+        pickle.dumps(budget)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_cannot_spend(monkeypatch):
+    budget = lgb_dp.Budget(1.0)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(lgb_dp.ForkedProcessError):
+        budget.charge(Cost(0.1), "a result")
+
+
+def test_a_void_result_voids_the_budgets_report():
+    budget = lgb_dp.Budget(1.0)
+    with pytest.warns(lgb_dp.PrivacyLeakWarning):
+        train(dataset(X, Y), lgb_dp.DPBoost(0.5, random_state=1, budget=budget))
+    assert not budget.report().private
+
+
+def test_units_do_not_mix():
+    budget = lgb_dp.Budget(1.0)
+    budget.charge(Cost(0.1), "a result")
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="one person"):
+        budget.charge(Cost(0.1), "another", neighbouring="add or remove one person (at most 3 rows)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((0.0,), "epsilon"),
+        ((1.0, 0.1), "delta"),
+        ((1.0, -1e-9), "delta"),
+        ((float("inf"),), "epsilon"),
+    ],
+)
+def test_limits_are_checked(arguments, named):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=named):
+        lgb_dp.Budget(*arguments)
+    for share in ("pure_epsilon", "approximate_delta"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=share):
+            lgb_dp.Budget(1.0, DELTA, **{share: 2.0})
+    with pytest.raises(lgb_dp.ArgumentTypeError, match="budget"):
+        lgb_dp.DPBoost(1.0, budget=1.0)
+
+
+@pytest.mark.parametrize("cost", [Cost(-0.1), Cost(float("nan")), Cost(mu=-1.0)])
+def test_costs_are_checked(cost):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="cost"):
+        lgb_dp.Budget(1.0, DELTA).charge(cost, "a result")
