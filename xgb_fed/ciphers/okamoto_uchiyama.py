@@ -29,7 +29,13 @@ from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import KeepsSecrets, Plaintexts
 from xgb_fed.ciphers.obfuscators import ObfuscatorPool
 from xgb_fed.ciphers.paillier import MIN_WEAK_KEY_LENGTH, check_key_length, check_primes
-from xgb_fed.ciphers.primes import FactoredPrime, random_factored_prime, random_prime, smallest_of
+from xgb_fed.ciphers.primes import (
+    FactoredPrime,
+    are_too_close,
+    random_factored_prime,
+    random_prime,
+    smallest_of,
+)
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.residue_key import (
     POOL_CAPACITY,
@@ -100,7 +106,7 @@ class OkamotoUchiyama:
         q_bits = self.key_length - 2 * p_bits
         p = random_factored_prime(smallest_of(p_bits, 3), 1 << p_bits)
         q = random_prime(smallest_of(q_bits, 3), 1 << q_bits)
-        while q == p.value:
+        while are_too_close(p.value, q):
             q = random_prime(smallest_of(q_bits, 3), 1 << q_bits)
         return OkamotoUchiyamaKey(p, q, allow_weak_key=self.allow_weak_key, n_threads=self.n_threads)
 

@@ -28,7 +28,7 @@ import gmpy2
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import KeepsSecrets, Plaintexts
 from xgb_fed.ciphers.obfuscators import ObfuscatorPool
-from xgb_fed.ciphers.primes import ROUNDS, FactoredPrime, random_factored_prime, smallest_of
+from xgb_fed.ciphers.primes import ROUNDS, FactoredPrime, are_too_close, random_factored_prime, smallest_of
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.residue_key import (
     MAX_KEY_LENGTH,
@@ -116,7 +116,7 @@ class Paillier:
         low, high = smallest_of(bits, 2), 1 << bits
         p = random_factored_prime(low, high)
         q = random_factored_prime(low, high)
-        while q.value == p.value:
+        while are_too_close(p.value, q.value):
             q = random_factored_prime(low, high)
         return PaillierKey(p, q, allow_weak_key=self.allow_weak_key, n_threads=self.n_threads)
 
@@ -250,10 +250,15 @@ class PaillierKey(KeepsSecrets):
 
 
 def check_primes(p: int, q: int) -> None:
-    """Refuse a key that is not made of two distinct odd primes with n prime to (p − 1)(q − 1)."""
+    """Refuse a key that is not made of two distant odd primes with n prime to (p − 1)(q − 1).
+
+    Nor are primes that are close to each other accepted (`are_too_close`).
+    """
     if p == q or not all(x > 2 and gmpy2.is_prime(x, ROUNDS) for x in (p, q)):
         raise CipherError("a key needs two distinct odd primes")
     if 4 * min(p.bit_length(), q.bit_length()) < max(p.bit_length(), q.bit_length()) * 3 - 4:
         raise WeakKeyError("one prime is much shorter than the other")
+    if are_too_close(p, q):
+        raise WeakKeyError("the primes are so close to each other that a search finds them")
     if gmpy2.gcd(p * q, (p - 1) * (q - 1)) != 1:
         raise CipherError("one prime divides the other less one")

@@ -14,12 +14,23 @@ ROUNDS = 40
 """Primality rounds after Baillie–PSW; a random composite passes each with probability far below 1/4."""
 
 _SHORT_FACTOR_BITS = 128
+_SHORT_DISTANCE_BITS = 100
 
 
 def smallest_of(bits: int, copies: int) -> int:
     """Smallest integer whose `copies`-th power still has ``copies·bits`` bits: ``⌈2^(bits − 1/copies)⌉``."""
     root, exact = gmpy2.iroot(gmpy2.mpz(1) << (copies * bits - 1), copies)
     return int(root) + (not exact)
+
+
+def are_too_close(p: int, q: int) -> bool:
+    """Whether ``|p − q| ≤ 2^(bits − 100)``, which FIPS 186-5 (appendix A.1.1) does not allow.
+
+    Such primes are found by a search upwards from the square root of n (Fermat), or the cube root of
+    ``p² q``.  Two random primes are so close with a probability of about 2^-99.
+    """
+    bits = max(p.bit_length(), q.bit_length())
+    return abs(p - q) <= 1 << max(0, bits - _SHORT_DISTANCE_BITS)
 
 
 def random_prime(low: int, high: int) -> int:

@@ -2,7 +2,9 @@ import gmpy2
 import pytest
 
 from xgb_fed.ciphers import primes
-from xgb_fed.errors import CipherError
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
+from xgb_fed.ciphers.paillier import PaillierKey
+from xgb_fed.errors import CipherError, WeakKeyError
 
 
 @pytest.mark.parametrize("bits", [64, 171, 512])
@@ -35,3 +37,37 @@ def test_claims_are_checked():
 def test_uniform_primes_stay_in_range():
     assert {primes.random_prime(90, 102) for _ in range(50)} == {97, 101}
     assert gmpy2.is_prime(primes.random_prime(1 << 99, 1 << 100))
+
+
+def fermat(n, steps):
+    """The factors of n, if they are that close to its square root."""
+    root, exact = gmpy2.iroot(n, 2)
+    a = root if exact else root + 1
+    for _ in range(steps):
+        square = a * a - n
+        if gmpy2.is_square(square):
+            return int(a - gmpy2.isqrt(square)), int(a + gmpy2.isqrt(square))
+        a += 1
+    return None
+
+
+def test_attack_on_primes_that_are_close_and_their_refusal():
+    """Fermat's method finds neighbouring primes at once; keys of such primes are not accepted."""
+    p = primes.random_prime(1 << 1023, 1 << 1024)
+    near = int(gmpy2.next_prime(p))
+    assert fermat(p * near, 10) == (p, near)
+    with pytest.raises(WeakKeyError, match="close to each other"):
+        PaillierKey(p, near)
+    edge = 1 << (1024 - 100)
+    beyond = int(gmpy2.next_prime(p + edge))
+    within = int(gmpy2.prev_prime(p + edge)) if hasattr(gmpy2, "prev_prime") else near
+    assert primes.are_too_close(p, within)
+    assert primes.are_too_close(within, p)
+    assert not primes.are_too_close(p, beyond)
+    assert PaillierKey(p, beyond).public.n == p * beyond
+
+
+def test_okamoto_uchiyama_keys_have_distant_primes_too():
+    prime = primes.random_factored_prime(primes.smallest_of(683, 3), 1 << 683)
+    with pytest.raises(WeakKeyError, match="close to each other"):
+        OkamotoUchiyamaKey(prime, int(gmpy2.next_prime(prime.value)), allow_weak_key=True)
