@@ -8,9 +8,13 @@ written: a resumed run makes a new one, on which no model depends.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +90,31 @@ class Checkpoint:
         self._training = training
         self._checksums: list[int] = []
         self._splits_kept = 0
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other training runs, also of other processes, out of the directory.
+
+        Two at once, with seeds of their own, would replace each other's progress in turn.  The lock is the
+        system's and ends with this process, so a crash leaves nothing to be removed.
+
+        Raises
+        ------
+        CheckpointError
+            If another training run has the lock.
+        """
+        descriptor = os.open(self.directory, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CheckpointError(
+                    f"checkpoint={str(self.directory)!r} is in use by another training run; give each run a "
+                    "directory of its own"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
 
     def load(self, names: list[str]) -> Progress | None:
         """What was kept, or None if nothing was.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def train(
     PartyUnavailableError
         If a party is dead or silent, and not back within `patience` seconds.
     CheckpointError
-        If `checkpoint` belongs to another training run.
+        If `checkpoint` belongs to another training run, or another one is using it now.
     """
     settings = Settings.from_params(params)
     training = TrainingTask(
@@ -104,7 +105,8 @@ def run(
     patience: float = 0.0,
 ) -> VerticalModel:
     """Train; the parties' sessions end whether or not training succeeds."""
-    with ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
+    lock = nullcontext() if checkpoint is None else checkpoint.locked()
+    with lock, ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
         rounds = Rounds(task, Concurrently(pool, task.parties), checkpoint, patience)
         n_finished = rounds.n_finished
         if n_finished > options.num_boost_round:

@@ -4,9 +4,11 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse
+import xgboost
 from gbdt_parties._files import digest_of
 from gbdt_parties.traffic import Flow, Traffic
 
+import xgb_fed
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.checkpoint import STATE_FILE, Checkpoint, Progress
 from xgb_fed.vertical.splits import Splits
@@ -182,3 +184,39 @@ def test_digests_tell_different_trainings_apart():
     ]
     assert len({digest_of(*part) for part in parts}) == len(parts)
     assert digest_of(X) == digest_of(np.asfortranarray(X)) == digest_of(X.copy())
+
+
+def test_two_training_runs_do_not_share_a_folder(tmp_path):
+    """Different seeds, one folder: the second run is refused, and the first one's model is its own."""
+    X, y = np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32), np.arange(80) % 2
+    params = {
+        "objective": "binary:logistic",
+        "max_depth": 2,
+        "max_bin": 8,
+        "subsample": 0.5,
+        "base_score": 0.5,
+    }
+    refused = []
+
+    class AnotherRun(xgboost.callback.TrainingCallback):
+        """Tries to use the same folder after every round."""
+
+        def after_iteration(self, model, epoch, evals_log):
+            with pytest.raises(CheckpointError, match="in use by another training run"):
+                run(seed=2, checkpoint=tmp_path / "shared")
+            refused.append(epoch)
+            return False
+
+    def run(seed, **how):
+        how = {"verbose_eval": False, "cipher": xgb_fed.Plain(), **how}
+        data = xgb_fed.ActiveData(X[:, :2], y)
+        party = xgb_fed.LocalParty(X[:, 2:], "bank")
+        with pytest.warns(xgb_fed.NotEncryptedWarning):
+            return xgb_fed.train({**params, "random_state": seed}, data, [party], 3, **how)
+
+    alone = run(seed=1, checkpoint=tmp_path / "alone")
+    model = run(seed=1, checkpoint=tmp_path / "shared", callbacks=[AnotherRun()])
+    assert refused == [0, 1, 2]
+    assert [tree.to_dict() for tree in model.trees] == [tree.to_dict() for tree in alone.trees]
+    with Checkpoint(tmp_path / "shared", "free again").locked():
+        pass
