@@ -1,20 +1,33 @@
-"""A record on disk of what a party received and sent: one line per message, without its content."""
+"""A record on disk of what a party received and sent: one line per message, without its content.
+
+When its file has become long, it is set aside under a number, and a new one begins with the name and the
+SHA-256 of the old one, and with the sums of everything before.  So a file that is removed or altered is
+noticed, and the sums outlive the files.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import weakref
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from gbdt_parties._files import append_lines, open_to_append
+from gbdt_parties._files import append_lines, open_to_append, write_atomically
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import Envelope, Refusal
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Flow, Traffic
+
+MAX_BYTES = 16 << 20
+"""Length from which a record is continued in a new file."""
+
+MAX_FILES = 16
+"""Files of a record that are set aside; the oldest one is removed first."""
 
 
 class Record:
@@ -36,6 +49,9 @@ class Record:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = Lock()
+        if not self.path.exists() and (aside := self._set_aside()):
+            # A crash came between setting the old file aside and putting the new one in its place.
+            write_atomically(self.path, _beginning_after(aside[-1], aside[-1].name))
         self._descriptor = open_to_append(self.path)
         weakref.finalize(self, os.close, self._descriptor)
 
@@ -53,6 +69,60 @@ class Record:
     def _append(self, line: dict[str, Any]) -> None:
         with self._lock:
             append_lines(self._descriptor, json.dumps(line) + "\n")
+            if os.fstat(self._descriptor).st_size >= MAX_BYTES:
+                # Without room or descriptors the file grows on, until there are some.
+                with suppress(OSError):
+                    self._continue_in_a_new_file()
+
+    def _continue_in_a_new_file(self) -> None:
+        aside = self._set_aside()
+        number = _number_of(aside[-1]) + 1 if aside else 1
+        old = self.path.with_name(f"{self.path.stem}-{number:06d}{self.path.suffix}")
+        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        write_atomically(new, _beginning_after(self.path, old.name))
+        descriptor = open_to_append(new)
+        try:
+            os.replace(self.path, old)
+            os.replace(new, self.path)
+            # The same number: whoever closes it when this object is gone closes the new file.
+            os.dup2(descriptor, self._descriptor, inheritable=False)
+        finally:
+            os.close(descriptor)
+        for path in aside[: max(0, len(aside) + 1 - MAX_FILES)]:
+            path.unlink(missing_ok=True)
+
+    def _set_aside(self) -> list[Path]:
+        """Files of this record that were set aside, the oldest first."""
+        return sorted(self.path.parent.glob(f"{self.path.stem}-[0-9]*{self.path.suffix}"), key=_number_of)
+
+
+def _beginning_after(old: Path, name: str) -> str:
+    """The first lines of the file that continues an old one of that name."""
+    head = {"time": _now(), "continues": name, "sha256": digest_of_file(old)}
+    return json.dumps(head) + "\n" + _lines_of(read_record(old).traffic)
+
+
+def _number_of(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2])
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _lines_of(traffic: Traffic) -> str:
+    """The sums as lines of a record."""
+    now = _now()
+    lines = []
+    for row in traffic.to_dicts():
+        kept = {name: row[name] for name in ("from", "to", "message", "count", "bytes", "ciphertext_bytes")}
+        lines.append(json.dumps({"time": now, **kept}) + "\n")
+    return "".join(lines)
 
 
 def _line(sender: str, receiver: str, envelope: Envelope, n_bytes: int) -> dict[str, Any]:
@@ -87,6 +157,33 @@ class RecordSums(NamedTuple):
     damaged: int
 
 
+def check_chain(path: str | Path) -> list[str]:
+    """What is wrong with the files that a record continues: one sentence for each file removed or altered.
+
+    Files beyond the `MAX_FILES` newest ones are removed by the record itself, and so end the chain.
+    """
+    path, faults = Path(path), list[str]()
+    continues = continued_by(path)
+    for _ in range(MAX_FILES):
+        if continues is None:
+            break
+        name, digest = continues
+        earlier = path.with_name(Path(name).name)
+        if not earlier.exists():
+            faults.append(f"{name} is missing")
+            break
+        if digest_of_file(earlier) != digest:
+            faults.append(f"{name} has been altered")
+        continues = continued_by(earlier)
+    return faults
+
+
+def continued_by(path: str | Path) -> tuple[str, str] | None:
+    """Name and SHA-256 of the file that a record continues: its sums are in this one, but no refusals."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return _read_head(file.readline())
+
+
 def read_record(path: str | Path) -> RecordSums:
     """Sum up a record; lines that are damaged are counted and skipped.
 
@@ -98,7 +195,10 @@ def read_record(path: str | Path) -> RecordSums:
     traffic, refusals, damaged, whole = Traffic(), list[tuple[str, str, str]](), 0, 0
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
+            for number, line in enumerate(file):
+                if number == 0 and _read_head(line) is not None:
+                    whole += 1
+                    continue
                 try:
                     key, flow, refusal = _read_line(line)
                 except (ValueError, KeyError, TypeError, RecursionError):
@@ -117,6 +217,17 @@ def read_record(path: str | Path) -> RecordSums:
     return RecordSums(traffic, refusals, damaged)
 
 
+def _read_head(text: str) -> tuple[str, str] | None:
+    """Name and digest of the file that a record continues, if the line says so."""
+    try:
+        line = json.loads(text)
+        name, digest = line["continues"], line["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    words = isinstance(name, str) and name.isprintable() and isinstance(digest, str)
+    return (name, digest) if words else None
+
+
 def _read_line(text: str) -> tuple[tuple[str, str, str], Flow, list[tuple[str, str, str]]]:
     """Parties and message, sums, and the refusal if it is one; a line is taken as a whole or not at all."""
     line = json.loads(text)
@@ -131,13 +242,8 @@ def _read_line(text: str) -> tuple[tuple[str, str, str], Flow, list[tuple[str, s
 
 def write_traffic(path: str | Path, traffic: Traffic) -> None:
     """Append a session's sums to a record: what the active party keeps of a training run or a prediction."""
-    now = _now()
-    lines = []
-    for row in traffic.to_dicts():
-        kept = {name: row[name] for name in ("from", "to", "message", "count", "bytes", "ciphertext_bytes")}
-        lines.append(json.dumps({"time": now, **kept}) + "\n")
     descriptor = open_to_append(path)
     try:
-        append_lines(descriptor, "".join(lines))
+        append_lines(descriptor, _lines_of(traffic))
     finally:
         os.close(descriptor)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
-from gbdt_parties.identity.record import Record, read_record, write_traffic
+from gbdt_parties.identity import record as module
+from gbdt_parties.identity.record import Record, check_chain, continued_by, read_record, write_traffic
 from gbdt_parties.messages import Envelope
 from gbdt_parties.quoting import MAX_CHARACTERS
-from gbdt_parties.traffic import Traffic
+from gbdt_parties.traffic import Flow, Traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import no_more_descriptors
@@ -241,3 +242,78 @@ def test_records_are_their_owners_only(fresh, tmp_path):
         os.umask(before)
     for file in (fresh, tmp_path / "active.jsonl"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+# A record that has become long is continued in a new file.
+
+
+@pytest.fixture
+def short_files(monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 2000)
+    monkeypatch.setattr(module, "MAX_FILES", 4)
+
+
+def entries(record, count):
+    envelope = messages.Envelope(b"s" * 16, 1, messages.Done())
+    for _ in range(count):
+        record.add("bank", "acme", envelope, 10)
+
+
+def files_of(path):
+    return sorted(path.parent.glob("record*.jsonl"))
+
+
+def test_a_record_is_continued_and_its_sums_go_on(tmp_path, short_files):
+    record = Record(tmp_path / "record.jsonl")
+    entries(record, 30)
+    sums = read_record(record.path)
+    assert continued_by(record.path)[0] == f"record-{len(files_of(record.path)) - 1:06d}.jsonl"
+    assert sums.traffic.flows["bank", "acme", "Done"] == Flow(30, 300, 0)
+    assert not sums.damaged
+    assert check_chain(record.path) == []
+    # Another process goes on where this one stopped.
+    entries(Record(record.path), 20)
+    assert read_record(record.path).traffic.flows["bank", "acme", "Done"] == Flow(50, 500, 0)
+    assert check_chain(record.path) == []
+
+
+def test_disk_attack_by_messages_without_end_is_bounded(tmp_path, short_files):
+    record = Record(tmp_path / "record.jsonl")
+    entries(record, 500)
+    assert len(files_of(record.path)) == 1 + 4
+    assert sum(path.stat().st_size for path in files_of(record.path)) < 5 * 2500
+    assert read_record(record.path).traffic.flows["bank", "acme", "Done"].messages == 500
+    assert check_chain(record.path) == []
+    assert len(os.listdir(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("how", ["removed", "altered"])
+def test_attack_on_a_file_set_aside_is_noticed(tmp_path, short_files, how):
+    record = Record(tmp_path / "record.jsonl")
+    entries(record, 40)
+    victim = tmp_path / "record-000002.jsonl"
+    if how == "removed":
+        victim.unlink()
+        assert check_chain(record.path) == ["record-000002.jsonl is missing"]
+    else:
+        victim.write_text(victim.read_text().replace('"bytes": 10', '"bytes": 99', 1))
+        assert check_chain(record.path) == ["record-000002.jsonl has been altered"]
+
+
+def test_a_record_grows_on_while_it_cannot_be_continued(tmp_path, short_files):
+    record = Record(tmp_path / "record.jsonl")
+    with no_more_descriptors():
+        entries(record, 30)
+    assert files_of(record.path) == [record.path]
+    entries(record, 1)
+    assert len(files_of(record.path)) == 2
+    assert read_record(record.path).traffic.flows["bank", "acme", "Done"].messages == 31
+
+
+def test_a_crash_while_a_record_is_continued_loses_no_sums(tmp_path, short_files):
+    record = Record(tmp_path / "record.jsonl")
+    entries(record, 10)
+    os.replace(record.path, tmp_path / "record-000001.jsonl")
+    after = Record(record.path)
+    assert read_record(after.path).traffic.flows["bank", "acme", "Done"].messages == 10
+    assert check_chain(after.path) == []
