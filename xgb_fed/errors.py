@@ -61,5 +61,9 @@ class LabelLeakWarning(UserWarning):
     """A setting was chosen that lets passive parties infer labels."""
 
 
+class HeuristicProtectionWarning(UserWarning):
+    """Rows and labels are protected by a heuristic only, and others may infer them (SimFL)."""
+
+
 class NotEncryptedWarning(UserWarning):
     """A training run without encryption was asked for."""

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, without_statistics
 from gbdt_hosts.xgboost.model import booster_from_trees
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +54,20 @@ def test_seed_decides_what_is_sampled(rows):
     first, again, other = (TreeGrower(X, params).grow(0, g, h, seed)[0] for seed in (3, 3, 4))
     assert first == again
     assert first != other
+
+
+def test_without_statistics_a_tree_has_the_same_splits_and_leaves_and_counts_leaves(rows):
+    X, y = rows
+    model, _ = TreeGrower(X, PARAMS).grow(0, 0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)
+    before, after = read_tree(model, 5), read_tree(without_statistics(model), 5)
+    assert sum(before.sum_hessian[:1]) == 500
+    for name in ("left", "right", "parent", "feature", "condition", "default_left"):
+        assert getattr(before, name) == getattr(after, name)
+    leaves = np.array(after.left) == -1
+    assert after.sum_hessian[0] == leaves.sum() > 5
+    assert (np.array(after.sum_hessian)[leaves] == 1).all()
+    assert not np.any(after.loss_change)
+    assert not np.any(after.weight)
 
 
 def test_classes_do_not_mix(rows):

@@ -1,4 +1,4 @@
-"""What SimFL is compared with (section 6 of the paper): TFL, and stock XGBoost on one matrix."""
+"""The methods that SimFL is compared with (section 6 of the paper): TFL, and stock XGBoost on one matrix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def train_tfl(
     """
     settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
-    training = TurnTaking(settings, as_parties(parties), evals, rounds_per_turn)
+    members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
+    training = TurnTaking(settings, members, evals, rounds_per_turn)
     return training.run(options)
 
 

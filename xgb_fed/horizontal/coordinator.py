@@ -1,7 +1,7 @@
-"""Parties with different rows of the same columns take turns in growing trees, in SimFL as in TFL.
+"""The coordinator of horizontal training: parties with different rows take turns in growing trees.
 
-The coordinator runs it.  It passes messages from party to party and sees what they hold; it may be one of the
-parties' own machines.
+SimFL and TFL share it.  The coordinator passes messages from party to party and sees their content; it may
+run on the machine of one of the parties.
 """
 
 from __future__ import annotations
@@ -36,21 +36,42 @@ from xgb_fed.horizontal.messages import (
     StartBoosting,
     Trees,
 )
-from xgb_fed.horizontal.party import COORDINATOR, HorizontalParty
+from xgb_fed.horizontal.party import COORDINATOR, MIN_SIMILAR, HorizontalParty
 from xgb_fed.horizontal.shared_model import HorizontalModel, SharedTrees, add_round, read_rows
 
 Answer = TypeVar("Answer")
 M = TypeVar("M", bound=messages.Message)
 
 
-def as_parties(parties: Any, random_state: int | None = None) -> list[Party]:
-    """Parties from pairs (X, y), triples (X, y, sample_weight), `HorizontalParty` objects or the like.
+def as_parties(
+    parties: Any,
+    random_state: int | None = None,
+    *,
+    categorical_labels: bool = True,
+    min_similar: int = MIN_SIMILAR,
+) -> list[Party]:
+    """Make parties of pairs (X, y) and triples (X, y, sample_weight), and check those given as objects.
+
+    Parameters
+    ----------
+    parties : sequence
+        Pairs, triples, `HorizontalParty` objects or the like.
+    random_state : int, optional
+        Determines all draws of the parties that are made here.
+    categorical_labels, min_similar
+        For the parties that are made here; see `HorizontalParty`.
 
     Raises
     ------
-    ValueError, TypeError
+    InvalidArgumentError, PartyArgumentError, PartyArgumentTypeError
         Naming the party, or for fewer than two.
     """
+    if random_state is not None and not (
+        isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**63
+    ):
+        raise InvalidArgumentError(
+            f"hash_seed={random_state!r} must be an integer of at least 0 and below 2**63"
+        )
     found: list[Any] = []
     for k, given in enumerate(parties):
         if isinstance(given, (tuple, list)):
@@ -58,9 +79,15 @@ def as_parties(parties: Any, random_state: int | None = None) -> list[Party]:
                 raise InvalidArgumentError(
                     f"parties[{k}] has {len(given)} members; (X, y) or (X, y, sample_weight) are accepted"
                 )
-            seed = None if random_state is None else random_state * 65_537 + k
-            weight = given[2] if len(given) == 3 else None
-            given = HorizontalParty(given[0], given[1], f"party{k}", sample_weight=weight, random_state=seed)
+            given = HorizontalParty(
+                given[0],
+                given[1],
+                f"party{k}",
+                sample_weight=given[2] if len(given) == 3 else None,
+                categorical_labels=categorical_labels,
+                min_similar=min_similar,
+                random_state=None if random_state is None else int(random_state) * 65_537 + k,
+            )
         found.append(given)
     if len(found) < 2:
         raise InvalidArgumentError(f"parties has {len(found)}; federated training takes at least two")
@@ -69,7 +96,7 @@ def as_parties(parties: Any, random_state: int | None = None) -> list[Party]:
 
 @dataclass
 class _EvaluationRows:
-    """Rows of the coordinator's that metrics are computed on."""
+    """Rows of the coordinator that metrics are computed on."""
 
     X: Any
     y: NDArray[np.float32]
@@ -77,9 +104,10 @@ class _EvaluationRows:
 
 
 class TurnTaking:
-    """Training in turns.  Round r's trees are grown by party ⌊r / s⌋ mod M, and given to the others.
+    """Training in turns: party ⌊r / s⌋ mod M grows the trees of round r and gives them to the others.
 
-    On its own this is TFL (Zhao et al., 2018, without their noise): builders know their own gradients only.
+    On its own this class is TFL (Zhao et al., 2018, without their noise), in which builders know their own
+    gradients only.
 
     Parameters
     ----------
@@ -87,9 +115,9 @@ class TurnTaking:
         Its `num_class` is set from the parties' labels.
     parties : list of Party
     evals : sequence of (X, y) or (X, y, weight)
-        Evaluation sets of the coordinator's, with their names.
+        Evaluation sets of the coordinator, with their names.
     rounds_per_turn : int
-        Rounds s that a party grows one after the other.
+        Number s of successive rounds that one party grows.
     """
 
     def __init__(
@@ -104,7 +132,7 @@ class TurnTaking:
                 f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1"
             )
         self._rounds_per_turn = int(rounds_per_turn)
-        self.traffic = Traffic()
+        self.traffic = Traffic(encrypted=False)
         session = os.urandom(16)
         self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in parties]
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
@@ -126,7 +154,7 @@ class TurnTaking:
             rows.margin = self.shared.start(len(rows.y))
 
     def ask_all(self, message: messages.Message, answer: type[M]) -> list[M]:
-        """Put a question to every party at the same time."""
+        """Ask every party the same, all at the same time."""
         return self.together([lambda c=c: c.ask(message, answer) for c in self.channels])  # type: ignore[misc]
 
     def together(self, work: list[Callable[[], Answer]]) -> list[Answer]:
@@ -134,7 +162,7 @@ class TurnTaking:
         return list(self._pool.map(lambda one: one(), work))
 
     def others(self, place: int) -> list[tuple[int, Channel]]:
-        """Every party but one, with its place."""
+        """Return every party but one, with its place."""
         return [(k, channel) for k, channel in enumerate(self.channels) if k != place]
 
     def _common_columns(self, introductions: list[Introduction]) -> tuple[int, list[str]]:
@@ -166,7 +194,7 @@ class TurnTaking:
         return np.array(sorted(labels))
 
     def encode(self, y: Any, argument: str) -> NDArray[np.float32]:
-        """Labels as the objective has them.
+        """Encode labels as the objective has them.
 
         Raises
         ------
@@ -226,7 +254,7 @@ class TurnTaking:
         return [float(labels / weight)]
 
     def prepare(self) -> None:
-        """What precedes the first round; nothing in TFL."""
+        """Do what precedes the first round; nothing in TFL."""
 
     def gather(self, builder: int) -> None:
         """Send the builder what it needs of the others; nothing in TFL."""
@@ -264,12 +292,12 @@ class TurnTaking:
 
 
 def _given(settings: Settings) -> dict[str, Any]:
-    """A settings object as parameters."""
+    """Write a settings object as parameters."""
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 def horizontal_settings(params: Mapping[str, Any]) -> Settings:
-    """Settings from XGBoost's parameters.
+    """Read settings from XGBoost's parameters.
 
     Raises
     ------

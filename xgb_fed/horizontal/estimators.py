@@ -22,6 +22,7 @@ from xgb_fed.boosting.estimator import (
     with_common_parameters,
 )
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.party import MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel, read_rows
 from xgb_fed.horizontal.simfl import train_simfl
 
@@ -55,7 +56,7 @@ class _HorizontalXGB(FederatedXGBModel):
         callbacks: Sequence[TrainingCallback] | None = None,
         random_state: int | None = None,
         n_hashes: int | None = None,
-        window: float | None = None,
+        min_similar: int = MIN_SIMILAR,
         known_features: int = 0,
     ) -> None:
         super().__init__(
@@ -78,7 +79,7 @@ class _HorizontalXGB(FederatedXGBModel):
             random_state=random_state,
         )
         self.n_hashes = n_hashes
-        self.window = window
+        self.min_similar = min_similar
         self.known_features = known_features
 
     def fit(
@@ -129,7 +130,7 @@ class _HorizontalXGB(FederatedXGBModel):
             parties,
             self.n_estimators,
             n_hashes=self.n_hashes,
-            window=self.window,
+            min_similar=self.min_similar,
             known_features=self.known_features,
             hash_seed=self.random_state,
             evals=named_evaluation_sets(eval_set, sample_weight_eval_set),
@@ -157,11 +158,14 @@ class _HorizontalXGB(FederatedXGBModel):
 
     @property
     def feature_importances_(self) -> NDArray[np.float32]:
-        """Total gain of each column, shape (n_features,); sums to 1."""
+        """Fraction of all splits that are on each column, shape (n_features,); sums to 1.
+
+        Gains, which XGBoost's estimators take by default, are removed from the model.
+        """
         booster = self.get_booster()
-        gains = booster.get_score(importance_type="total_gain")
+        splits = booster.get_score(importance_type="weight")
         names = booster.feature_names or [f"f{k}" for k in range(self.n_features_in_)]
-        return normalised([float(np.sum(gains.get(name, 0.0))) for name in names])
+        return normalised([float(np.sum(splits.get(name, 0.0))) for name in names])
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the native model, in the format that XGBoost chooses by the file's ending.
@@ -216,8 +220,8 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     [common parameters]
     n_hashes : int, optional
         Number L of hashes per row.  By default min(40, n_features - 1), or fewer where a party allows fewer.
-    window : float, optional
-        Width of the hashes' slabs, in standard deviations.  By default √(2 d) for d columns that vary.
+    min_similar : int, default=3
+        Minimum number of rows whose gradients a party given as (X, y) sends as one sum.
     known_features : int, default=0
         Number of features of a row that other parties may know.  It lowers the number of hashes.
 
@@ -315,8 +319,8 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
     [common parameters]
     n_hashes : int, optional
         Number L of hashes per row.  By default min(40, n_features - 1), or fewer where a party allows fewer.
-    window : float, optional
-        Width of the hashes' slabs, in standard deviations.  By default √(2 d) for d columns that vary.
+    min_similar : int, default=3
+        Minimum number of rows whose gradients a party given as (X, y) sends as one sum.
     known_features : int, default=0
         Number of features of a row that other parties may know.  It lowers the number of hashes.
 

@@ -1,8 +1,9 @@
-"""Agreed moments and hash functions of SimFL, and how many hashes keep Definition 1 (Li et al., 2020).
+"""Agreed moments and hash functions of SimFL, and the number of hashes that keeps Definition 1 of the paper.
 
-Theorem 1 counts linear equations: L hashes of a row with d unknown features have infinitely many solutions if
-L < d.  Here each party also gives away the mean and the variance of its columns, two equations per column, so
-that the count is taken for its n rows together: L·n + 2d equations for n·d unknowns.
+Theorem 1 of Li et al. (2020) counts linear equations: L hashes of a row with d unknown features have
+infinitely many solutions if L < d.  Here each party also gives away the mean and the variance of its columns,
+two equations per column, so that the count is taken for its n rows together: L·n + 2d equations for n·d
+unknowns.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from scipy.special import ndtri
 from xgb_fed.ciphers.randomness import SecretStream
 
 MIN_ROWS = 3
-"""The mean of one value is the value; mean and variance of two are the two."""
+"""Fewest values whose moments are told: those of one or two values give the values away."""
 
 PAPER_HASHES = 40
 """L = min(40, d − 1) in the paper's experiments."""
 
 TIE_DRAWS = 16
-"""Times that the most similar of a row's equally similar rows is drawn; trees go through them in turn."""
+"""Number of draws among the rows that are equally similar to a row; turns go through them one by one."""
+
+MAX_STD_RATIO = 4.0
+"""Largest factor between the std of a column at one party and its std over all parties."""
+
+MAX_MEAN_SHIFT = 4.0
+"""Largest distance between a column's means, in stds of the party's own."""
 
 Doubles = NDArray[np.float64]
 
@@ -46,7 +53,7 @@ class Moments:
 
     @classmethod
     def of(cls, X: Any) -> Moments:
-        """Those of a matrix; entries that a sparse one does not store are zeros.
+        """Compute the moments of a matrix, in which entries that a sparse matrix does not store are zeros.
 
         Columns with fewer than `MIN_ROWS` values are left out: their count is 0.
         """
@@ -82,42 +89,57 @@ class Moments:
 
     @property
     def std(self) -> Doubles:
-        """Standard deviation of each column; 0 where nothing is known."""
+        """Standard deviation of each column; 0 for columns without values."""
         return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
 
-    @property
-    def n_varying(self) -> int:
-        """Columns whose values these moments do not give away: those that are not constant."""
-        return int((self.squares > 0).sum())
+    def accepts(self, mean: Doubles, std: Doubles) -> NDArray[np.bool_]:
+        """Whether other moments of each column may be those of rows like these.
+
+        A column's std may differ from the own one by a factor of up to `MAX_STD_RATIO`, and its mean by up to
+        `MAX_MEAN_SHIFT` own stds.  A std far below the own one would make hashes read the column out; one far
+        above would remove the column from the hashes while it still counts as an unknown.
+
+        Parameters
+        ----------
+        mean, std : ndarray of float64, shape (n_features,)
+
+        Returns
+        -------
+        ndarray of bool, shape (n_features,)
+            False for columns that are constant here.
+        """
+        own = self.std
+        fits = (std >= own / MAX_STD_RATIO) & (std <= own * MAX_STD_RATIO)
+        return fits & (np.abs(mean - self.mean) <= MAX_MEAN_SHIFT * own) & (own > 0)
 
 
 def typical_distance(std: Doubles) -> float:
     """Root mean square distance of two independent standardised rows: √(2d) for d columns that vary.
 
-    Standardised values have variance 1, so the difference of two has variance 2.  As the window of the hashes
-    it makes the share of hashes in which two such rows agree the same for every d (Datar et al., 2004, give
-    it as a function of distance / r alone): ties stay many and slabs wide.  The paper's fixed r = 4, on
-    features as they come, is the same at d = 8.
+    Standardised values have variance 1, so the difference of two has variance 2.  With this window, the
+    fraction of hashes in which two such rows agree is the same for every d (it depends on distance / r alone;
+    Datar et al., 2004), so that there are many ties and slabs are wide.  The paper's fixed r = 4 is the same
+    at d = 8.
 
     Parameters
     ----------
     std : ndarray of float64, shape (n_features,)
-        Of all parties' rows; 0 for columns that do not count.
+        Standard deviations of all parties' rows; 0 for columns that do not count.
     """
     return float(np.sqrt(2 * max(1, int(np.count_nonzero(std)))))
 
 
 def max_hashes(n_rows: int, n_unknown: int) -> int:
-    """The most hashes a party's rows can have under Definition 1; 0 or less means none.
+    """Compute how many hashes of each row Definition 1 allows; 0 or less means none.
 
-    For n rows of d unknown features, L < d (Theorem 1) and L·n + 2d < n·d: hashes and moments are then fewer
-    equations than unknowns and, where there is one solution, leave a family of them.
+    For n rows of d unknown features the conditions are L < d (Theorem 1) and L·n + 2d < n·d.  Hashes and
+    moments are then fewer equations than unknowns, so that they have infinitely many solutions.
 
     Parameters
     ----------
     n_rows : int
     n_unknown : int
-        Features that vary within the party and that nobody else is supposed to know.
+        Number of features that are hashed and that nobody else is supposed to know.
     """
     return min(n_unknown - 1, (n_unknown * (n_rows - 2) - 1) // n_rows)
 
@@ -125,23 +147,22 @@ def max_hashes(n_rows: int, n_unknown: int) -> int:
 def hash_rows(
     X: Any, mean: Doubles, std: Doubles, seed: bytes, n_hashes: int, window: float, n_threads: int = 0
 ) -> NDArray[np.int32]:
-    """Hashes of standardised rows by functions drawn from a seed, the same for every party.
+    """Hash standardised rows by functions drawn from a seed, the same for every party.
 
-    Missing values count as the mean, unstored entries of a sparse matrix as zeros; columns that are constant
-    over all parties do not count.
+    Missing values count as the mean, and unstored entries of a sparse matrix as zeros.
 
     Parameters
     ----------
     X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
     mean, std : ndarray of float64, shape (n_features,)
-        Agreed by all parties.
+        Agreed by all parties; columns with a std of 0 do not count.
     seed : bytes
         32 bytes.
     n_hashes : int
     window : float
         Width r of a slab, in standard deviations.
     n_threads : int
-        0 means all.
+        Number of threads; 0 means all available processors.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Messages of SimFL, all in clear: what a party learns of another is what these hold (docs/simfl.md)."""
+"""Messages of SimFL, all in clear text: what a party learns of another is what they hold (docs/simfl.md)."""
 
 from __future__ import annotations
 
@@ -59,19 +59,56 @@ class TellMoments(Message):
 
     kind: ClassVar[int] = 105
     known_features: Integer
-    """Features that other parties may know already."""
+    """Number of features that other parties may know already."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnMoments(Message):
-    """Party to coordinator: moments of its columns, and the most hashes that it gives of a row."""
+    """Party to coordinator: moments of its columns."""
 
     kind: ClassVar[int] = 106
     count: Float64s
     mean: Float64s
     squares: Float64s
     """Sums of squared deviations from the mean."""
-    max_hashes: Integer
+    known_features: Integer
+    """Number of features that count as known: the party's own or the coordinator's, whichever is larger."""
+
+
+@dataclass(frozen=True, eq=False)
+class CommitSeed(Message):
+    """Coordinator to party: commit to your contribution to the hash seed."""
+
+    kind: ClassVar[int] = 115
+
+
+@dataclass(frozen=True, eq=False)
+class SeedCommitment(Message):
+    """Party to coordinator: the digest of its contribution."""
+
+    kind: ClassVar[int] = 116
+    commitment: Octets
+    """32 bytes."""
+    last_seed: Octets
+    """Name of the seed that this party hashed by in its previous session, 32 bytes; empty without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class RevealSeed(Message):
+    """Coordinator to party: here is what everybody has committed to; reveal your contribution."""
+
+    kind: ClassVar[int] = 117
+    commitments: Octets
+    """32 bytes per party, in the parties' order."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeedContribution(Message):
+    """Party to coordinator: its contribution to the hash seed."""
+
+    kind: ClassVar[int] = 118
+    contribution: Octets
+    """32 bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +116,12 @@ class HashRows(Message):
     """Coordinator to party: hash your rows, standardised by these moments of all parties."""
 
     kind: ClassVar[int] = 107
-    seed: Octets
-    """32 bytes from which everybody draws the same functions."""
+    contributions: Octets
+    """Everybody's contribution to the seed, 32 bytes per party; empty to hash by the previous session's."""
     n_hashes: Integer
-    window: Float64s
     mean: Float64s
     std: Float64s
+    """0 for columns that do not count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +144,7 @@ class StartBoosting(Message):
 
 @dataclass(frozen=True, eq=False)
 class AggregateGradients(Message):
-    """Coordinator to party: sum your gradients over the rows of this party that yours are similar to."""
+    """Coordinator to party: sum your gradients at the rows of this party that yours are similar to."""
 
     kind: ClassVar[int] = 110
     place: Integer
@@ -139,7 +176,7 @@ class Trees(Message):
     lengths: Int64s
     """Bytes of each model."""
     models: Octets
-    """One-tree models in XGBoost's JSON format, one after the other."""
+    """One-tree models in XGBoost's JSON format without its statistics, one after the other."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,19 @@
-"""A party of SimFL: its rows and labels stay here.  Takes messages as bytes, answers in bytes."""
+"""A party of SimFL: one organisation's rows and labels, which stay here, and the answers to messages.
+
+What a party sends is decided here alone: it trusts neither the coordinator nor the other parties, whose hash
+tables, moments and trees may be made up to read its rows or labels.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xgboost
-from gbdt_hosts.xgboost.boosting import TreeGrower
-from gbdt_kernels.similarity.collisions import MAX_HASHES, most_similar
+from gbdt_hosts.xgboost.boosting import TreeGrower, without_statistics
+from gbdt_kernels.similarity.collisions import most_similar
 from gbdt_parties import messages
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
@@ -21,14 +23,14 @@ from numpy.typing import NDArray
 
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.objectives import Objective
-from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.lsh import MIN_ROWS, TIE_DRAWS, Moments, hash_rows, max_hashes
+from xgb_fed.horizontal.boosting_state import BoostingState
+from xgb_fed.horizontal.lsh import TIE_DRAWS
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
-    ColumnMoments,
+    CommitSeed,
     FinishBoosting,
     GrowTrees,
     HashRows,
@@ -37,102 +39,65 @@ from xgb_fed.horizontal.messages import (
     Introduce,
     Introduction,
     OpenHorizontal,
+    RevealSeed,
+    SeedContribution,
     StartBoosting,
     TellMoments,
     Trees,
 )
-from xgb_fed.horizontal.shared_model import (
-    PENALTIES,
-    TREE_PARAMETERS,
-    SharedTrees,
-    add_round,
-    read_rows,
-    settings_of,
-)
+from xgb_fed.horizontal.own_hashes import OwnHashes
+from xgb_fed.horizontal.row_groups import RowGroups, group_rows
+from xgb_fed.horizontal.shared_model import SharedTrees, add_round, read_rows, settings_of
 
 COORDINATOR = "coordinator"
 """The name, in tables, of whoever passes the parties' messages on."""
 
+MIN_SIMILAR = 3
+"""Default number of rows whose gradients are sent as one sum at least."""
 
-@dataclass
-class _Boosting:
-    """What a party keeps from round to round.
+MAX_CLASSES = 256
+"""Most distinct labels that a party tells."""
 
-    Attributes
-    ----------
-    objective : Objective
-    y, weight : ndarray of float32, shape (n_rows,)
-    place : int
-        This party's, among `party_rows`.
-    hashes : ndarray of int32 or None
-        Of its own rows.
-    similar : dict of ndarray of int32, shape (TIE_DRAWS, n_rows)
-        This party's column of the similarity matrix for each other party (S of the paper), with ties drawn
-        again in each row of the array.
-    margin, others : ndarray of float32, shape (n_rows, n_classes)
-        Of all trees, and of all but those grown here.
-    gradients : (g, h) or None
-        Of the present margins.
-    g, h : ndarray of float32, shape (n_classes, n_rows), or None
-        Sums of all other parties, received for the tree to grow here.
-    """
-
-    settings: Settings
-    objective: Objective
-    y: NDArray[np.float32]
-    weight: NDArray[np.float32]
-    place: int
-    party_rows: list[int]
-    known_features: int = 0
-    n_hashes_allowed: int = 0
-    hashes: NDArray[np.int32] | None = None
-    similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
-    shared: SharedTrees | None = None
-    margin: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
-    others: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
-    grower: TreeGrower | None = None
-    tree_seed: int = 0
-    gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
-    g: NDArray[np.float32] | None = None
-    h: NDArray[np.float32] | None = None
-
-    @property
-    def tree_parameters(self) -> dict[str, Any]:
-        """What to grow trees by on sums of all parties: penalties times rows summed, over own rows.
-
-        XGBoost's penalties are set against sums of one gradient a row.  Here a row holds N/n of them, so a
-        single row would outweigh ``min_child_weight`` and be a leaf.  Gains and weights with penalties times
-        N/n are N/n times and just those of sums times n/N with the penalties as given:
-        −(n/N)G / ((n/N)H + λ) = −G / (H + (N/n)λ), and so for α, γ and the least H of a child.
-        Without received sums the factor is 1.
-        """
-        own = self.party_rows[self.place]
-        factor = (own + sum(self.party_rows[place] for place in self.similar)) / own
-        params = {name: getattr(self.settings, name) for name in TREE_PARAMETERS}
-        return params | {name: factor * params[name] for name in PENALTIES}
+MAX_ROWS = 10_000_000
+"""Default number of rows of all parties at most."""
 
 
 class HorizontalParty(SessionHandler[None]):
-    """One organisation's rows.
+    """One organisation's rows and labels in horizontal training.
 
     Parameters
     ----------
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        Same columns as every other party's.  NaN, and entries that a sparse matrix does not store, are
-        missing to XGBoost.  To the hashes NaN is the column's mean and an unstored entry is zero.
+        Rows, with the same columns as every other party's.  NaN, and entries that a sparse matrix does not
+        store, are missing values to XGBoost.  To the hashes NaN is the column's mean and an unstored entry is
+        zero.
     y : array-like of shape (n_rows,)
         Labels.
-    name : str
-        Unique among the parties.
+    name : str, default="party"
+        Name, unique among the parties.
     sample_weight : array-like of shape (n_rows,), optional
-        Factors on gradients and hessians.
-    known_features : int
-        Features of these rows that others may know; it lowers the number of hashes given away.  The training
-        may ask for more, never for fewer.
+        Factors of gradients and hessians.
+    categorical_labels : bool, default=False
+        Declares that the labels are classes.  Only then does the party tell which distinct labels it has, as
+        classification requires; there may be at most 256.
+    min_similar : int, default=3
+        Minimum number of rows (of weights above 0) whose gradients are sent as one sum.  The value of the
+        paper is 1, with which the other parties can read single labels.
+    known_features : int, default=0
+        Number of features of these rows that others may know; it lowers the number of hashes given away.  The
+        training run may ask for more, never for fewer.
+    max_rows : int, default=10_000_000
+        Maximum number of rows of all parties together; training runs with more are refused.
     random_state : int, optional
-        Fixes which of equally similar rows is chosen; from the operating system by default.
-    n_jobs : int
-        Threads; 0 means all available processors.
+        Determines the party's contribution to the hash seed and which of equally similar rows is chosen.
+        Drawn from the operating system by default.
+    n_jobs : int, default=0
+        Number of threads; 0 means all available processors.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidDataError
+        Naming the argument.
     """
 
     opening = (Introduce,)
@@ -145,7 +110,10 @@ class HorizontalParty(SessionHandler[None]):
         name: str = "party",
         *,
         sample_weight: Any = None,
+        categorical_labels: bool = False,
+        min_similar: int = MIN_SIMILAR,
         known_features: int = 0,
+        max_rows: int = MAX_ROWS,
         random_state: int | None = None,
         n_jobs: int = 0,
     ) -> None:
@@ -162,19 +130,28 @@ class HorizontalParty(SessionHandler[None]):
             raise InvalidDataError(
                 f"party {name!r} has {self._X.shape[0]} rows and labels of shape {self._y.shape}"
             )
-        if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
-            raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
+        for argument, value, least in (
+            ("min_similar", min_similar, 1),
+            ("known_features", known_features, 0),
+            ("max_rows", max_rows, 1),
+        ):
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InvalidArgumentError(f"{argument}={value!r} must be an integer of at least {least}")
         self.name = name
         self._weight = check_weight(sample_weight, len(self._y), f"sample_weight of party {name!r}")
-        self._known_features, self._n_jobs = int(known_features), n_jobs
+        self._categorical_labels = bool(categorical_labels)
+        self._min_similar, self._max_rows, self._n_jobs = int(min_similar), int(max_rows), n_jobs
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         self._random = SecretStream(key)
-        self._boosting: _Boosting | None = None
-        self._hashes_told: dict[bytes, int] = {}
+        self._own_hashes = OwnHashes(self._X, int(known_features), self._random, n_jobs)
+        self._groups: RowGroups | None = None
+        self._boosting: BoostingState | None = None
         self._model: tuple[SharedTrees, int | None] | None = None
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             OpenHorizontal: self._open_training,
             TellMoments: self._tell_moments,
+            CommitSeed: self._commit_seed,
+            RevealSeed: self._reveal_seed,
             HashRows: self._hash_rows,
             HashTable: self._find_similar,
             StartBoosting: self._start_boosting,
@@ -190,11 +167,11 @@ class HorizontalParty(SessionHandler[None]):
         return f"HorizontalParty({self.name!r}, {self._X.shape[0]} rows, {self._X.shape[1]} columns)"
 
     def get_booster(self) -> xgboost.Booster:
-        """The party's copy of the model.
+        """Return the party's copy of the model.
 
         Raises
         ------
-        ValueError
+        InvalidArgumentError
             Before a training run has finished.
         """
         if self._model is None:
@@ -211,6 +188,8 @@ class HorizontalParty(SessionHandler[None]):
         """Answer a request of the open session."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
+        if self._boosting is None and not isinstance(message, OpenHorizontal):
+            raise ProtocolError("the training run was not opened")
         return self._answers[type(message)](message)
 
     def closed(self, kept: None) -> None:
@@ -218,9 +197,8 @@ class HorizontalParty(SessionHandler[None]):
         self._boosting = None
 
     @property
-    def _state(self) -> _Boosting:
-        if self._boosting is None:
-            raise ProtocolError("the training run was not opened")
+    def _state(self) -> BoostingState:
+        assert self._boosting is not None
         return self._boosting
 
     @property
@@ -230,25 +208,44 @@ class HorizontalParty(SessionHandler[None]):
         return self._state.shared
 
     def _introduce(self, message: Introduce) -> Message:
-        classes = ""
-        if message.wants_classes:
-            values = np.unique(self._y[~_missing(self._y)]) if _missing(self._y).any() else np.unique(self._y)
-            if _missing(self._y).any():
-                raise InvalidDataError("y has missing labels")
-            classes = json.dumps(values.tolist())
+        classes = json.dumps(self._classes()) if message.wants_classes else ""
         names = json.dumps(self._names) if self._names else ""
         return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
 
+    def _classes(self) -> list[Any]:
+        """The distinct labels, which only a party that has declared them to be classes tells."""
+        if not self._categorical_labels:
+            raise InvalidDataError(
+                "classes are told only of labels that the party has declared with categorical_labels=True"
+            )
+        if _missing(self._y).any():
+            raise InvalidDataError("y has missing labels")
+        classes: list[Any] = np.unique(self._y).tolist()
+        if len(classes) > MAX_CLASSES:
+            raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are told")
+        return classes
+
     def _open_training(self, message: OpenHorizontal) -> Message:
+        if self._boosting is not None:
+            raise ProtocolError("the training run was opened already")
         settings = settings_of(message.params)
         rows = message.party_rows.tolist()
         if not 0 <= message.place < len(rows) or rows[message.place] != len(self._y):
             raise ProtocolError("this party's place or number of rows is wrong")
+        if min(rows) < 1 or sum(rows) > self._max_rows:
+            raise InvalidDataError(f"{sum(rows)} rows of all parties; this party accepts {self._max_rows}")
+        if self._min_similar > 1 and settings.scale_pos_weight != 1:
+            raise InvalidDataError(
+                f"scale_pos_weight={settings.scale_pos_weight} makes gradients depend on labels by another "
+                "factor in each row, so that a sum can tell single labels: only parties with min_similar=1 "
+                "accept it"
+            )
         objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         y = self._encoded(message.classes)
         objective.check_labels(y)
         weight = np.ones(len(y), dtype=np.float32) if self._weight is None else self._weight
-        self._boosting = _Boosting(settings, objective, y, weight, int(message.place), rows)
+        self._boosting = BoostingState(settings, objective, y, weight, int(message.place), rows)
+        self._own_hashes.start_session(int(message.place), len(rows))
         if objective.n_classes > 1:
             return HorizontalOpened(np.empty(0))
         exact = weight.astype(np.float64)
@@ -257,6 +254,7 @@ class HorizontalParty(SessionHandler[None]):
     def _encoded(self, classes: str) -> NDArray[np.float32]:
         if not classes:
             return numeric_vector(self._y, "y")
+        self._classes()  # they are told, so that agreed classes cannot be used to guess at labels
         known = np.array(json.loads(classes))
         place = np.minimum(np.searchsorted(known, self._y), len(known) - 1)
         if not (known[place] == self._y).all():
@@ -264,61 +262,41 @@ class HorizontalParty(SessionHandler[None]):
         return place.astype(np.float32)
 
     def _tell_moments(self, message: TellMoments) -> Message:
-        state, n_rows = self._state, len(self._y)
-        if n_rows < MIN_ROWS:
-            raise InvalidDataError(f"{n_rows} rows: moments of fewer than {MIN_ROWS} give the rows away")
-        if message.known_features < 0:
-            raise ProtocolError("known_features is negative")
-        moments = Moments.of(self._X)
-        known = max(self._known_features, int(message.known_features))
-        state.n_hashes_allowed = min(MAX_HASHES, max_hashes(n_rows, moments.n_varying - known))
-        if state.n_hashes_allowed < 1:
-            raise InvalidDataError(
-                f"{n_rows} rows with {moments.n_varying} columns that vary, {known} of them known to others, "
-                "cannot be hashed: one hash a row and the columns' moments are as many equations as unknowns"
-            )
-        return ColumnMoments(moments.count, moments.mean, moments.squares, state.n_hashes_allowed)
+        return self._own_hashes.tell_moments(int(message.known_features))
+
+    def _commit_seed(self, message: CommitSeed) -> Message:
+        return self._own_hashes.commit()
+
+    def _reveal_seed(self, message: RevealSeed) -> Message:
+        return SeedContribution(self._own_hashes.reveal(message.commitments))
 
     def _hash_rows(self, message: HashRows) -> Message:
         state = self._state
-        if not 1 <= message.n_hashes <= state.n_hashes_allowed:
+        counted = state.weight > 0
+        if counted.sum() < self._min_similar:
             raise InvalidDataError(
-                f"{message.n_hashes} hashes of a row; this party gives 1 to {state.n_hashes_allowed} (L < d)"
+                f"{counted.sum()} rows of weights above 0 are fewer than min_similar={self._min_similar}"
             )
-        if state.hashes is not None:
-            raise ProtocolError("rows are hashed once in a session: more hashes are more equations")
-        n_features, window = self._X.shape[1], message.window
-        fine = (
-            len(message.seed) == 32 and window.shape == (1,) and np.isfinite(window).all() and window[0] > 0
-        )
-        for vector in (message.mean, message.std):
-            fine = fine and vector.shape == (n_features,) and bool(np.isfinite(vector).all())
-        if not fine or (message.std < 0).any():
-            raise ProtocolError("seed, window, mean or std is malformed")
-        # Equations add up over training runs, but the same hash functions give no new ones.
-        parts = (message.seed, window.tobytes(), message.mean.tobytes(), message.std.tobytes())
-        functions = hashlib.sha256(b"".join(parts)).digest()
-        told = {**self._hashes_told, functions: max(message.n_hashes, self._hashes_told.get(functions, 0))}
-        if len(told) > 1 and sum(told.values()) > state.n_hashes_allowed:
-            raise InvalidDataError(
-                f"{sum(self._hashes_told.values())} hashes of each row were given away in earlier training "
-                f"runs, {state.n_hashes_allowed} are allowed: use one of those hash seeds, or fewer hashes"
-            )
-        self._hashes_told = told
-        state.hashes = hash_rows(
-            self._X, message.mean, message.std, message.seed, message.n_hashes, window[0], self._n_jobs
-        )
+        state.hashes = self._own_hashes.hash(message)
+        if self._groups is None:  # and never again: other groups would tell rows apart
+            self._groups = group_rows(state.hashes, counted, self._min_similar, self._random)
         return HashTable(state.place, state.hashes.reshape(-1))
 
     def _find_similar(self, message: HashTable) -> Message:
         state, place = self._state, int(message.place)
-        if state.hashes is None or not 0 <= place < len(state.party_rows) or place == state.place:
+        out_of_turn = state.hashes is None or state.shared is not None or place in state.similar
+        if out_of_turn or not 0 <= place < len(state.party_rows) or place == state.place:
             raise ProtocolError("a hash table out of turn, or of no other party")
+        assert state.hashes is not None
+        assert self._groups is not None
         if len(message.hashes) != state.party_rows[place] * state.hashes.shape[1]:
             raise ProtocolError("a hash table of another size than its party's rows")
         theirs = message.hashes.reshape(state.party_rows[place], -1)
         words = self._random.words(len(self._y), 1)[:, 0]
-        state.similar[place], _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
+        found, _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
+        state.similar[place] = np.take_along_axis(
+            found, self._groups.members(TIE_DRAWS, self._random), axis=1
+        )
         return messages.Done()
 
     def _start_boosting(self, message: StartBoosting) -> Message:
@@ -329,7 +307,7 @@ class HorizontalParty(SessionHandler[None]):
         if len(base_score) not in (1, state.objective.n_classes) or not np.isfinite(base_score).all():
             raise ProtocolError("the base score is malformed")
         if state.objective.name == "binary:logistic" and not ((base_score > 0) & (base_score < 1)).all():
-            raise ProtocolError("the base score is no probability")
+            raise ProtocolError("the base score is not a probability")
         state.shared = SharedTrees(state.objective, self._X.shape[1], base_score.tolist())
         state.margin = state.shared.start(len(self._y))
         state.others = state.margin.copy()
@@ -346,19 +324,22 @@ class HorizontalParty(SessionHandler[None]):
         return state.gradients
 
     def _aggregate(self, message: AggregateGradients) -> Message:
-        """Algorithm 2, lines 2 to 8 of the paper; its line 6 means H + h where it prints G + h."""
+        """Sum the groups' gradients at the rows that they are most similar to (Algorithm 2, lines 2 to 8).
+
+        Line 6 of the algorithm means H + h where it prints G + h.
+        """
         state, place = self._state, int(message.place)
         n_rounds = len(self._shared.rounds)
-        if place not in state.similar:
+        if place not in state.similar or self._groups is None:
             raise ProtocolError("no rows similar to that party's are known")
-        # Another draw of the ties every time the turn comes round; the same one if asked twice.
+        # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
         draw = n_rounds // len(state.party_rows) % TIE_DRAWS
         rows, n_rows = state.similar[place][draw], state.party_rows[place]
         sums = [
-            np.concatenate([np.bincount(rows, column, n_rows) for column in one.T]).astype(np.float32)
+            np.concatenate([np.bincount(rows, column, n_rows) for column in self._groups.sums(one).T])
             for one in self._gradients()
         ]
-        return AggregatedGradients(*sums)
+        return AggregatedGradients(*(one.astype(np.float32) for one in sums))
 
     def _receive(self, message: AggregatedGradients) -> Message:
         self._shared  # noqa: B018 - checks that boosting has started
@@ -374,7 +355,7 @@ class HorizontalParty(SessionHandler[None]):
         return messages.Done()
 
     def _grow(self, message: GrowTrees) -> Message:
-        """Algorithm 2, lines 9 to 21: trees on the own rows with own and received gradients."""
+        """Grow trees on the own rows with own and received gradients (Algorithm 2, lines 9 to 21)."""
         state, shared = self._state, self._shared
         if state.grower is None or message.round != len(shared.rounds):
             raise ProtocolError("a round out of turn")
@@ -387,7 +368,7 @@ class HorizontalParty(SessionHandler[None]):
         for k in range(state.objective.n_classes):
             model, values = state.grower.grow(k, np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
             state.margin[:, k] = state.others[:, k] + values
-            models.append(model)
+            models.append(without_statistics(model))
         grown = Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models))
         shared.rounds.append(grown)
         state.gradients = None
@@ -411,5 +392,5 @@ class HorizontalParty(SessionHandler[None]):
 
 
 def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels are NaN or None."""
+    """Tell which labels are NaN or None."""
     return np.asarray(y != y) if y.dtype != object else np.array([v is None or v != v for v in y], dtype=bool)

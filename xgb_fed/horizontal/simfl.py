@@ -1,14 +1,15 @@
-"""SimFL (Li, Wen and He, 2020): the builder's gradients stand for those of similar rows elsewhere.
+"""SimFL (Li, Wen and He, 2020): the gradients of a builder's rows also stand for similar rows elsewhere.
 
-Preprocessing: parties hash their rows by common locality-sensitive functions and learn each other's hashes;
-each finds, for every row of its own, the most similar row of every other party, and keeps that to itself.
-Training: before a party grows a tree, the others send it, for each of its rows, the sum of the gradients of
-their rows that are similar to it.  The gradients that a tree is grown on then add up to those of all parties.
+In preprocessing, the parties hash their rows by common locality-sensitive functions and learn each other's
+hashes.  Each party finds the most similar row of every other party for each of its own rows, and keeps the
+result to itself.  In training, before a party grows a tree, the others send it, for each of its
+rows, the sum of the gradients of their rows that are similar to it, in small groups that stay together.  The
+gradients that a tree is grown on then add up to those of all parties.
 """
 
 from __future__ import annotations
 
-import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,18 +20,29 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
-from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
 from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
-from xgb_fed.horizontal.lsh import PAPER_HASHES, Moments, typical_distance
+from xgb_fed.horizontal.hash_seed import SIZE
+from xgb_fed.horizontal.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
     ColumnMoments,
+    CommitSeed,
     HashRows,
     HashTable,
+    RevealSeed,
+    SeedCommitment,
+    SeedContribution,
     TellMoments,
 )
+from xgb_fed.horizontal.party import MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel
+
+WARNING = (
+    "SimFL protects rows and labels by a heuristic only: hashes, sums of gradients and trees travel in clear "
+    "text, and other parties may infer labels and values from them (see the guide to SimFL)"
+)
 
 
 def train_simfl(
@@ -39,7 +51,7 @@ def train_simfl(
     num_boost_round: int = 10,
     *,
     n_hashes: int | None = None,
-    window: float | None = None,
+    min_similar: int = MIN_SIMILAR,
     known_features: int = 0,
     hash_seed: int | None = None,
     evals: Sequence[tuple[tuple[Any, ...], str]] = (),
@@ -52,26 +64,31 @@ def train_simfl(
     Parameters
     ----------
     params : mapping
-        XGBoost's parameters; see `Settings`.  Classifiers take ``objective="binary:logistic"`` and become
-        ``multi:softprob`` when the parties have more than two classes.
+        XGBoost's parameters; see `Settings`.  ``objective="binary:logistic"`` becomes ``multi:softprob`` if
+        the parties have more than two classes.
     parties : sequence
         Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
     num_boost_round : int
-        Rounds of all parties together.
+        Number of rounds of all parties together.
     n_hashes : int, optional
-        L.  By default the paper's min(40, d − 1), or fewer where a party allows fewer (see `max_hashes`).
-    window : float, optional
-        Width r of the hashes' slabs in standard deviations; `lsh.typical_distance` by default.
-    known_features : int
-        k features that others may know of a row: L is at most d − 1 − k.
+        Number L of hashes per row.  By default the paper's min(40, d − 1), or fewer where a party allows
+        fewer (see `max_hashes`).
+    min_similar : int, default=3
+        Minimum number of rows whose gradients are sent as one sum, for parties given as (X, y).  With 1, the
+        value of the paper, parties can read single labels.  `HorizontalParty` objects have their own.
+    known_features : int, default=0
+        Number k of features of a row that others may know: L is at most d − 1 − k.
     hash_seed : int, optional
-        Fixes the hash functions; from the operating system by default.
+        Determines the draws of parties given as (X, y), and with them the hash functions.  Drawn from the
+        operating system by default.  `HorizontalParty` objects draw by their own ``random_state``.
     evals : sequence of ((X, y) or (X, y, weight), str)
         Rows of the coordinator's own to compute metrics on.
     early_stopping_rounds : int, optional
+        Stop when the last metric of the last evaluation set has not improved for this many rounds.
     verbose_eval : bool or int
-        Whether, or every how many rounds, to print metrics.
+        Whether to print metrics, or after how many rounds each time.
     callbacks : sequence of xgboost.callback.TrainingCallback
+        Called before and after every round.
 
     Returns
     -------
@@ -79,21 +96,32 @@ def train_simfl(
 
     Raises
     ------
-    UnsupportedParameterError, InvalidDataError, ValueError
-        For what cannot be trained.
-    ProtocolError
-        If a party refuses, or breaks the protocol.
+    InvalidArgumentError, UnsupportedParameterError
+        For parameters that cannot be trained with; the text names them.
+    InvalidDataError
+        For rows or labels that cannot be trained on.
+    ProtocolError, PartyRefusedError
+        If a party breaks the protocol, or refuses.
+
+    Warns
+    -----
+    HeuristicProtectionWarning
+        Once per call: what SimFL does not protect.
     """
+    warnings.warn(WARNING, HeuristicProtectionWarning, stacklevel=2)
     settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
-    training = SimFL(
-        settings, as_parties(parties, hash_seed), evals, n_hashes, window, known_features, hash_seed
+    members = as_parties(
+        parties,
+        hash_seed,
+        categorical_labels=settings.objective != "reg:squarederror",
+        min_similar=min_similar,
     )
-    return training.run(options)
+    return SimFL(settings, members, evals, n_hashes, known_features).run(options)
 
 
 class SimFL(TurnTaking):
-    """Taking turns with weighted gradients.  Parameters as for `train_simfl`."""
+    """Taking turns with weighted gradients; the parameters are those of `train_simfl`."""
 
     def __init__(
         self,
@@ -101,24 +129,12 @@ class SimFL(TurnTaking):
         parties: list[Party],
         evals: Sequence[tuple[tuple[Any, ...], str]] = (),
         n_hashes: int | None = None,
-        window: float | None = None,
         known_features: int = 0,
-        hash_seed: int | None = None,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
-        if window is not None and not (
-            isinstance(window, (int, float)) and np.isfinite(window) and window > 0
-        ):
-            raise InvalidArgumentError(f"window={window!r} must be a finite number above 0")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
-        if hash_seed is not None and not (
-            isinstance(hash_seed, (int, np.integer)) and 0 <= hash_seed < 2**63
-        ):
-            raise InvalidArgumentError(
-                f"hash_seed={hash_seed!r} must be an integer of at least 0 and below 2**63"
-            )
         super().__init__(settings, parties, evals)
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
@@ -130,11 +146,10 @@ class SimFL(TurnTaking):
             raise InvalidDataError(
                 f"{self.n_features} columns, {known_features} of them known, cannot be hashed"
             )
-        self._n_hashes, self._window, self._known = n_hashes, window, known_features
-        self._seed = os.urandom(32) if hash_seed is None else int(hash_seed).to_bytes(32, "little")
+        self._n_hashes, self._known = n_hashes, known_features
 
     def prepare(self) -> None:
-        """Algorithm 1: agreed moments, hashes, hash tables of everybody for everybody, similar rows."""
+        """Agree on moments and on a hash seed, exchange hash tables, find similar rows (Algorithm 1)."""
         told = self.ask_all(TellMoments(self._known), ColumnMoments)
         for channel, answer in zip(self.channels, told, strict=True):
             vectors = (answer.count, answer.mean, answer.squares)
@@ -145,17 +160,9 @@ class SimFL(TurnTaking):
                 for v in vectors
             ):
                 raise ProtocolError(f"party {channel.name!r}: moments are malformed")
-            if self._n_hashes is not None and self._n_hashes > answer.max_hashes:
-                raise InvalidDataError(
-                    f"n_hashes={self._n_hashes}; party {channel.name!r} allows {answer.max_hashes} at most, "
-                    "by its rows and the columns that vary in them"
-                )
-        pooled = Moments.pooled([Moments(answer.count, answer.mean, answer.squares) for answer in told])
-        allowed = min(answer.max_hashes for answer in told)
-        n_hashes = min(PAPER_HASHES, allowed) if self._n_hashes is None else self._n_hashes
-        self.n_hashes = n_hashes
-        window = typical_distance(pooled.std) if self._window is None else float(self._window)
-        request = HashRows(self._seed, n_hashes, np.array([window]), pooled.mean, pooled.std)
+        mean, std = agreed_moments([Moments(answer.count, answer.mean, answer.squares) for answer in told])
+        n_hashes = self.n_hashes = self._common_hashes([answer.known_features for answer in told], std)
+        request = HashRows(self._contributions(), n_hashes, mean, std)
         tables = self.ask_all(request, HashTable)
         for place, (channel, table) in enumerate(zip(self.channels, tables, strict=True)):
             if table.place != place or len(table.hashes) != self.party_rows[place] * n_hashes:
@@ -167,8 +174,44 @@ class SimFL(TurnTaking):
 
         self.together([lambda k=k: deliver(k) for k in range(len(tables))])  # type: ignore[misc]
 
+    def _common_hashes(self, known: list[int], std: Doubles) -> int:
+        """Number of hashes that all parties allow."""
+        n_counted = int(np.count_nonzero(std))
+        n_hashes = PAPER_HASHES if self._n_hashes is None else self._n_hashes
+        for channel, n_rows, n_known in zip(self.channels, self.party_rows, known, strict=True):
+            allowed = max_hashes(n_rows, n_counted - n_known)
+            if allowed < 1:
+                raise InvalidDataError(
+                    f"party {channel.name!r} has {n_rows} rows with {n_counted} columns that count, "
+                    f"{n_known} of them known to others: they cannot be hashed, since one hash per row and "
+                    "the columns' moments are as many equations as unknowns"
+                )
+            if self._n_hashes is not None and self._n_hashes > allowed:
+                raise InvalidDataError(
+                    f"n_hashes={self._n_hashes}; party {channel.name!r} allows {allowed} at most, by its "
+                    "rows and by the columns that vary alike at all parties"
+                )
+            n_hashes = min(n_hashes, allowed)
+        return n_hashes
+
+    def _contributions(self) -> bytes:
+        """Everybody's contribution to a new hash seed, or none if all parties still have the same seed.
+
+        Rows that were hashed by a seed before tell nothing new when they are hashed by it again.
+        """
+        committed = self.ask_all(CommitSeed(), SeedCommitment)
+        last = {answer.last_seed for answer in committed}
+        if len(last) == 1 and last != {b""}:
+            return b""
+        for channel, answer in zip(self.channels, committed, strict=True):
+            if len(answer.commitment) != SIZE:
+                raise ProtocolError(f"party {channel.name!r}: the commitment to a hash seed is malformed")
+        request = RevealSeed(b"".join(answer.commitment for answer in committed))
+        revealed = self.ask_all(request, SeedContribution)
+        return b"".join(answer.contribution for answer in revealed)
+
     def gather(self, builder: int) -> None:
-        """Algorithm 2, lines 1 to 8: everybody's sums for the builder's rows, which it gets added up."""
+        """Send the builder the added-up sums of all others for its rows (Algorithm 2, lines 1 to 8)."""
         request = AggregateGradients(builder)
         others = [channel for _, channel in self.others(builder)]
         sums = self.together([lambda c=c: c.ask(request, AggregatedGradients) for c in others])  # type: ignore[misc]
@@ -179,13 +222,24 @@ class SimFL(TurnTaking):
         self.channels[builder].ask(add_up(sums), messages.Done)
 
 
+def agreed_moments(parts: Sequence[Moments]) -> tuple[Doubles, Doubles]:
+    """Mean and std of all parties' rows, with a std of 0 for columns that do not count.
+
+    A column counts if its pooled moments are near enough to every party's own (see `Moments.accepts`).
+    Otherwise a party would refuse to hash it.
+    """
+    pooled = Moments.pooled(parts)
+    counts = np.all([part.accepts(pooled.mean, pooled.std) for part in parts], axis=0)
+    return pooled.mean, np.where(counts, pooled.std, 0.0)
+
+
 def _fine(sums: AggregatedGradients) -> bool:
-    """Whether sums are finite and those of hessians not below 0."""
+    """Tell whether sums are finite, and sums of hessians not negative."""
     return bool(np.isfinite(sums.g).all() and np.isfinite(sums.h).all() and (sums.h >= 0).all())
 
 
 def add_up(sums: Sequence[AggregatedGradients]) -> AggregatedGradients:
-    """The sums of several parties' sums, so that the builder need not learn whose is whose."""
+    """Add up the sums of several parties, so that the builder need not learn which party sent what."""
     if len(sums) == 1:
         return sums[0]
     g = np.sum([one.g for one in sums], axis=0, dtype=np.float64)

@@ -78,6 +78,34 @@ class TreeGrower:
         return model, booster.predict(self._data, output_margin=True)
 
 
+def without_statistics(model: bytes) -> bytes:
+    """Remove what a one-tree model tells of the rows that it was grown on, beside splits and leaf values.
+
+    Gains and base weights become 0.  Sums of hessians, which count rows, become the number of leaves under
+    each node: with zeros, XGBoost's SHAP values would be NaN.
+
+    Parameters
+    ----------
+    model : bytes
+        In XGBoost's JSON format, of a tree whose children follow their parents.
+
+    Returns
+    -------
+    bytes
+        Model with the same predictions, in the same format.
+    """
+    parsed = json.loads(model)
+    (tree,) = parsed["learner"]["gradient_booster"]["model"]["trees"]
+    n_leaves = [1.0] * len(tree["left_children"])
+    for node in reversed(range(len(n_leaves))):
+        left, right = tree["left_children"][node], tree["right_children"][node]
+        if left != -1:
+            n_leaves[node] = n_leaves[left] + n_leaves[right]
+    tree["sum_hessian"] = n_leaves
+    tree["loss_changes"] = tree["base_weights"] = [0.0] * len(n_leaves)
+    return json.dumps(parsed, separators=(",", ":")).encode()
+
+
 def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
     """Read the tree of a one-tree model, and check everything that prediction relies on.
 

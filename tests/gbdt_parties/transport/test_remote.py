@@ -71,7 +71,7 @@ def test_horizontal_parties_over_tls():
 
     def made():
         return [
-            xgb_fed.HorizontalParty(X, y, f"party{k}", random_state=k)
+            xgb_fed.HorizontalParty(X, y, f"party{k}", categorical_labels=True, random_state=k)
             for k, (X, y) in enumerate(zip(rows, labels, strict=True))
         ]
 

@@ -11,6 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from xgb_fed import HorizontalXGBClassifier, HorizontalXGBRegressor
 
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+
 
 def parts(loader, counts, seed=0):
     X, y = loader(return_X_y=True)

@@ -12,11 +12,14 @@ from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
     ColumnMoments,
+    CommitSeed,
     GrowTrees,
     HashRows,
     HashTable,
     Introduce,
     Introduction,
+    OpenHorizontal,
+    RevealSeed,
     StartBoosting,
     TellMoments,
     Trees,
@@ -32,7 +35,7 @@ SESSION = b"s" * 16
 def drawn_party(name="a", seed=0):
     random = np.random.default_rng(seed)
     X = random.standard_normal((200, 5)).astype(np.float32)
-    return HorizontalParty(X, (X[:, 0] > 0).astype(int), name, random_state=0)
+    return HorizontalParty(X, (X[:, 0] > 0).astype(int), name, categorical_labels=True, random_state=0)
 
 
 def ask(party, number, message, session=SESSION):
@@ -43,7 +46,7 @@ def ask(party, number, message, session=SESSION):
 def opened():
     """A party in the middle of a training, the other one, and the number of the next request."""
     parties = [drawn_party("a"), drawn_party("b", 1)]
-    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties)
     training.prepare()
     training.ask_all(StartBoosting(np.array([0.5])), messages.Done)
     channel = training.channels[0]
@@ -91,8 +94,11 @@ def test_sessions_start_once_and_requests_come_in_order():
         (Trees(np.array([2, 2]), b"tree"), "2 trees in a round of 1"),
         (Trees(np.array([9]), b"tree"), "cut off"),
         (HashTable(0, np.zeros(4)), "no other party"),
-        (HashTable(1, np.zeros(4)), "another size"),
-        (HashRows(bytes(32), 9, np.array([4.0]), np.zeros(5), np.ones(5)), "L < d"),
+        (HashTable(1, np.zeros(4)), "out of turn"),
+        (CommitSeed(), "once in a session"),
+        (RevealSeed(bytes(64)), "once in a session"),
+        (OpenHorizontal("{}", "", 0, np.array([200, 200])), "opened already"),
+        (HashRows(b"", 9, np.zeros(5), np.ones(5)), "once in a session"),
         (FindSplits(np.zeros(0), np.zeros(0)), "not a request"),
     ],
 )
@@ -141,8 +147,9 @@ def test_bad_arguments():
     for name in ("", "coordinator", "active", "a\nb", 3):
         with pytest.raises(ValueError, match="name="):
             HorizontalParty(X, y, name)
-    with pytest.raises(ValueError, match="known_features=-1"):
-        HorizontalParty(X, y, known_features=-1)
+    for name, value in (("known_features", -1), ("min_similar", 0), ("max_rows", 0), ("min_similar", 2.5)):
+        with pytest.raises(ValueError, match=f"{name}={value}"):
+            HorizontalParty(X, y, **{name: value})
     with pytest.raises(InvalidDataError, match="labels of shape"):
         HorizontalParty(X, y[:3])
     with pytest.raises(InvalidDataError, match="3 weights for 4 rows"):

@@ -55,14 +55,22 @@ def test_unstored_entries_are_zeros():
     assert np.allclose(sparse.squares, dense.squares)
 
 
-def test_columns_of_two_values_tell_nothing_and_constant_ones_are_no_unknowns():
+def test_columns_of_two_values_tell_nothing_and_constant_ones_do_not_count():
     X = np.full((50, 3), np.nan, dtype=np.float32)
     X[:2, 0] = 5.0, 7.0
     X[:, 1] = 3.0
     X[:, 2] = np.arange(50)
     moments = Moments.of(X)
     assert (moments.count[0], moments.mean[0], moments.squares[0]) == (0, 0, 0)
-    assert moments.n_varying == 1
+    assert moments.accepts(moments.mean, moments.std).tolist() == [False, False, True]
+
+
+def test_moments_far_from_the_own_are_not_accepted():
+    moments = Moments(np.full(6, 100.0), np.zeros(6), np.full(6, 100.0))  # six columns of std 1
+    std = np.array([0.24, 0.26, 3.9, 4.1, 1.0, 1.0])
+    mean = np.array([0.0, 0.0, 0.0, 0.0, 3.9, -4.1])
+    assert moments.accepts(mean, std).tolist() == [False, True, True, False, True, False]
+    assert not moments.accepts(mean, np.zeros(6)).any()
 
 
 def test_functions_are_those_of_the_seed_and_scale_does_not_matter():

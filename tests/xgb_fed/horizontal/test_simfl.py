@@ -14,11 +14,12 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.horizontal.baselines import train_stock, train_tfl
 from xgb_fed.horizontal.coordinator import as_parties, horizontal_settings
-from xgb_fed.horizontal.lsh import TIE_DRAWS
+from xgb_fed.horizontal.lsh import TIE_DRAWS, hash_rows
 from xgb_fed.horizontal.messages import AggregatedGradients, ColumnMoments, HashRows, HashTable, TellMoments
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.simfl import SimFL, train_simfl
 
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
 TO_BUILDERS = ("coordinator", "AggregatedGradients")
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "learning_rate": 0.3}
 
@@ -94,8 +95,11 @@ def test_weighted_gradients_add_up_to_those_of_all_rows_for_every_builder(grown_
 
 def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     """Algorithm 2 for the first tree, row by row, with the similarity that is written down here again."""
-    parties = [HorizontalParty(X, y, f"p{k}", random_state=k) for k, (X, y) in enumerate(drawn_parties())]
-    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
+    parties = [
+        HorizontalParty(X, y, f"p{k}", categorical_labels=True, min_similar=1, random_state=k)
+        for k, (X, y) in enumerate(drawn_parties())
+    ]
+    training = SimFL(horizontal_settings(PARAMS), parties)
     training.prepare()
     tables = [party._state.hashes for party in parties]
     draws = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
@@ -117,9 +121,9 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     """A builder's second tree holds the sums of another draw of the ties, each row's gradient still once."""
     X = np.repeat(np.random.default_rng(0).integers(0, 2, (30, 6)), 20, axis=0).astype(np.float32)
     y = np.random.default_rng(1).standard_normal(len(X))
-    parties = [HorizontalParty(X, y + k, f"p{k}", random_state=k) for k in range(2)]
+    parties = [HorizontalParty(X, y + k, f"p{k}", min_similar=1, random_state=k) for k in range(2)]
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
-    training = SimFL(settings, parties, hash_seed=0)
+    training = SimFL(settings, parties)
     training.prepare()
     draws = parties[1]._state.similar[0].copy()
     assert draws.shape == (TIE_DRAWS, len(y))
@@ -172,33 +176,37 @@ def test_penalties_times_a_factor_are_sums_divided_by_it():
 
 def test_windows_are_as_wide_as_rows_are_typically_apart(monkeypatch):
     asked = []
-    answer = HorizontalParty.answer
 
-    def recorded(self, kept, message):
-        if isinstance(message, HashRows):
-            asked.append(float(message.window[0]))
-        return answer(self, kept, message)
+    def recorded(X, mean, std, seed, n_hashes, window, n_threads):
+        asked.append(window)
+        return hash_rows(X, mean, std, seed, n_hashes, window, n_threads)
 
-    monkeypatch.setattr(HorizontalParty, "answer", recorded)
+    monkeypatch.setattr("xgb_fed.horizontal.own_hashes.hash_rows", recorded)
     train(drawn_parties(), 1)
     assert asked == pytest.approx([np.sqrt(2 * 6)] * 3)
-    train(drawn_parties(), 1, window=1.5)
-    assert asked[3:] == [1.5] * 3
 
 
 def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
     """ε = |L̃_w − L̃| of Eq. (8) is below Eq. (5) with δ = 0.01 on uniform data, for the tree grown there."""
     depth, delta = 2, 0.01
+    monkeypatch.setattr("xgb_fed.horizontal.own_hashes.typical_distance", lambda std: 0.5)  # nearer rows
     for seed in range(5):
         random = np.random.default_rng(seed)
         parties = []
         for k in range(3):
             X = random.random((500, 4)).astype(np.float32)
             parties.append(
-                HorizontalParty(X, (X[:, 0] + X[:, 1] > 1).astype(int), f"p{k}", random_state=seed)
+                HorizontalParty(
+                    X,
+                    (X[:, 0] + X[:, 1] > 1).astype(int),
+                    f"p{k}",
+                    categorical_labels=True,
+                    min_similar=1,
+                    random_state=3 * seed + k,
+                )
             )
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
-        training = SimFL(settings, parties, window=0.5, hash_seed=seed)
+        training = SimFL(settings, parties)
         training.prepare()
         similar = [parties[j]._state.similar[0][0] for j in (1, 2)]
         training.prepare = lambda: None
@@ -372,19 +380,25 @@ def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
         train(drawn_parties(), 1)
 
 
-def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so():
+def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so(monkeypatch):
     """Who knows all tables and the seed cannot recompute a party's similarity matrix."""
     X = np.repeat(np.random.default_rng(0).integers(0, 2, (40, 6)), 10, axis=0).astype(np.float32)
     y = (X[:, 0] > 0).astype(int)
+    monkeypatch.setattr("xgb_fed.horizontal.hash_seed.seed_from", lambda contributions: bytes(32))
 
     def similar(**options):
-        parties = [HorizontalParty(X, y, name, **options) for name in ("a", "b")]
-        training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
+        parties = [
+            HorizontalParty(X, y, name, categorical_labels=True, min_similar=1, **options)
+            for name in ("a", "b")
+        ]
+        training = SimFL(horizontal_settings(PARAMS), parties)
         training.prepare()
-        return parties[0]._state.similar[1]
+        return parties[0]._state.hashes, parties[0]._state.similar[1]
 
-    assert not np.array_equal(similar(), similar())
-    assert np.array_equal(similar(random_state=1), similar(random_state=1))
+    (one_table, one), (two_table, two) = similar(), similar()
+    assert np.array_equal(one_table, two_table)
+    assert not np.array_equal(one, two)
+    assert np.array_equal(similar(random_state=1)[1], similar(random_state=1)[1])
 
 
 @pytest.mark.parametrize(
@@ -395,8 +409,7 @@ def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so():
         ({"n_hashes": 4, "known_features": 2}, "n_hashes=4 is above 3"),
         ({"known_features": 5}, "cannot be hashed"),
         ({"known_features": -1}, "known_features=-1"),
-        ({"window": 0.0}, "window=0.0"),
-        ({"window": float("nan")}, "window=nan"),
+        ({"min_similar": 0}, "min_similar=0"),
     ],
 )
 def test_bad_hashing_options(options, message):
@@ -406,7 +419,7 @@ def test_bad_hashing_options(options, message):
 
 def test_known_features_lower_the_number_of_hashes():
     parties = as_parties(drawn_parties(), 0)
-    training = SimFL(horizontal_settings(PARAMS), parties, known_features=2, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties, known_features=2)
     training.prepare()
     assert training.n_hashes == 6 - 1 - 2
 
@@ -417,44 +430,45 @@ def test_a_partys_own_known_features_and_constant_columns_lower_it_too():
         if change == "constant":
             data[1][0][:, 3] = 1.0
         parties = [
-            HorizontalParty(*data[0], "a"),
-            HorizontalParty(*data[1], "b", known_features=int(change == "known")),
+            HorizontalParty(*data[0], "a", categorical_labels=True),
+            HorizontalParty(*data[1], "b", categorical_labels=True, known_features=int(change == "known")),
         ]
-        training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
+        training = SimFL(horizontal_settings(PARAMS), parties)
         training.prepare()
         assert training.n_hashes == 6 - 1 - 1
-        with pytest.raises(InvalidDataError, match="party 'b' allows 4"):
+        fewest = "b" if change == "known" else "a"  # a column that is constant at b does not count anywhere
+        with pytest.raises(InvalidDataError, match=f"party '{fewest}' allows 4"):
             train(parties, n_hashes=5)
 
 
 def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
     parties = as_parties(drawn_parties(2), 0)
-    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties)
     training.ask_all(TellMoments(0), ColumnMoments)
-    request = HashRows(bytes(32), 6, np.array([4.0]), np.zeros(6), np.ones(6))
+    request = HashRows(training._contributions(), 6, np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="gives 1 to 5"):
         training.channels[0].ask(request, HashTable)
 
 
 def test_a_party_hashes_once_in_a_session():
     parties = as_parties(drawn_parties(2), 0)
-    training = SimFL(horizontal_settings(PARAMS), parties, hash_seed=0)
+    training = SimFL(horizontal_settings(PARAMS), parties)
     training.prepare()
-    request = HashRows(bytes(32), 2, np.array([4.0]), np.zeros(6), np.ones(6))
+    request = HashRows(b"", 2, np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="once in a session"):
         training.channels[0].ask(request, HashTable)
 
 
-def test_hashes_add_up_over_trainings():
-    """The same seed tells nothing new; a fresh one would make 2 (d − 1) equations of d unknowns."""
-    parties = as_parties(drawn_parties(2), 0)
-    for seed in (0, 0):
-        train_simfl(PARAMS, parties, 1, hash_seed=seed, verbose_eval=False)
+def test_hashes_add_up_over_training_runs():
+    """The same parties hash by the same seed, which tells nothing new; others would add equations."""
+    parties = as_parties(drawn_parties(3), 0)
+    for _ in range(2):
+        train_simfl(PARAMS, parties[:2], 1, verbose_eval=False)
     with pytest.raises(PartyRefusedError, match="5 hashes of each row were given away"):
-        train_simfl(PARAMS, parties, 1, hash_seed=1, verbose_eval=False)
-    parties = as_parties(drawn_parties(2), 0)
-    for seed in (0, 1):
-        train_simfl(PARAMS, parties, 1, n_hashes=2, hash_seed=seed, verbose_eval=False)
+        train_simfl(PARAMS, parties, 1, verbose_eval=False)
+    parties = as_parties(drawn_parties(3), 0)
+    for members in (parties[:2], parties):
+        train_simfl(PARAMS, members, 1, n_hashes=2, verbose_eval=False)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
@@ -470,7 +484,6 @@ def test_few_rows_have_fewer_hashes():
     training = SimFL(
         horizontal_settings(PARAMS),
         as_parties([parties[0], (parties[1][0][:10], parties[1][1][:10])], 0),
-        hash_seed=0,
     )
     training.prepare()
     assert training.n_hashes == 4

@@ -1,0 +1,369 @@
+"""What a coordinator that breaks the protocol, or parties that it makes up, cannot read of a party."""
+
+import json
+
+import numpy as np
+import pytest
+import xgboost
+from gbdt_hosts.xgboost.boosting import TreeGrower
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.traffic import Traffic
+from scipy.special import ndtri
+
+from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.horizontal.hash_seed import MAX_ABANDONED, commitment_to, seed_from
+from xgb_fed.horizontal.lsh import typical_distance
+from xgb_fed.horizontal.messages import (
+    AggregatedGradients,
+    AggregateGradients,
+    ColumnMoments,
+    CommitSeed,
+    HashRows,
+    HashTable,
+    HorizontalOpened,
+    Introduce,
+    Introduction,
+    OpenHorizontal,
+    RevealSeed,
+    SeedCommitment,
+    SeedContribution,
+    StartBoosting,
+    TellMoments,
+    Trees,
+)
+
+N_ROWS, N_FEATURES = 300, 30
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((N_ROWS, N_FEATURES)).astype(np.float32)
+Y = (X[:, 0] + RANDOM.standard_normal(N_ROWS) > 0).astype(int)
+LOGISTIC = {"objective": "binary:logistic"}
+
+
+def victim(y=Y, **options):
+    return HorizontalParty(X, y, "victim", **{"categorical_labels": True, "random_state": 0, **options})
+
+
+class Coordinator:
+    """A coordinator without any other party: everything about them is made up."""
+
+    def __init__(self, party, n_others=1, params=LOGISTIC, classes="[0, 1]", rows=N_ROWS):
+        self.channel = Channel(party, np.random.default_rng().bytes(16), Traffic(), "coordinator")
+        self.n_others = n_others
+        self.ask(Introduce(0), Introduction)
+        party_rows = np.array([N_ROWS, *[rows] * n_others])
+        self.ask(OpenHorizontal(json.dumps(params), classes, 0, party_rows), HorizontalOpened)
+        self.contributions = [bytes([k]) * 32 for k in range(1, n_others + 1)]
+
+    def ask(self, message, answer):
+        return self.channel.ask(message, answer)
+
+    def commitments(self):
+        own = self.ask(CommitSeed(), SeedCommitment).commitment
+        return own + b"".join(commitment_to(c, k) for k, c in enumerate(self.contributions, 1))
+
+    def agreed(self):
+        revealed = self.ask(RevealSeed(self.commitments()), SeedContribution).contribution
+        return revealed + b"".join(self.contributions)
+
+    def hash_table(self, mean=None, std=None, n_hashes=None):
+        self.ask(TellMoments(0), ColumnMoments)
+        contributions = self.agreed()
+        mean = np.zeros(N_FEATURES) if mean is None else mean
+        std = np.ones(N_FEATURES) if std is None else std
+        table = self.ask(HashRows(contributions, n_hashes or N_FEATURES - 2, mean, std), HashTable)
+        return seed_from(contributions), table.hashes.reshape(N_ROWS, -1)
+
+    def start(self, tables):
+        for place, table in enumerate(tables, 1):
+            self.ask(HashTable(place, np.ascontiguousarray(table).reshape(-1)), messages.Done)
+        self.ask(StartBoosting(np.array([0.5])), messages.Done)
+
+    def sums(self, place=1):
+        return self.ask(AggregateGradients(place), AggregatedGradients)
+
+
+def one_hot(value, column=7, rest=0.0):
+    vector = np.full(N_FEATURES, rest)
+    vector[column] = value
+    return vector
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "reason"),
+    [
+        (np.zeros(N_FEATURES), one_hot(1.0), "gives 1 to 0"),  # the hashes are of one column
+        (np.zeros(N_FEATURES), one_hot(1e-6, rest=1.0), "too far"),  # slabs of a millionth of its range
+        (np.zeros(N_FEATURES), one_hot(1.0, rest=1e6), "too far"),  # the other columns are all but removed
+        (np.zeros(N_FEATURES), np.full(N_FEATURES, 5.0), "too far"),
+        (np.full(N_FEATURES, -5.0), np.ones(N_FEATURES), "too far"),
+        (np.zeros(N_FEATURES), np.where(np.arange(N_FEATURES) < 10, 1.0, 0.0), "gives 1 to 9"),
+        (np.zeros(N_FEATURES), one_hot(np.nan, rest=1.0), "malformed"),
+    ],
+)
+def test_attack_moments_that_make_hashes_read_columns_are_refused(mean, std, reason):
+    with pytest.raises(PartyRefusedError, match=reason):
+        Coordinator(victim()).hash_table(mean, std)
+
+
+def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
+    """The moments that favour one column most; before, 500 of 500 values were read up to 5e-7 stds."""
+    std = one_hot(0.3, rest=3.5)
+    seed, table = Coordinator(victim()).hash_table(std=std)
+    words = SecretStream(seed).words(N_FEATURES + 1, table.shape[1])
+    uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+    window = typical_distance(std)
+    directions = ndtri(uniform[:-1]) / std[:, None]
+    middles = (table + 0.5 - uniform[-1]) * window
+    noise = window**2 / 12
+    estimates = middles @ np.linalg.solve(
+        directions.T @ directions + noise * np.eye(len(words[0])), directions.T
+    )
+    errors = np.abs(estimates[:, 7] - X[:, 7])
+    assert np.median(errors) > 0.05
+
+
+def test_attack_windows_cannot_be_chosen_by_anybody():
+    assert not any("window" in name for name in messages.tags(HashRows))
+
+
+def test_attack_tables_of_more_rows_than_agreed_are_refused():
+    with pytest.raises(PartyRefusedError, match="this party accepts 1000"):
+        Coordinator(victim(max_rows=1000), rows=1000)
+    with pytest.raises(PartyRefusedError, match="this party accepts"):
+        Coordinator(victim(), rows=-5)
+
+
+def test_attack_a_seed_is_not_revealed_to_whoever_has_not_committed():
+    coordinator = Coordinator(victim())
+    with pytest.raises(PartyRefusedError, match="after all parties have committed"):
+        coordinator.ask(RevealSeed(bytes(64)), SeedContribution)
+    coordinator = Coordinator(victim())
+    coordinator.commitments()
+    with pytest.raises(PartyRefusedError, match="32 bytes for 2 parties"):
+        coordinator.ask(RevealSeed(bytes(32)), SeedContribution)
+    coordinator = Coordinator(victim())
+    coordinator.commitments()
+    with pytest.raises(PartyRefusedError, match="commitment was replaced"):
+        coordinator.ask(RevealSeed(bytes(64)), SeedContribution)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_attack_a_seed_cannot_be_changed_after_it_is_known(place):
+    coordinator = Coordinator(victim())
+    coordinator.ask(TellMoments(0), ColumnMoments)
+    told = bytearray(coordinator.agreed())
+    told[32 * place] ^= 1
+    with pytest.raises(PartyRefusedError, match=f"party {place} revealed another hash seed"):
+        coordinator.ask(HashRows(bytes(told), 2, np.zeros(N_FEATURES), np.ones(N_FEATURES)), HashTable)
+
+
+def test_attack_seeds_are_not_drawn_until_one_is_liked():
+    party = victim()
+    for _ in range(MAX_ABANDONED):
+        Coordinator(party).agreed()
+    with pytest.raises(PartyRefusedError, match="were revealed and not used"):
+        Coordinator(party).agreed()
+
+
+def test_attack_an_earlier_seed_is_the_partys_own_last_one_only():
+    party = victim()
+    request = HashRows(b"", 2, np.zeros(N_FEATURES), np.ones(N_FEATURES))
+    coordinator = Coordinator(party)
+    coordinator.ask(TellMoments(0), ColumnMoments)
+    with pytest.raises(PartyRefusedError, match="no previous session"):
+        coordinator.ask(request, HashTable)
+    _, table = Coordinator(party).hash_table(n_hashes=2)
+    coordinator = Coordinator(party)
+    coordinator.ask(TellMoments(0), ColumnMoments)
+    assert np.array_equal(coordinator.ask(request, HashTable).hashes, table.reshape(-1))
+
+
+def made_up_tables(table):
+    """The party's own, copies changed so that no comparison finds them, and groupings of its rows."""
+    random = np.random.default_rng(1)
+    changed = table.copy()
+    changed[np.arange(N_ROWS), random.integers(0, table.shape[1], N_ROWS)] += 1
+    return [
+        table,
+        changed,
+        table[random.permutation(N_ROWS)],
+        np.repeat(table[::2], 2, axis=0),
+        np.where(np.arange(N_ROWS)[:, None] < 10, table, 10**6),
+        random.integers(-2, 3, table.shape),
+    ]
+
+
+def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
+    """Before, its own table or a changed copy gave every row's gradient by itself: all labels."""
+    coordinator = Coordinator(victim(), n_others=6)
+    _, table = coordinator.hash_table()
+    coordinator.start(made_up_tables(table))
+    for place in range(1, 7):
+        sums = coordinator.sums(place)
+        n_added = sums.h / 0.25
+        assert np.allclose(n_added, np.rint(n_added))
+        assert n_added[n_added > 0].min() >= 3
+        assert n_added.sum() == N_ROWS
+    paper = Coordinator(victim(min_similar=1))
+    _, table = paper.hash_table()
+    paper.start([table])
+    sums = paper.sums()
+    assert np.array_equal(sums.g < 0, Y == 1)  # the attack on the paper's SimFL: all labels
+
+
+def told_by(party, n_others, objective):
+    """Everything that a party sends when it is shown all kinds of tables, and trees that tell rows apart."""
+    params, classes = {"objective": objective}, "[0, 1]" if objective == "binary:logistic" else ""
+    coordinator = Coordinator(party, n_others, params, classes)
+    _, table = coordinator.hash_table()
+    coordinator.start(made_up_tables(table)[:n_others])
+    answers = []
+    grower = TreeGrower(X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0})
+    for number in range(2 * (n_others + 1)):
+        for place in range(1, n_others + 1):
+            sums = coordinator.sums(place)
+            answers.append(np.concatenate([sums.g, sums.h]))
+        random = np.random.default_rng(number)
+        tree, _ = grower.grow(
+            0, random.standard_normal(N_ROWS).astype(np.float32), np.ones(N_ROWS, dtype=np.float32), number
+        )
+        coordinator.ask(Trees(np.array([len(tree)]), tree), messages.Done)
+    return np.stack(answers)
+
+
+@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror"])
+def test_attack_sums_of_all_rounds_and_alleged_parties_say_nothing_below_a_group(objective):
+    """Labels exchanged within groups change nothing of what leaves: no differences of sums read them."""
+    reference = victim()
+    one = told_by(reference, 3, objective)
+    groups = reference._groups
+    assert groups.sizes.min() >= 3
+    assert np.array_equal(np.sort(groups.order), np.arange(N_ROWS))
+    exchanged = Y.copy()
+    for start, size in zip(groups.starts, groups.sizes, strict=True):
+        rows = groups.order[start : start + size]
+        exchanged[rows] = np.roll(Y[rows], 1)
+    assert np.mean(exchanged != Y) > 0.2
+    two = told_by(victim(exchanged), 3, objective)
+    assert np.allclose(one, two, atol=1e-5)
+    other = Y.copy()
+    other[:1] = 1 - other[:1]
+    assert not np.allclose(one, told_by(victim(other), 3, objective), atol=1e-5)
+
+
+def test_attack_groups_stay_the_same_in_later_sessions():
+    party = victim()
+    Coordinator(party).hash_table(n_hashes=2)
+    first = party._groups
+    Coordinator(party).hash_table(n_hashes=2)
+    assert party._groups is first
+
+
+def test_attack_rows_without_weight_do_not_fill_a_group():
+    """Sums of one row that counts and two that do not would be sums of one."""
+    weight = np.where(np.arange(N_ROWS) % 3 == 0, 1.0, 0.0)
+    coordinator = Coordinator(victim(sample_weight=weight))
+    _, table = coordinator.hash_table()
+    coordinator.start([table])
+    n_added = coordinator.sums().h / 0.25
+    assert n_added[n_added > 0].min() >= 3
+    assert n_added.sum() == 100
+    with pytest.raises(PartyRefusedError, match="fewer than min_similar=3"):
+        Coordinator(victim(sample_weight=np.arange(N_ROWS) < 2)).hash_table()
+
+
+def test_attack_a_hash_table_is_taken_once_from_each_party():
+    coordinator = Coordinator(victim())
+    _, table = coordinator.hash_table()
+    message = HashTable(1, table.reshape(-1))
+    coordinator.ask(message, messages.Done)
+    with pytest.raises(PartyRefusedError, match="out of turn"):
+        coordinator.ask(message, messages.Done)
+
+
+def test_attack_hash_tables_of_another_size_are_refused():
+    coordinator = Coordinator(victim())
+    _, table = coordinator.hash_table()
+    with pytest.raises(PartyRefusedError, match="another size"):
+        coordinator.ask(HashTable(1, table.reshape(-1)[1:]), messages.Done)
+
+
+def test_attack_more_hashes_than_columns_are_refused():
+    with pytest.raises(PartyRefusedError, match=r"L < d"):
+        Coordinator(victim()).hash_table(n_hashes=N_FEATURES)
+
+
+def test_attack_opening_a_session_twice_does_not_hash_twice():
+    coordinator = Coordinator(victim())
+    coordinator.hash_table(n_hashes=2)
+    again = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 0, np.array([N_ROWS, N_ROWS]))
+    with pytest.raises(PartyRefusedError, match="opened already"):
+        coordinator.ask(again, HorizontalOpened)
+
+
+def test_attack_factors_of_gradients_that_tell_labels_in_a_group_apart_are_refused():
+    params = {**LOGISTIC, "scale_pos_weight": 3.0}
+    with pytest.raises(PartyRefusedError, match="scale_pos_weight=3"):
+        Coordinator(victim(), params=params)
+    Coordinator(victim(min_similar=1), params=params)
+
+
+def test_attack_classes_are_told_only_of_labels_declared_categorical():
+    """Before, a regression party told all of its distinct labels."""
+    values = RANDOM.standard_normal(N_ROWS)
+    for y, categorical, reason in (
+        (values, False, "categorical_labels=True"),
+        (np.arange(N_ROWS), True, "300"),
+    ):
+        channel = Channel(victim(y, categorical_labels=categorical), bytes(16), Traffic(), "coordinator")
+        with pytest.raises(PartyRefusedError, match=reason):
+            channel.ask(Introduce(1), Introduction)
+    with pytest.raises(PartyRefusedError, match="categorical_labels=True"):
+        Coordinator(victim(values, categorical_labels=False), params={"objective": "reg:squarederror"})
+
+
+def trained(**options):
+    parties = [(X[:150], Y[:150]), (X[150:], Y[150:])]
+    return train_simfl({**LOGISTIC, "max_depth": 3}, parties, 4, verbose_eval=False, **options)
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+def test_attack_the_model_and_the_trees_on_their_way_have_no_counts_and_gains(monkeypatch):
+    """Before, 4 · sum_hessian of each node of the first tree was its number of rows."""
+    sent = []
+    grow = HorizontalParty._grow
+
+    def recorded(self, message):
+        sent.append(grow(self, message))
+        return sent[-1]
+
+    monkeypatch.setattr(HorizontalParty, "_grow", recorded)
+    booster = trained().booster
+    on_their_way = [
+        json.loads(one.models)["learner"]["gradient_booster"]["model"]["trees"][0] for one in sent
+    ]
+    assert len(on_their_way) == 4
+    for tree in on_their_way + read_trees(booster):
+        left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+        assert not np.any(tree["loss_changes"])
+        assert not np.any(tree["base_weights"])
+        covers = np.array(tree["sum_hessian"])
+        assert (covers[left == -1] == 1).all()
+        inner = left != -1
+        assert inner.any()
+        assert np.array_equal(covers[inner], covers[left[inner]] + covers[right[inner]])
+    shap = booster.predict(xgboost.DMatrix(X), pred_contribs=True)
+    assert np.isfinite(shap).all()
+    assert np.allclose(shap.sum(axis=1), booster.predict(xgboost.DMatrix(X), output_margin=True), atol=1e-4)
+
+
+def test_fit_warns_once_and_says_that_its_traffic_is_clear_text():
+    with pytest.warns(HeuristicProtectionWarning, match="heuristic") as caught:
+        model = trained()
+    assert len([w for w in caught if w.category is HeuristicProtectionWarning]) == 1
+    assert model.traffic.encrypted is False
+    assert "encrypted=False" in repr(model.traffic)

@@ -1,0 +1,92 @@
+"""Groups of similar rows of one party, which only ever send the sum of their gradients.
+
+A party divides its rows into groups once and keeps them.  Whatever hash tables it is shown, in however many
+rounds, sessions and for however many alleged parties, every sum that it sends is then a sum of whole groups:
+no difference of two sums is about fewer rows than a group has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.ciphers.randomness import SecretStream
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """A partition of rows.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n_counted,)
+        Row numbers, group after group.
+    starts : ndarray of int64, shape (n_groups,)
+        Where in `order` each group starts.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Rows of each group."""
+        return np.diff(self.starts, append=len(self.order))
+
+    def sums(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Sum of each group's values, shape (n_groups, n_columns), of values of shape (n_rows, n_columns)."""
+        return np.asarray(np.add.reduceat(values[self.order].astype(np.float64), self.starts, axis=0))
+
+    def members(self, n_draws: int, random: SecretStream) -> NDArray[np.int64]:
+        """Draw a row of each group, again and again; shape (n_draws, n_groups)."""
+        words = random.words(n_draws, len(self.starts))
+        return np.asarray(self.order[self.starts + (words % self.sizes.astype(np.uint64)).astype(np.int64)])
+
+
+def group_rows(
+    hashes: NDArray[np.int32], counted: NDArray[np.bool_], min_rows: int, random: SecretStream
+) -> RowGroups:
+    """Divide rows into groups of `min_rows` to 2 · `min_rows` − 1 rows with similar hashes.
+
+    All rows are halved at the median of the hash in which they differ most, then each half, and so on until
+    groups are too small to be halved (LeFevre et al., 2006, do so for k-anonymity).  Rows that are equal in
+    that hash are divided at random.
+
+    Parameters
+    ----------
+    hashes : ndarray of int32, shape (n_rows, n_hashes)
+    counted : ndarray of bool, shape (n_rows,)
+        Rows that count; the others have no gradients and belong to no group.
+    min_rows : int
+        At most the number of rows that count.  With 1, each of them is a group of its own, in their order.
+    random : SecretStream
+
+    Returns
+    -------
+    RowGroups
+    """
+    order = np.flatnonzero(counted)
+    if min_rows == 1:
+        return RowGroups(order, np.arange(len(order)))
+    starts = np.zeros(1, dtype=np.int64)
+    while True:
+        sizes = np.diff(starts, append=len(order))
+        halved = sizes >= 2 * min_rows
+        if not halved.any():
+            return RowGroups(order, starts)
+        widest = _widest_hash(hashes[order].astype(np.float64), starts, sizes)
+        group = np.repeat(np.arange(len(starts)), sizes)
+        keys = (random.words(len(order), 1)[:, 0], hashes[order, widest[group]], group)
+        order = order[np.lexsort(keys)]
+        starts = np.sort(np.concatenate([starts, (starts + sizes // 2)[halved]]))
+
+
+def _widest_hash(
+    values: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """For each group the hash with the largest variance."""
+    sums = np.add.reduceat(values, starts, axis=0)
+    squares = np.add.reduceat(values**2, starts, axis=0)
+    return np.asarray((squares - sums**2 / sizes[:, None]).argmax(axis=1))
