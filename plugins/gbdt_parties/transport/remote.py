@@ -36,7 +36,12 @@ _RECONNECT = [
     # A request sent twice would be a replay.
     ("grpc.enable_retries", 0),
 ]
-_NOT_TRUSTED = ("tsi_protocol_failure", "ssl_error_ssl", "verification check failed")
+_NOT_TRUSTED = (
+    "tsi_protocol_failure",
+    "ssl_error_ssl",
+    "verification check failed",
+    "not in peer certificate",  # in gRPC 1.64
+)
 """In words of gRPC and BoringSSL; a handshake that a dying server cuts off is none of these."""
 
 
