@@ -89,7 +89,7 @@ def draw(scores: Table) -> Figure:
     for axes, name in zip(grid.flat, names, strict=True):
         _draw_panel(axes, scores[name])
         axes.set_title(name, fontsize=12, fontweight="bold")
-        axes.set(xscale="log", ylim=(0.45, 1.0))
+        axes.set(xscale="log", ylim=(0.42, 1.0))
         axes.set_xticks([0.05, 0.1, 0.5, 1, 4], ["0.05", "0.1", "0.5", "1", "4"])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.tick_params(labelsize=10.5)
