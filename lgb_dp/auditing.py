@@ -261,8 +261,9 @@ class _Tape(SecureRandom):
         if self.paused:
             return self._random.words(*shape)
         if not self._replays:
-            self._words.append(self._random.words(*shape))
-            return self._words[-1].copy()
+            drawn = self._random.words(*shape)
+            self._words.append(drawn.copy())
+            return drawn
         known = self._words[self._next].ravel()
         self._next += 1
         n = math.prod(shape)

@@ -37,6 +37,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
 
+from veilboost import audit
 from veilboost.plan import Plan, PlanError, read_plan
 from veilboost.tables import Table, read_table
 from xgb_fed.errors import InvalidArgumentError
@@ -66,6 +67,7 @@ EXIT_CODES = """exit codes:
   3  a party is unavailable; the same command goes on where it stopped
   4  a party refuses, or certificates do not match
   5  a party broke the protocol
+  6  an audit found that a claim does not hold
   70 a defect in veilboost
   130 interrupted
 """
@@ -81,10 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse_args(arguments)
     _log_to_stderr(args.json_logs)
-    command: Callable[[argparse.Namespace], None] = args.command
+    command: Callable[[argparse.Namespace], int | None] = args.command
     try:
-        command(args)
-        return OK
+        return command(args) or OK
     except KeyboardInterrupt:
         logger.error("interrupted")
         return INTERRUPTED
@@ -137,11 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_predict(commands)
     _add_inspect(commands)
+    _add_audit(commands)
     return parser
 
 
 def _command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str, example: str
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str, example: str
 ) -> Any:
     parser = commands.add_parser(
         name,
@@ -322,6 +324,11 @@ def _add_inspect(commands: Any) -> None:
         "veilboost inspect models/record.jsonl",
     ).add_argument
     add("record", help="record.jsonl of a passive or an active party")
+
+
+def _add_audit(commands: Any) -> None:
+    text = "audit a private trainer: a lower bound of the privacy that it really gives"
+    audit.add_arguments(_command(commands, "audit", audit.run, text, "veilboost audit --example --runs 400"))
 
 
 def _active_table(plan: Plan) -> Table:
