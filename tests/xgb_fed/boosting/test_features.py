@@ -156,6 +156,18 @@ def test_vectors_that_are_none_are_refused_without_their_values():
     assert numeric_vector([[1], [2]], "label").tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("read", [read_columns, lambda X: numeric_vector(X[:, 0], "label")])
+def test_side_door_no_error_quotes_a_private_cell_nor_has_one_that_does_behind_it(read):
+    X = np.full((3, 2), 1.0, dtype=object)
+    X[1, 0] = "SECRET-7301"
+    with pytest.raises(InvalidDataError, match="must be numbers") as caught:
+        read(X)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__context__ is None
+    with pytest.raises(InvalidDataError, match="must be numbers"):
+        read_columns(scipy.sparse.csr_matrix(np.eye(3)).astype(complex))
+
+
 @pytest.mark.parametrize(
     ("weight", "words"),
     [([1.0], "1 weights for 2"), ([1, -1], "not negative"), ([0, 0], "all zero"), ([1, np.nan], "finite")],
