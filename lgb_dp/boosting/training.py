@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from lgb_dp.accounting.budget import Budget, chargeable
-from lgb_dp.accounting.ledger import Ledger
+from lgb_dp.accounting.ledger import Ledger, share
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.params import TrainingParameters
@@ -27,7 +27,7 @@ from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.data.weights import check_weight_bound, quantise_weights
+from lgb_dp.data.weights import check_weight_bound, quantise_group_means, quantise_weights
 from lgb_dp.errors import (
     BudgetSpentError,
     InvalidArgumentError,
@@ -113,7 +113,13 @@ class Training(ABC):
         if train_set.weight is not None:
             check_weight_bound(train_set.weight, train_set.weight_bound)
         n_rows = train_set.num_data()
-        self.weight, self.weight_steps = quantise_weights(train_set.weight, train_set.weight_bound, n_rows)
+        weighting = (train_set.weight, train_set.weight_bound)
+        if train_set.group_weight == "mean":
+            self._check_group_mean()
+            assert train_set.group_of_row is not None
+            self.weight, self.weight_steps = quantise_group_means(*weighting, train_set.group_of_row)
+        else:
+            self.weight, self.weight_steps = quantise_weights(*weighting, n_rows)
         if counts is not None:
             self.weight = np.where(counts, self.weight, 0).astype(np.int32)
         self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
@@ -122,7 +128,8 @@ class Training(ABC):
                 "no feature has two bins, so that there is nothing to split; "
                 "check bounds, max_bin and categories"
             )
-        self.ledger = Ledger(copies=1 if part is None else part.models_per_row)
+        self.unit = train_set.unit
+        self.ledger = Ledger(copies=1 if part is None else part.models_per_row, unit=self.unit)
         if initial is not None:
             self._charge_report(initial, "initial model")
         for report in provenance.paid_for:
@@ -189,6 +196,18 @@ class Training(ABC):
         self.ledger.inherit(report.cost, what, report.delta - report.cost.delta, is_paid=is_paid)
         self.reasons += report.reasons
         self.notes += [f"of the {what}: {note}" for note in report.notes]
+
+    def _check_group_mean(self) -> None:
+        """Raise an UnsupportedParameterError where k rows of weight 1/k can cost more than one row."""
+        raise UnsupportedParameterError(
+            "group_weight='mean' is not supported by this trainer: its sensitivity is not proportional to a "
+            "row's weight, so that k rows of weight 1/k can cost more than one row; leave it out, or use "
+            "NewtonBoost or DPBoost with variant='tight'"
+        )
+
+    def epsilon_per_row(self, epsilon: float) -> float:
+        """The pure ε that a row may cost for a person, or whatever the unit is, to cost `epsilon`."""
+        return share(epsilon, self.unit.row_costs) if np.isfinite(epsilon) else epsilon
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:

@@ -25,10 +25,12 @@ from lgb_dp.data.bins import (
     public_bins,
 )
 from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
+from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, rows_of
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
 from lgb_dp.mechanisms.noise import MAX_ROWS
+from lgb_dp.mechanisms.rng import SecureRandom
 
 LabelOverflow = Literal["raise", "clip"]
 _ROWS_WERE_CHOSEN = "its rows were chosen or repeated by a rule that may read private data; use lgb_dp.folds"
@@ -76,6 +78,15 @@ class Dataset(StandInDataset):
     public_init_score : bool
         Whether every row's initial score is a function of that row alone, computed by public rules, such as
         a public model's.
+    groups : array-like, shape (n_rows,), optional
+        The person of each row, who may have several.  The guarantee then covers persons instead of rows.
+    rows_per_group : int, optional
+        Public bound of the rows that are used per person; required with `groups`.  Where there are more, so
+        many are chosen at random when the rows are binned, and the others leave the Dataset.  Noise grows in
+        proportion.
+    group_weight : "mean", optional
+        Let each of a person's k rows weigh 1/k, so that noise is that of one row.  For `NewtonBoost` and for
+        `DPBoost` with ``variant="tight"``.
     paid_for : sequence of PrivacyReport
         What public-looking knowledge of these rows has cost (`lgb_dp.private_bounds`,
         `lgb_dp.private_quantile_edges`): charged to every model that is trained on them.
@@ -110,6 +121,9 @@ class Dataset(StandInDataset):
         weight_bound: float | None = None,
         init_score: Any = None,
         public_init_score: bool = False,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
         paid_for: Sequence[PrivacyReport] = (),
         reference: Dataset | None = None,
         feature_name: Any = "auto",
@@ -138,6 +152,10 @@ class Dataset(StandInDataset):
         self.public = public
         self.weight_bound = weight_bound
         self.public_init_score = public_init_score
+        self.groups = groups
+        self.group_weight: GroupWeight | None = group_weight
+        self.unit = checked_unit(groups, rows_per_group, group_weight)
+        self.group_of_row: NDArray[np.int64] | None = None
         self.assigned_folds: FoldAssignment | None = None
         self.fold_part: FoldPart | None = None
         self._own_provenance = Provenance(paid_for=tuple(paid_for))
@@ -153,6 +171,9 @@ class Dataset(StandInDataset):
             return
         data = _checked_data(self.data)
         n_rows = data.shape[0]
+        kept = self._rows_to_keep(n_rows)
+        if kept is not None:
+            self.data = data = rows_of(data, kept)
         self.bins = self._public_bins(data)
         self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
         self.codes = self.bins.transform(data)
@@ -161,6 +182,20 @@ class Dataset(StandInDataset):
         if self.weight is not None and (self.reference is None or self.weight_bound is not None):
             check_weight_bound(self.weight, self.weight_bound)
         self.start_scores = _checked_scores(self.init_score, n_rows)
+        if kept is not None:
+            self.label = self.label[kept]
+            self.weight = None if self.weight is None else self.weight[kept]
+            self.start_scores = None if self.start_scores is None else self.start_scores[kept]
+            self.init_score = self.start_scores
+
+    def _rows_to_keep(self, n_rows: int) -> NDArray[np.int64] | None:
+        """At most `rows_per_group` rows of every group; None keeps all."""
+        if self.groups is None:
+            return None
+        assert self.unit.rows is not None
+        kept, self.group_of_row = draw_kept_rows(self.groups, n_rows, self.unit.rows)
+        self.groups = self.group_of_row
+        return kept
 
     def _public_bins(self, data: Any) -> PublicBins:
         declared = (self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing)
@@ -190,6 +225,7 @@ class Dataset(StandInDataset):
         self.label = parent.label[rows]
         self.weight = None if parent.weight is None else parent.weight[rows]
         self.start_scores = None if parent.start_scores is None else parent.start_scores[rows]
+        self.group_of_row = None if parent.group_of_row is None else parent.group_of_row[rows]
 
     def _feature_names(self) -> list[str]:
         assert self.bins is not None
@@ -218,6 +254,12 @@ class Dataset(StandInDataset):
         """State more of what knowledge of the rows has cost or leaked; nothing can be taken back."""
         self._own_provenance = self._own_provenance.joined(more)
         return self
+
+    def draw_words(self, random: SecureRandom) -> NDArray[np.uint64]:
+        """A random word per row; rows of the same group get the same."""
+        if self.group_of_row is None:
+            return random.words(self.num_data())
+        return random.words(int(self.group_of_row.max(initial=-1)) + 1)[self.group_of_row]
 
     def start_training(self) -> Provenance:
         """Begin a training run on these rows; returns their provenance, and what the run adds to it."""
@@ -292,6 +334,7 @@ class Dataset(StandInDataset):
             params=self.params if params is None else params,
             free_raw_data=self.free_raw_data,
         )
+        part.unit, part.group_weight = self.unit, self.group_weight
         part._predictor = self._predictor
         part.used_indices = rows.tolist()
         part.disclose(self.provenance)

@@ -16,7 +16,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 
 class PrivateFolds:
-    """Assignment of rows to folds, each row's drawn on its own.
+    """Assignment of rows to folds, each row's (or each person's, where they have several) drawn on its own.
 
     Adding a row leaves every other row's fold as it is, and each row trains in k - 1 of the k models, so
     all k models together cost (k - 1)ε.  Folds of equal size, or stratified by label, depend on all rows.
@@ -24,10 +24,10 @@ class PrivateFolds:
     """
 
     def __init__(self, train_set: Dataset, k: int, random: SecureRandom) -> None:
-        n_rows = train_set.construct().num_data()
+        train_set.construct()
         self.k = k
         # The bias of the remainder, below k / 2⁶⁴, does not depend on any data.
-        self.fold_of_row = (random.words(n_rows) % np.uint64(k)).astype(np.int64)
+        self.fold_of_row = (train_set.draw_words(random) % np.uint64(k)).astype(np.int64)
         self._assignment = FoldAssignment(self.fold_of_row, k)
         train_set.assigned_folds = self._assignment
 

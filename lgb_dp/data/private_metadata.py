@@ -18,8 +18,10 @@ from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
+from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers
 from lgb_dp.data.bins import Bounds, feature_names, public_bins
+from lgb_dp.data.groups import checked_unit, draw_kept_rows
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -46,9 +48,20 @@ def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64]
     return release_gaussian(counts, std, SecureRandom()).astype(np.float64), std
 
 
-def _paid(what: str, mu: float, delta: float, budget: Budget | None) -> PrivacyReport:
+def _per_row(
+    matrix: NDArray[np.float64], mu: float, groups: Any, rows_per_group: int | None
+) -> tuple[NDArray[np.float64], float, Unit]:
+    """The rows to count, μ of one of them, and the unit: a person's k rows cost kμ."""
+    unit = checked_unit(groups, rows_per_group, None)
+    if unit.rows is None:
+        return matrix, mu, unit
+    rows, _ = draw_kept_rows(groups, len(matrix), unit.rows)
+    return matrix[rows], mu / unit.row_costs, unit
+
+
+def _paid(what: str, mu: float, delta: float, unit: Unit, budget: Budget | None) -> PrivacyReport:
     """Charge a release, to the budget too if there is one, before the rows are counted."""
-    ledger = Ledger(granted_delta=delta)
+    ledger = Ledger(granted_delta=delta, unit=unit)
     ledger.charge(Release(what, "Gaussian", 0.0, 0, 0, mu=mu))
     budget = checked_budget(budget)
     if budget is not None:
@@ -57,7 +70,13 @@ def _paid(what: str, mu: float, delta: float, budget: Budget | None) -> PrivacyR
 
 
 def private_bounds(
-    X: Any, epsilon: float, delta: float, *, budget: Budget | None = None
+    X: Any,
+    epsilon: float,
+    delta: float,
+    *,
+    groups: Any = None,
+    rows_per_group: int | None = None,
+    budget: Budget | None = None,
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], PrivacyReport]:
     """Bounds of every column, powers of two, that leave out only what does not stand out of the noise.
 
@@ -70,7 +89,9 @@ def private_bounds(
     X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
         Numeric; NaN means missing and is not counted.
     epsilon, delta : float
-        What this release may cost, under adding or removing one row.
+        What this release may cost, under adding or removing one row (one person with `groups`).
+    groups, rows_per_group
+        The person of each row and the rows used per person, as for `lgb_dp.Dataset`.
     budget : Budget, optional
         Pays for the release.
 
@@ -89,7 +110,8 @@ def private_bounds(
         If `budget` does not suffice.
     """
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
-    report = _paid("bounds", mu, delta, budget)
+    matrix, mu, unit = _per_row(matrix, mu, groups, rows_per_group)
+    report = _paid("bounds", mu, delta, unit, budget)
     n_cells = len(_EXPONENTS)
     # Cells from the largest negative values over zero to the largest positive ones.
     size = np.ceil(np.log2(np.maximum(np.abs(matrix), 2.0 ** _EXPONENTS[0])))
@@ -113,7 +135,15 @@ def private_bounds(
 
 
 def private_quantile_edges(
-    X: Any, bounds: Bounds, epsilon: float, delta: float, *, max_bin: int = 64, budget: Budget | None = None
+    X: Any,
+    bounds: Bounds,
+    epsilon: float,
+    delta: float,
+    *,
+    max_bin: int = 64,
+    groups: Any = None,
+    rows_per_group: int | None = None,
+    budget: Budget | None = None,
 ) -> tuple[dict[int, NDArray[np.float64]], PrivacyReport]:
     """Thresholds between which every column has about equally many rows.
 
@@ -127,9 +157,11 @@ def private_quantile_edges(
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of every column, or `private_bounds`'.
     epsilon, delta : float
-        What this release may cost, under adding or removing one row.
+        What this release may cost, under adding or removing one row (one person with `groups`).
     max_bin : int
         Bins at most, from 2 to 255.
+    groups, rows_per_group
+        The person of each row and the rows used per person, as for `lgb_dp.Dataset`.
     budget : Budget, optional
         Pays for the release.
 
@@ -155,7 +187,8 @@ def private_quantile_edges(
     max_bin = checked_max_bin(max_bin)
     names = feature_names(matrix, None)
     bins = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
-    report = _paid("quantiles", mu, delta, budget)
+    matrix, mu, unit = _per_row(matrix, mu, groups, rows_per_group)
+    report = _paid("quantiles", mu, delta, unit, budget)
     counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)
     for f, values in enumerate(bins.values):
         column = matrix[:, f]

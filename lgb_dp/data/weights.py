@@ -36,6 +36,28 @@ WEIGHT_STEPS = 2**10
 """Integer steps of a row weight between 0 and its public bound; an unweighted row is one step of one."""
 
 
+def quantise_group_means(
+    weight: NDArray[np.float64] | None, bound: float | None, group: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], int]:
+    """Row weights over the number of rows of their group, as integers, and the integer of one whole row.
+
+    Each is rounded down, ⌊w / k⌋ for a group of k rows with w ≤ `WEIGHT_STEPS`: the k of them sum to at most
+    `WEIGHT_STEPS`, so that a person weighs no more than one row.
+
+    Parameters
+    ----------
+    weight, bound
+        As for `quantise_weights`.
+    group : ndarray of int64, shape (n_rows,)
+        Numbers from 0 on.
+    """
+    n_rows = len(group)
+    steps, whole = quantise_weights(
+        np.ones(n_rows) if weight is None else weight, 1.0 if weight is None else bound, n_rows
+    )
+    return (steps // np.bincount(group)[group]).astype(np.int32), whole
+
+
 def quantise_weights(
     weight: NDArray[np.float64] | None, bound: float | None, n_rows: int
 ) -> tuple[NDArray[np.int32], int]:

@@ -21,7 +21,7 @@ from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import grow_structure
 from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
-from lgb_dp.mechanisms.noise import release_laplace, selection_scale
+from lgb_dp.mechanisms.noise import DRAW_SLACK, UTILITY_SLACK, release_laplace, selection_scale
 
 G_STAR = 1.0
 """Largest |gradient| at the start of training, the paper's g*."""
@@ -79,6 +79,15 @@ def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float
     return float(weight_bound * (2 * x - lambda_l2) / (x * (x + weight_bound)))
 
 
+def epsilon_of_a_person(epsilon: float, k: int) -> float:
+    """What a selection's scale may be made for, so that a person's k rows of weight 1/k cost `epsilon`.
+
+    The rows can be in k different nodes.  Their shares of the range add up to one, but each node's rounding
+    (`UTILITY_SLACK` and `DRAW_SLACK`, of which `selection_scale` pays one) counts in full.
+    """
+    return (epsilon - (k - 1) * DRAW_SLACK) / (1 + (k - 1) * UTILITY_SLACK)
+
+
 @dataclass(frozen=True)
 class TreePlan:
     """The rows that a tree trains on, and the limits it keeps to.
@@ -125,10 +134,10 @@ class SquareLossTraining(Training):
         leaf_share: float = 0.5,
         gdf: bool = True,
     ) -> None:
+        self.variant = variant
         super().__init__(task)
         params = task.params
-        self.epsilon = epsilon
-        self.variant = variant
+        self.epsilon = self.epsilon_per_row(epsilon)
         self.leaf_share = leaf_share
         self.gdf = gdf
         self.filtered_rows = 0
@@ -139,7 +148,10 @@ class SquareLossTraining(Training):
         leaf_epsilon = lower_float(Fraction(tree_epsilon) - params.depth * Fraction(split_epsilon))
         self._split_and_leaf_epsilon = split_epsilon, leaf_epsilon
         steps = GRADIENT_STEPS**2 * self.weight_steps
-        self._selection_scale = selection_scale(split_epsilon, GAIN_RANGE[variant]) / steps
+        paid = split_epsilon
+        if task.train_set.group_weight == "mean" and self.unit.rows is not None:
+            paid = epsilon_of_a_person(split_epsilon, self.unit.rows)
+        self._selection_scale = selection_scale(paid, GAIN_RANGE[variant]) / steps
 
         self.ledger.grant(
             release
@@ -147,6 +159,16 @@ class SquareLossTraining(Training):
             for _ in range(params.n_outputs)
             for release in self._releases_of_tree(*self.group_and_part(t))
         )
+
+    def _check_group_mean(self) -> None:
+        """In the tight variant all costs are proportional to the weight that changes, and add up to a row's.
+
+        A person's rows of weights w₁, w₂, … change every gain by an amount in an interval of length
+        4g*² Σ w ≤ 4w̄g*² in all the nodes and trees where they are, and a leaf's two sums by 2Q Σ w: the
+        exponential mechanism's loss and discrete Laplace's are linear in these.  The paper's ratio V is not.
+        """
+        if self.variant != "tight":
+            super()._check_group_mean()
 
     def _releases_of_tree(self, group: int, part: int) -> list[Release]:
         """What is released of one tree, level by level."""

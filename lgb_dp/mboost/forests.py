@@ -38,7 +38,7 @@ class _RandomForestTraining(Training):
             raise UnsupportedParameterError(
                 f"lambda_l2={task.params.lambda_l2!r} has no effect on a forest of votes; accepted is 0"
             )
-        self.tree_epsilon = share(epsilon, self.n_rounds)
+        self.tree_epsilon = share(self.epsilon_per_row(epsilon), self.n_rounds)
         self.n_classes = max(2, task.params.n_outputs)
         self._class = self._classes()
         self.ledger.grant(map(self._release_of_tree, range(self.n_rounds)))

@@ -146,8 +146,9 @@ class _MBoostTraining(Training):
             self.ledger.charge(everything)
             self._count_epsilon = self._weight_epsilon = self._split_epsilon = self._leaf_epsilon = np.inf
             return
-        self._count_epsilon = share(trainer.epsilon * COUNT_SHARE, 1) if trainer.n_rows is None else 0.0
-        rest = lower_float(Fraction(trainer.epsilon) - Fraction(self._count_epsilon))
+        epsilon = self.epsilon_per_row(trainer.epsilon)
+        self._count_epsilon = share(epsilon * COUNT_SHARE, 1) if trainer.n_rows is None else 0.0
+        rest = lower_float(Fraction(epsilon) - Fraction(self._count_epsilon))
         tree_epsilon = share(rest, self.n_rounds * params.n_outputs)
         # The nodes of a level are disjoint, so each may spend all of the level's share.
         paid_levels = params.depth - 1 if trainer.weight_share else 0

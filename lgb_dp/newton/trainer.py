@@ -120,6 +120,12 @@ class _NewtonTraining(Training):
         self._splits: PublicSplits | None = None
         self._prior = np.zeros(task.params.n_outputs)
 
+    def _check_group_mean(self) -> None:
+        """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.
+
+        By the triangle inequality the rows together add at most w̄ times the longest row to the sums.
+        """
+
     def _checked_depth(self, asked: int | None) -> int | None:
         """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""
         depth = self.settings.depth
@@ -135,11 +141,15 @@ class _NewtonTraining(Training):
         """μ of the first release and of every tree: squares add up to the whole (Dong, Roth and Su, 3.3)."""
         settings, n_rounds = self.settings, self.n_rounds
         self.ledger.granted_delta = max(self.ledger.granted_delta, settings.delta)
-        self._mu = gaussian_mu(settings.epsilon, settings.delta)
+        # Per row: a person's k rows cost kμ, or μ if they weigh no more than one row together.
+        k = self.unit.row_costs
+        self._mu = gaussian_mu(settings.epsilon, settings.delta) / k
         self._prior_mu = self._mu * np.sqrt(PRIOR_SHARE)
         if settings.subsample < 1:
-            self._tree_mu = sampled_mu(
-                settings.epsilon, settings.delta, self._prior_mu, settings.subsample, n_rounds
+            # Samples are drawn per person, so that amplification is of what a person costs.
+            self._tree_mu = (
+                sampled_mu(settings.epsilon, settings.delta, k * self._prior_mu, settings.subsample, n_rounds)
+                / k
             )
         else:
             self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
@@ -281,8 +291,11 @@ class _NewtonTraining(Training):
         return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
 
     def _secret_sample(self, probability: float) -> NDArray[np.int32]:
-        """Weights of a Poisson sample: every row is taken on its own.  The draws never leave this method."""
-        taken = self.random.words(len(self.weight)) < np.uint64(int(probability * 2.0**64))
+        """Weights of a Poisson sample: every row, or person, is taken on its own.
+
+        The draws never leave this method.
+        """
+        taken = self.data.draw_words(self.random) < np.uint64(int(probability * 2.0**64))
         return np.where(taken, self.weight, 0).astype(np.int32)
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:

@@ -1,0 +1,95 @@
+"""Persons with several rows: which rows of each are used, and the unit that the guarantee then covers.
+
+At most k rows of a person are used.  They are chosen at random within the person's own rows, so that adding
+or removing a person changes nothing about the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.unit import ONE_ROW, Unit
+from lgb_dp.checks import checked_choice, checked_integer
+from lgb_dp.data.bins import is_data_frame
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.mechanisms.rng import SecureRandom
+
+GroupWeight = Literal["mean"]
+
+
+def checked_unit(groups: Any, rows_per_group: Any, group_weight: Any) -> Unit:
+    """The unit that the arguments of a Dataset describe: one row, or one person.
+
+    With the weight "mean", a person's rows weigh no more than one row together.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If one of the arguments is not accepted, or is given without those that it needs.
+    """
+    if groups is None:
+        if rows_per_group is not None or group_weight is not None:
+            raise InvalidArgumentError("rows_per_group and group_weight need groups, got groups=None")
+        return ONE_ROW
+    if rows_per_group is None:
+        raise InvalidArgumentError("groups needs rows_per_group, a public bound of the rows used per group")
+    k = checked_integer("rows_per_group", rows_per_group, 1)
+    if group_weight is None:
+        return Unit(k, k)
+    checked_choice("group_weight", group_weight, get_args(GroupWeight))
+    return Unit(k, 1)
+
+
+def group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
+    """Groups as numbers from 0 on.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If there is not one group per row, or they cannot be compared; no group is quoted.
+    """
+    values = np.asarray(groups)
+    if values.shape != (n_rows,):
+        raise InvalidArgumentError(f"groups has shape {values.shape}; data has {n_rows} rows")
+    try:
+        return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(n_rows)
+    except TypeError:
+        raise ArgumentTypeError("groups must be all numbers or all strings, without missing values") from None
+
+
+def kept_rows(group: NDArray[np.int64], words: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
+    """The rows with the k smallest words of each group, ascending.
+
+    A row's place depends on its own group's words alone, so that the rows kept of other groups stay the same
+    whatever is added or removed.
+
+    Parameters
+    ----------
+    group : ndarray of int64, shape (n_rows,)
+        Numbers from 0 on.
+    words : ndarray of uint64, shape (n_rows,)
+        One random word per row.
+    k : int
+    """
+    order = np.lexsort((words, group))
+    first = np.cumsum(np.bincount(group)) - np.bincount(group)
+    place = np.arange(len(group)) - first[group[order]]
+    return np.sort(order[place < k])
+
+
+def draw_kept_rows(groups: Any, n_rows: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to use, and the number of the group of each."""
+    group = group_numbers(groups, n_rows)
+    rows = kept_rows(group, SecureRandom().words(n_rows), k)
+    return rows, group[rows]
+
+
+def rows_of(data: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a matrix of any kind."""
+    if is_data_frame(data):
+        return data.iloc[rows]
+    return data.tocsr()[rows] if scipy.sparse.issparse(data) else data[rows]
