@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
@@ -131,7 +132,7 @@ class _DPLGBMModel(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _trainer(self) -> PrivateTrainer:
+    def _trainer(self, budget: Budget | None) -> PrivateTrainer:
         if self.method != "dpboost" and (self.gdf or self.trees_per_ensemble != 50):
             raise InvalidArgumentError(
                 f"gdf and trees_per_ensemble are settings of method='dpboost', got method={self.method!r}"
@@ -141,10 +142,14 @@ class _DPLGBMModel(BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={self.alpha!r} and method={self.method!r}"
             )
         if self.method == "newton":
-            return NewtonBoost(self.epsilon, self.delta, random_state=self.random_state)
+            return NewtonBoost(self.epsilon, self.delta, random_state=self.random_state, budget=budget)
         if self.method == "mboost":
             return MBoost(
-                self.epsilon, alpha=self.alpha, leaf_share=self.leaf_share, random_state=self.random_state
+                self.epsilon,
+                alpha=self.alpha,
+                leaf_share=self.leaf_share,
+                random_state=self.random_state,
+                budget=budget,
             )
         return DPBoost(
             self.epsilon,
@@ -152,17 +157,18 @@ class _DPLGBMModel(BaseEstimator):
             leaf_share=self.leaf_share,
             gdf=self.gdf,
             random_state=self.random_state,
+            budget=budget,
         )
 
     def check_settings(self) -> None:
         """Raise the error of the first setting that `fit` would not accept; no data is needed."""
         self._read_settings()
 
-    def _read_settings(self) -> tuple[PrivateTrainer, int, dict[str, Any], int]:
+    def _read_settings(self, budget: Budget | None = None) -> tuple[PrivateTrainer, int, dict[str, Any], int]:
         """The trainer, its number of rounds and parameters, and the number of bins."""
         checked_choice("method", self.method, tuple(_BINS))
         checked_choice("label_overflow", self.label_overflow, get_args(LabelOverflow))
-        trainer, settings = self._trainer(), self._settings()
+        trainer, settings = self._trainer(budget), self._settings()
         n_rounds = checked_integer("n_estimators", settings.pop("n_estimators"), 1)
         params = {
             **settings,
@@ -200,13 +206,14 @@ class _DPLGBMModel(BaseEstimator):
         sample_weight: Any,
         weight_bound: float | None,
         paid_for: Sequence[PrivacyReport],
+        budget: Budget | None,
         eval_set: Sequence[tuple[Any, Any]] | None,
         eval_metric: Any,
         public_eval_set: bool,
         callbacks: Sequence[Callable[..., Any]] | None,
         provenance: Provenance | None = None,
     ) -> None:
-        trainer, n_rounds, params, max_bin = self._read_settings()
+        trainer, n_rounds, params, max_bin = self._read_settings(budget)
         around = surroundings()
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=3)
@@ -290,6 +297,7 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
         sample_weight: Any = None,
         weight_bound: float | None = None,
         paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_metric: Any = None,
         public_eval_set: bool = False,
@@ -312,6 +320,9 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
         paid_for : sequence of PrivacyReport
             What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report:
             `privacy_` includes it.
+        budget : Budget, optional
+            Pays for the fit when it starts; refused where it does not suffice.  It is an argument of `fit`,
+            as it belongs to the rows: parameters are copied by `clone` and pickled with the model.
         eval_set, eval_metric, callbacks
             As for LightGBM's estimators.
         public_eval_set : bool
@@ -341,6 +352,7 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
             sample_weight=sample_weight,
             weight_bound=weight_bound,
             paid_for=paid_for,
+            budget=budget,
             eval_set=eval_set,
             eval_metric=eval_metric,
             public_eval_set=public_eval_set,
@@ -377,6 +389,7 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
         sample_weight: Any = None,
         weight_bound: float | None = None,
         paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_metric: Any = None,
         public_eval_set: bool = False,
@@ -398,6 +411,7 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
             sample_weight=sample_weight,
             weight_bound=weight_bound,
             paid_for=paid_for,
+            budget=budget,
             eval_set=eval_set,
             eval_metric=eval_metric,
             public_eval_set=public_eval_set,

@@ -25,9 +25,11 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
+from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon
-from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.ledger import Cost, total_cost
 from lgb_dp.accounting.report import PrivacyReport, compose
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import (
     PROPER_SHARE,
@@ -178,7 +180,13 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, *, paid_for: Sequence[PrivacyReport] = (), **fit_params: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
+        **fit_params: Any,
     ) -> DPRandomizedSearchCV:
         """Search.
 
@@ -192,6 +200,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         paid_for : sequence of PrivacyReport
             What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report;
             charged once, to the search.
+        budget : Budget, optional
+            Pays for the whole search before any row is read: its (ε, δ), which come from the budget's
+            `pure_epsilon` and `approximate_delta`, and what of `paid_for` it has not paid yet.
         **fit_params
             For the estimator's `fit`: ``bounds=…`` and so on.  Row weights, evaluation sets and callbacks,
             which would see every trial, are not accepted.
@@ -202,16 +213,19 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             If an argument is out of range, the estimator's method has no Gaussian accounting, or a setting is
             not one that can be searched.
         ArgumentTypeError
-            If `paid_for` holds something else than reports.
+            If `paid_for` holds something else than reports, or `budget` is not a Budget.
+        BudgetExceededError
+            If the budget does not suffice.
         """
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        mean_trials, test_share, budget = self._checked_arguments(paid_for, fit_params)
-        mu = trial_mu(*budget, mean_trials)
+        mean_trials, test_share, granted = self._checked_arguments(paid_for, fit_params)
+        mu = trial_mu(*granted, mean_trials)
         random = SecureRandom(self.random_state)
         n_trials = draw_number_of_trials(logarithmic_gamma(mean_trials), random)
         seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
-        trials = [self._trial(seed, gaussian_epsilon(mu, budget[1]), budget[1]) for seed in seeds]
+        trials = [self._trial(seed, gaussian_epsilon(mu, granted[1]), granted[1]) for seed in seeds]
+        self._pay(checked_budget(budget), granted, paid_for)
         y = as_labels(y)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if len(y) != n_rows:
@@ -231,7 +245,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         assert best is not None
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(best, budget, mu, tuple(paid_for))
+        self._settle(best, granted, mu, tuple(paid_for), budget)
         return self
 
     def _checked_arguments(
@@ -255,6 +269,11 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         for report in paid_for:
             if not isinstance(report, PrivacyReport):
                 raise ArgumentTypeError(f"paid_for must hold privacy reports, got {type(report).__name__}")
+            if report.neighbouring != ONE_ROW.neighbouring:
+                raise InvalidArgumentError(
+                    f"paid_for holds a report under {report.neighbouring!r}; the search is under "
+                    f"{ONE_ROW.neighbouring!r}"
+                )
         distributions = self.param_distributions
         known = self.estimator.get_params(deep=False)
         for settings in [distributions] if isinstance(distributions, Mapping) else distributions:
@@ -281,12 +300,27 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         model.check_settings()
         return _Trial(model, params, verbose)
 
+    @staticmethod
+    def _pay(budget: Budget | None, granted: tuple[float, float], paid_for: Sequence[PrivacyReport]) -> None:
+        """Charge the budget with all that the search is granted."""
+        if budget is None:
+            return
+        unpaid = [report for report in paid_for if report.budget != budget.id]
+        cost = total_cost([Cost(*granted), *(report.cost for report in unpaid)])
+        delta = max((report.delta - report.cost.delta for report in unpaid), default=granted[1])
+        budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV")
+
     def _settle(
-        self, best: _Trial, budget: tuple[float, float], mu: float, paid_for: tuple[PrivacyReport, ...]
+        self,
+        best: _Trial,
+        granted: tuple[float, float],
+        mu: float,
+        paid_for: tuple[PrivacyReport, ...],
+        budget: Budget | None,
     ) -> None:
         """Put the search's guarantee in the place of the best trial's, in the model file too."""
         trial = best.model.privacy_
-        epsilon = search_epsilon(mu, budget[1], float(self.mean_trials))
+        epsilon = search_epsilon(mu, granted[1], float(self.mean_trials))
         row = {
             "group": 0,
             "release": "best of random trials",
@@ -299,14 +333,17 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         report = replace(
             trial,
             epsilon=epsilon,
-            delta=budget[1],
+            delta=granted[1],
             ledger=(row,),
             notes=notes,
-            cost=Cost(epsilon, budget[1]),
+            cost=Cost(epsilon, granted[1]),
             spent=None,
         )
         if paid_for:
             report = compose(report, *paid_for)
+        if budget is not None:
+            budget.void(report.reasons)
+            report = replace(report, budget=budget.id)
         text = best.model.booster_.model_to_string(num_iteration=-1)
         best.model.booster_ = DPBooster(model_str=with_guarantee(text, report.to_dict()))
         best.model.set_params(verbose=best.verbose)

@@ -353,6 +353,68 @@ def test_side_door_estimators_and_search_charge_what_was_paid_for():
         searched().fit(X, LABELS, bounds=BOUNDS, paid_for=[2.0])
 
 
+METHODS = {"newton": {"n_estimators": 5}, "dpboost": {}, "mboost": {}}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_side_door_estimators_pay_from_a_budget_and_are_refused_beyond(method):
+    budget = lgb_dp.Budget(3.0, 1e-5, pure_epsilon=1.5)
+    model = lgb_dp.DPLGBMClassifier(1.0, delta=1e-6, method=method, **METHODS[method])
+    report = model.fit(X, LABELS, bounds=BOUNDS, budget=budget).privacy_
+    assert report.budget == budget.id
+    assert budget.spent.epsilon == report.cost.epsilon
+    assert budget.spent.mu == pytest.approx(report.cost.mu, rel=1e-9)
+    tight = lgb_dp.Budget(1.5, 1e-5, pure_epsilon=1.0)
+    if method != "newton":
+        model.fit(X, LABELS, bounds=BOUNDS, budget=tight)
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        model.fit(X, LABELS, bounds=BOUNDS, budget=tight)
+    regressor = lgb_dp.DPLGBMRegressor(9.0)
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        regressor.fit(X, Y, bounds=BOUNDS, label_bounds=(0, 1), budget=budget)
+    assert not hasattr(regressor, "booster_")
+
+
+def test_side_door_a_search_pays_once_from_a_budget_before_the_first_trial(monkeypatch):
+    budget = lgb_dp.Budget(6.0, 1e-5, pure_epsilon=5.0, approximate_delta=5e-6)
+    paid = lgb_dp.private_bounds(X, 0.1, 1e-6, budget=budget)[1]
+    search = searched(epsilon=4.0, delta=1e-6)
+    search.fit(X, LABELS, bounds=BOUNDS, paid_for=[paid], budget=budget)
+    assert search.privacy_.budget == budget.id
+    assert search.privacy_.private
+    assert budget.spent.epsilon == 4.0
+    assert budget.spent.mu == pytest.approx(paid.cost.mu, rel=1e-9), "paid twice"
+    assert budget.report().private
+    monkeypatch.setattr(lgb_dp.DPLGBMClassifier, "fit", without_trial(lgb_dp.DPLGBMClassifier.fit))
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        search.fit(X, LABELS, bounds=BOUNDS, budget=budget)
+    assert fitted_attributes(search) == set()
+    with pytest.raises(TypeError, match="budget"):
+        search.fit(X, LABELS, bounds=BOUNDS, budget=4.0)
+
+
+def test_side_door_an_aborted_search_stays_charged(monkeypatch):
+    budget = lgb_dp.Budget(6.0, 1e-5, pure_epsilon=5.0, approximate_delta=5e-6)
+    monkeypatch.setattr(search_module, "_row_scores", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        searched(epsilon=4.0, delta=1e-6).fit(X, LABELS, bounds=BOUNDS, budget=budget)
+    assert budget.spent.epsilon == 4.0
+
+
+def test_side_door_a_void_fit_voids_its_budget():
+    for call in (
+        lambda budget: lgb_dp.DPLGBMClassifier(n_estimators=5).fit(
+            X, LABELS + 1, bounds=BOUNDS, budget=budget
+        ),
+        lambda budget: searched(random_state=1).fit(X, LABELS, bounds=BOUNDS, budget=budget),
+    ):
+        budget = lgb_dp.Budget(90.0, 1e-4, pure_epsilon=80.0, approximate_delta=5e-5)
+        with pytest.warns(lgb_dp.PrivacyLeakWarning):
+            model = call(budget)
+        assert not model.privacy_.private
+        assert not budget.report().private
+
+
 # Labels (violation 9).
 
 
