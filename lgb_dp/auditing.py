@@ -329,8 +329,7 @@ class _Pair:
         return any(name == "binary" for name in names)
 
     def _train(self, trainer: PrivateTrainer, data: Dataset) -> lightgbm.Booster:
-        if hasattr(trainer, "budget"):
-            trainer.budget = None
+        trainer.budget = None
         model = lightgbm.train(
             dict(self._params), data, self._n_rounds, callbacks=[trainer], keep_training_booster=True
         )

@@ -306,6 +306,65 @@ def test_errors(assert_nothing_differs, refused):
     assert_nothing_differs(lambda world: [REFUSED[refused](world)], fails=True)
 
 
+def test_one_budget_for_everything(assert_nothing_differs):
+    """What is refused, and what is left, follows from what was granted."""
+
+    def call(world):
+        budget = lgb_dp.Budget(3.0, 1e-4, pure_epsilon=1.0)
+        _, cost = lgb_dp.private_bounds(world.X, 0.4, DELTA, budget=budget)
+        model = train(world, lgb_dp.NewtonBoost(0.5, DELTA, budget=budget), settings={"paid_for": [cost]})
+        other = train(world, lgb_dp.DPBoost(0.5, budget=budget))
+        with pytest.raises(lgb_dp.BudgetExceededError) as refused:
+            train(world, lgb_dp.DPBoost(0.9, budget=budget))
+        yield from (model, other, cost, budget.report(), repr(budget.spent), repr(budget.remaining))
+        yield str(refused.value)
+        yield lgb_dp.compose(model.privacy, other.privacy)
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("settings", [{}, {"public_init_score": True}])
+def test_initial_scores(assert_nothing_differs, settings):
+    """Scores that are functions of each row; the report depends on what was declared alone."""
+    assert_nothing_differs(
+        lambda world: [train(world, newton(), settings={"init_score": 0.3 * world.X[:, 0], **settings})]
+    )
+
+
+def test_labels_beyond_the_bounds_are_clipped(assert_nothing_differs):
+    def call(world):
+        data = lgb_dp.Dataset(
+            world.X,
+            a_number(world.number, 3.7) if len(world.X) < 100 else world.number,
+            bounds=BOUNDS,
+            label_bounds=LABEL_BOUNDS,
+            label_overflow="clip",
+        )
+        yield train(world, newton(), REGRESSION, data=data)
+        y = world.kind if len(world.X) < 100 else world.binary
+        yield lgb_dp.DPLGBMClassifier(n_estimators=3).fit(world.X, y, bounds=BOUNDS, classes=[0, 1])
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("data", ["bounds", "dtype", "classes"])
+def test_what_voids_the_guarantee_says_so_without_a_cell(assert_nothing_differs, data):
+    """Undeclared facts show in the model, and the report is void; its text and the warnings stay the same."""
+
+    def call(world):
+        if data == "bounds":
+            model = train(world, newton(), settings={"bounds": None})
+        elif data == "dtype":
+            model = train(world, newton(), X=world.frame, settings={"bounds": dict.fromkeys(NAMES, BOUNDS)})
+        else:
+            y = np.where(world.kind > 0, world.secret, world.secret + "'")
+            model = lgb_dp.DPLGBMClassifier(n_estimators=3).fit(world.X, y, bounds=BOUNDS).booster_
+        assert not model.privacy.private
+        return [model.privacy]
+
+    assert_nothing_differs(call)
+
+
 # What the harness must find.
 
 

@@ -6,6 +6,7 @@ the caller, or someone who gets what the caller publishes, could read.
 """
 
 import hashlib
+import itertools
 import json
 import logging
 import pickle
@@ -136,6 +137,8 @@ def seen_of(call, world, monkeypatch, capfd):
     with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         patch.setattr(SecureRandom, "words", lambda self, *shape: random.words(self, *shape))
+        numbers = itertools.count()
+        patch.setattr("secrets.token_hex", lambda n=None: f"{next(numbers):016x}")  # names of budgets
         root, level = logging.getLogger(), logging.getLogger().level
         root.addHandler(lines)
         root.setLevel(logging.DEBUG)
