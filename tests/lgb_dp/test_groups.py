@@ -178,6 +178,41 @@ def test_groups_change_no_gaussian_release_by_more_than_planned(monkeypatch, kwa
     assert 0 < np.sqrt(squares) <= mu * (1 + 1e-6)
 
 
+PURE_TRAINERS = [
+    (lambda: lgb_dp.DPBoost(1.0), {}),
+    (lambda: lgb_dp.DPBoost(1.0), MEAN),
+    (lambda: lgb_dp.DPBoost(1.0, eoe=False, gdf=False), MEAN),
+    (lambda: lgb_dp.DPBoost(1.0, variant="paper"), {}),
+    (lambda: lgb_dp.SequentialBoost(1.0), {}),
+    (lambda: lgb_dp.ParallelBoost(1.0), {}),
+    (lambda: lgb_dp.MBoost(1.0, weight_share=0.1), {}),
+    (lambda: lgb_dp.RandomForestLaplace(1.0), {}),
+    (lambda: lgb_dp.RandomForestExponential(1.0), {}),
+]
+
+
+@pytest.mark.parametrize(("trainer", "kwargs"), PURE_TRAINERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_change_no_pure_release_by_more_than_planned(monkeypatch, trainer, kwargs, seed):
+    """All releases pinned, the losses of all of them together are at most ε for one person."""
+    X_more, y_more, groups = person_sums(3, kwargs, seed)
+    monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
+    monkeypatch.setattr("lgb_dp.data.groups.SecureRandom", lambda: SecureRandom(8))
+    releases = []
+    for n in (len(X), len(X_more)):
+        data = dataset(X_more[:n], y_more[:n], groups=groups[:n], rows_per_group=3, **kwargs)
+        releases.append(seen_releases(monkeypatch, data, trainer(), n_rounds=3))
+    loss = 0.0
+    for less, more in zip(*releases, strict=True):
+        assert less.scale == more.scale
+        change = (np.asarray(more.values) - np.asarray(less.values)).astype(float)
+        if less.mechanism == "exponential":  # bounded range: utilities of a node, already in nats
+            loss += np.ptp(np.atleast_2d(change), axis=1).sum()
+        else:
+            loss += np.abs(change).sum() / less.scale
+    assert 0 < loss <= 1.0 + 1e-9
+
+
 @pytest.mark.parametrize(("k", "kwargs"), [(1, {}), (3, {}), (3, MEAN)])
 def test_groups_scale_the_noise_of_pure_trainers(monkeypatch, k, kwargs):
     scales = []
