@@ -143,6 +143,7 @@ def audit(
         For tests: fixes all draws.
     **dataset
         Further arguments of `lgb_dp.Dataset`: `label_bounds`, `max_bin`, `categories`, `weight_bound`, ….
+        With `groups`, the canary is a person of `rows_per_group` equal rows.
 
     Returns
     -------
@@ -294,20 +295,28 @@ class _Pair:
         X = np.asarray(X) if isinstance(X, (list, tuple)) else X
         if scipy.sparse.issparse(X):
             X = X.tocsr()
-        weight, n = settings.get("weight"), X.shape[0]
+        settings, n_copies = dict(settings), 1
+        if settings.get("groups") is not None:
+            # The others' rows are fixed, so that both worlds use the same; the canary is a person of k rows.
+            n_copies = checked_integer("rows_per_group", settings.get("rows_per_group"), 1)
+            kept, settings["groups"] = _first_rows(settings["groups"], n_copies)
+            X, label = (X.iloc[kept] if is_data_frame(X) else X[kept]), label[kept]
+            if settings.get("weight") is not None:
+                settings["weight"] = checked_numbers("weight", settings["weight"])[kept]
+        n = X.shape[0]
         without = Dataset(X, label, **settings).construct()
         pilot = copy.copy(self._trainer)
         pilot.epsilon, pilot.random_state = 1e4, seed
         model = self._train(pilot, without)
         row, canary_label = self._mislabelled(model, X, label, without)
-        rows = np.append(np.arange(n), row)
+        rows = np.append(np.arange(n), np.full(n_copies, row))
         with_it = X.iloc[rows] if is_data_frame(X) else X[rows]
-        settings = dict(settings)
-        if weight is not None:
-            settings["weight"] = np.append(
-                checked_numbers("weight", weight), float(without.weight_bound or 1.0)
-            )
-        data = Dataset(with_it, np.append(label, canary_label), **settings).construct()
+        if settings.get("weight") is not None:
+            largest = np.full(n_copies, float(without.weight_bound or 1.0))
+            settings["weight"] = np.append(checked_numbers("weight", settings["weight"]), largest)
+        if settings.get("groups") is not None:
+            settings["groups"] = np.append(settings["groups"], np.full(n_copies, n))
+        data = Dataset(with_it, np.append(label, np.full(n_copies, canary_label)), **settings).construct()
         self._data = {False: without, True: data}
 
     def _mislabelled(
@@ -378,6 +387,15 @@ class _Pair:
         if self.claimed is None:
             self.claimed = model.privacy  # type: ignore[attr-defined]
         return taken
+
+
+def _first_rows(groups: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first `n_rows` rows of every group, and the numbers of their groups."""
+    _, number = np.unique(np.asarray(groups), return_inverse=True)
+    order = np.argsort(number, kind="stable")
+    first = np.searchsorted(number[order], number[order])
+    kept = np.sort(order[np.arange(len(order)) - first < n_rows])
+    return kept.astype(np.int64), number[kept].astype(np.int64)
 
 
 def _shape_of_output(private: PrivateValues) -> tuple[int, ...]:

@@ -131,6 +131,19 @@ def test_data_of_every_kind_and_unseeded_noise(kind):
     assert report.claimed.private
 
 
+@pytest.mark.parametrize("noise", [1.0, 0.5])
+def test_the_canary_may_be_a_person_of_several_rows(monkeypatch, noise):
+    """All of a person's rows count: what a person shows is what is claimed, and half the noise is found."""
+    with_less_gaussian_noise(monkeypatch, noise)
+    groups = {"groups": np.arange(150) // 4, "rows_per_group": 3}
+    confidence = SURE if noise == 1.0 else 0.95
+    report = audited(lgb_dp.NewtonBoost(4.0, DELTA), **groups, n_runs=160, confidence=confidence)
+    assert report.violated == (noise < 1.0)
+    distance = report.with_canary.mean() - report.without_canary.mean()
+    assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 80))
+    assert distance > report.mu_claimed / 2  # a single row would show a third
+
+
 def test_a_scale_that_depends_on_the_row_is_an_error(monkeypatch):
     from lgb_dp.newton import trainer as newton
 

@@ -306,6 +306,37 @@ def test_errors(assert_nothing_differs, refused):
     assert_nothing_differs(lambda world: [REFUSED[refused](world)], fails=True)
 
 
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_groups(assert_nothing_differs, trainer):
+    """Persons of several rows, of whom at most two are kept, drawn per person."""
+    settings = {"rows_per_group": 2}
+    assert_nothing_differs(
+        lambda world: [train(world, TRAINERS[trainer][0](), settings={"groups": world.person, **settings})]
+    )
+
+
+@pytest.mark.parametrize("trainer", ["NewtonBoost", "DPBoost tight", "SequentialBoost", "MBoost"])
+def test_groups_of_one_rows_weight(assert_nothing_differs, trainer):
+    def call(world):
+        settings = {"groups": world.person, "rows_per_group": 3, "group_weight": "mean"}
+        return [train(world, TRAINERS[trainer][0](), settings=settings)]
+
+    assert_nothing_differs(call, fails=trainer in ("SequentialBoost", "MBoost"))
+
+
+def test_groups_elsewhere(assert_nothing_differs):
+    def call(world):
+        settings = {"groups": world.person, "rows_per_group": 2}
+        data = dataset(world, **settings)
+        folds, params = lgb_dp.folds(3, data), {"max_depth": 2, "verbosity": 1, **BINARY}
+        result = lgb.cv(params, data, 2, folds=folds, callbacks=[newton()], return_cvbooster=True)
+        yield from result["cvbooster"].boosters
+        (low, high), cost = lgb_dp.private_bounds(world.X, 0.5, DELTA, **settings)
+        yield from (low, high, cost)
+
+    assert_nothing_differs(call)
+
+
 def test_one_budget_for_everything(assert_nothing_differs):
     """What is refused, and what is left, follows from what was granted."""
 

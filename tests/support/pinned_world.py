@@ -54,6 +54,12 @@ class World:
     secret: str
 
     @property
+    def person(self):
+        """Whose row it is: names that are nobody else's, of as many rows as it happens."""
+        number = np.arange(len(self.X)) // (2 + len(self.X) % 3)
+        return np.array([f"{self.secret}-{i}" for i in number])
+
+    @property
     def with_missing(self):
         X = self.X.copy()
         X[:: 3 + len(X) % 5, 1] = np.nan
