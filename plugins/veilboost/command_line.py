@@ -10,7 +10,6 @@ import argparse
 import csv
 import json
 import logging
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -20,30 +19,30 @@ from typing import Any
 
 import numpy as np
 from gbdt_kernels.errors import VeilboostError
-from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._files import write_atomically
 from gbdt_parties.errors import (
     AuthenticationError,
-    InvalidDataError,
     PartyRefusedError,
     PartyUnavailableError,
     ProtocolError,
     places_of,
 )
 from gbdt_parties.identity.alignment import Alignment, align
-from gbdt_parties.identity.certificates import AUTHORITY_FILE, TLS, Identity, make_authority, make_certificate
-from gbdt_parties.identity.record import read_record, write_traffic
+from gbdt_parties.identity.certificates import AUTHORITY_FILE, TLS, make_authority, make_certificate
+from gbdt_parties.identity.record import check_chain, read_record, write_traffic
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
-from gbdt_parties.transport.server import Server, raise_descriptor_limit
 
-from veilboost import audit
+from veilboost import __version__, audit
+from veilboost.model_folders import add_models
+from veilboost.parsers import add_command, read_json
 from veilboost.plan import Plan, PlanError, read_plan
+from veilboost.progress import RoundLines
+from veilboost.serving import add_serve
 from veilboost.tables import Table, read_table
-from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import VerticalModel
-from xgb_fed.vertical.service import Limits, PassiveService
 from xgb_fed.vertical.task import ActiveData
 from xgb_fed.vertical.training import train
 
@@ -71,8 +70,8 @@ EXIT_CODES = """exit codes:
   70 a defect in veilboost
   130 interrupted
 """
-CATEGORIES_FILE = "categories.json"
-"""In a passive party's models folder: values of its one-hot encoded columns."""
+LOGGERS = ("veilboost", "gbdt_parties", "xgb_fed")
+"""Packages whose logs the command shows; there is one line for each request that is refused, for instance."""
 
 TABLE_FILE = "active.table.json"
 """In an active party's model folder: columns of its file, and values of those that were encoded."""
@@ -118,10 +117,11 @@ class _JsonLines(logging.Formatter):
 def _log_to_stderr(as_json: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines() if as_json else _PlainLines("%(asctime)s %(message)s", "%H:%M:%S"))
-    root = logging.getLogger(__name__)
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    root.propagate = False
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,34 +131,21 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"veilboost {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
     _add_certs(commands)
-    _add_serve(commands)
+    add_serve(commands)
     _add_align(commands)
     _add_train(commands)
     _add_predict(commands)
     _add_inspect(commands)
     _add_audit(commands)
-    return parser
-
-
-def _command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str, example: str
-) -> Any:
-    parser = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json-logs", action="store_true", help="log JSON lines to stderr")
-    parser.set_defaults(command=run)
+    add_models(commands)
     return parser
 
 
 def _add_certs(commands: Any) -> None:
-    add = _command(
+    add = add_command(
         commands,
         "certs",
         _certs,
@@ -192,93 +179,10 @@ def _certs(args: argparse.Namespace) -> None:
     print(f"  allow it by name ({identity.name}) or as sha256:{identity.fingerprint}")
 
 
-def _add_serve(commands: Any) -> None:
-    add = _command(
-        commands,
-        "serve",
-        _serve,
-        "run a passive party: answer the active parties that are allowed to ask",
-        "veilboost serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme",
-    ).add_argument
-    add("--data", required=True, help="CSV, Parquet or LIBSVM file")
-    add("--id", help="column of ids; without it, rows are taken in the file's order")
-    add("--columns", type=_names, help="the only columns to offer, a,b,c")
-    add("--drop", type=_names, default=[], help="columns not to offer, a,b,c")
-    add("--one-hot", type=_names, default=[], help="text columns to encode, a,b,c; values are kept for later")
-    add("--listen", default="127.0.0.1:7001", help="host:port (%(default)s)")
-    add("--tls", required=True, help="folder with ca.pem, party.pem and party.key")
-    add(
-        "--allow",
-        action="append",
-        required=True,
-        help="active party, by name or sha256:FINGERPRINT; repeatable",
-    )
-    add("--name", help="this party's name in its record (its certificate's)")
-    add("--models", default="models", help="folder for splits of models, aligned rows, record (%(default)s)")
-    add("--min-rows", type=int, default=100, help="minimum number of rows to train on (%(default)s)")
-    add("--max-rows", type=int, default=50_000_000, help="maximum number of rows to train on (%(default)s)")
-    add("--max-features", type=int, help="refuse to start if more columns would be offered")
-    add("--questions-per-hour", type=int, default=120, help="alignments and predictions (%(default)s)")
-    add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
-    add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _serve(args: argparse.Namespace) -> None:
-    if args.consent_to_export and args.require_consent_for_export:
-        raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
-    tls = TLS.from_directory(args.tls)
-    table = _passive_table(args)
-    n_features = table.columns.n_features
-    if args.max_features is not None and n_features > args.max_features:
-        raise InvalidDataError(
-            f"{args.data} has {n_features} columns to offer, --max-features {args.max_features}"
-        )
-    limits = Limits(args.min_rows, args.max_rows, args.questions_per_hour, args.consent_to_export)
-    service = PassiveService(table, args.models, args.name or Identity.of(tls.certificate).name, limits)
-    raise_descriptor_limit()
-    server = Server(service, args.listen, tls, args.allow)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop(grace=5))
-    logger.info("%d rows, %d columns; allowed: %s", table.columns.n_rows, n_features, ", ".join(args.allow))
-    host = args.listen.rpartition(":")[0]
-    print(f"listening at {host}:{server.port}", flush=True)
-    server.wait()
-    logger.info("stopped")
-
-
-def _passive_table(args: argparse.Namespace) -> Table:
-    """Read the file, one-hot encoded with the values of the first start: models depend on them."""
-    kept = Path(args.models) / CATEGORIES_FILE
-    known = _read_json(kept) if kept.exists() else {}
-    one_hot: Any = (
-        {name: known[name] for name in args.one_hot} if set(args.one_hot) <= set(known) else args.one_hot
-    )
-    table = read_table(args.data, id_column=args.id, keep=args.columns, drop=args.drop, one_hot=one_hot)
-    if table.categories and table.categories != known:
-        make_folder(kept.parent)
-        write_atomically(kept, json.dumps(table.categories))
-    return table
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Read an object that this command wrote; `InvalidDataError` if the file holds anything else."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise InvalidDataError(f"{path} is damaged: it does not hold a JSON object")
-    return content
-
-
 def _add_plan(
     commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str, example: str
 ) -> Any:
-    parser = _command(commands, name, run, text, example)
+    parser = add_command(commands, name, run, text, example)
     parser.add_argument("plan", help="TOML or YAML file: tls, data, parties, training, parameters")
     return parser.add_argument
 
@@ -294,13 +198,14 @@ def _add_align(commands: Any) -> None:
 
 
 def _add_train(commands: Any) -> None:
-    _add_plan(
+    add = _add_plan(
         commands,
         "train",
         _train,
         "run the active party: train with the passive parties; resumes after a crash",
         "veilboost train plan.toml",
     )
+    add("--overwrite", action="store_true", help="replace the model that the plan's folder holds")
 
 
 def _add_predict(commands: Any) -> None:
@@ -313,10 +218,11 @@ def _add_predict(commands: Any) -> None:
     )
     add("--data", help="file of the rows; the plan's, as aligned for training, if not given")
     add("--out", default="-", help="CSV of id and prediction (standard output)")
+    add("--missing", help="file for the ids that some party does not have (OUT.missing)")
 
 
 def _add_inspect(commands: Any) -> None:
-    add = _command(
+    add = add_command(
         commands,
         "inspect",
         _inspect,
@@ -328,14 +234,40 @@ def _add_inspect(commands: Any) -> None:
 
 def _add_audit(commands: Any) -> None:
     text = "audit a private trainer: a lower bound of the privacy that it really gives"
-    audit.add_arguments(_command(commands, "audit", audit.run, text, "veilboost audit --example --runs 400"))
-
-
-def _active_table(plan: Plan) -> Table:
-    data = plan.data
-    return read_table(
-        plan.path(data.file), id_column=data.id, label=data.label, drop=data.drop, one_hot=data.one_hot
+    audit.add_arguments(
+        add_command(commands, "audit", audit.run, text, "veilboost audit --example --runs 400")
     )
+
+
+def _active_table(plan: Plan, file: str, like: Table | None = None) -> Table:
+    """Read a file of the active party; with the columns and categories of another one, if given."""
+    data = plan.data
+    if like is not None and like.used:
+        return read_table(
+            plan.path(file), id_column=data.id, label=data.label, keep=like.used, one_hot=like.categories
+        )
+    return read_table(
+        plan.path(file), id_column=data.id, label=data.label, drop=data.drop, one_hot=data.one_hot
+    )
+
+
+def _kept_alignment(args: argparse.Namespace, path: Path) -> Alignment:
+    """Read the ids that `align` wrote."""
+    if not path.exists():
+        raise PlanError(f"{path} does not exist; run align first: veilboost align {args.plan}")
+    return Alignment.load(path)
+
+
+def _labelled_rows(
+    args: argparse.Namespace, plan: Plan, table: Table, aligned: str
+) -> tuple[ActiveData, list[bytes]]:
+    """The rows of a file that all parties hold, and the name of the row set; all rows if there are no ids."""
+    assert table.label is not None
+    if plan.data.id is None:
+        return ActiveData(table.columns, table.label), []
+    alignment = _kept_alignment(args, plan.path(aligned))
+    positions = alignment.positions(table.ids)
+    return ActiveData(table.columns.take(positions), table.label[positions]), [alignment.digest]
 
 
 def _parties(plan: Plan, stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
@@ -352,12 +284,16 @@ def _align(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
     if plan.data.id is None:
         raise PlanError(f"{args.plan}: data.id is missing; rows are aligned by their ids")
-    table = _active_table(plan)
+    files = [(plan.data.file, plan.data.aligned)]
+    if plan.data.valid is not None:
+        files.append((plan.data.valid, plan.data.aligned_valid))
     with ExitStack() as stack:
-        alignment = _aligned(plan, _parties(plan, stack), table)
-    alignment.save(plan.path(plan.data.aligned))
-    where = plan.path(plan.data.aligned)
-    print(f"{len(alignment.ids)} of {len(table.ids)} rows are held by all parties: {where}")
+        parties = _parties(plan, stack)
+        for file, kept in files:
+            table = _active_table(plan, file)
+            alignment = _aligned(plan, parties, table)
+            alignment.save(plan.path(kept))
+            print(f"{len(alignment.ids)} of {len(table.ids)} rows are held by all parties: {plan.path(kept)}")
 
 
 def _aligned(plan: Plan, parties: Sequence[RemoteParty], table: Table) -> Alignment:
@@ -370,38 +306,48 @@ def _aligned(plan: Plan, parties: Sequence[RemoteParty], table: Table) -> Alignm
 
 def _train(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
-    table = _active_table(plan)
-    positions, row_sets = np.arange(table.columns.n_rows), list[bytes]()
-    if plan.data.id is not None:
-        alignment = Alignment.load(plan.path(plan.data.aligned))
-        positions, row_sets = alignment.positions(table.ids), [alignment.digest]
-    assert table.label is not None
-    data = ActiveData(table.columns.take(positions), table.label[positions])
-    checkpoint = plan.path(plan.training.checkpoint)
+    directory, training = plan.path(plan.training.model), plan.training
+    if not args.overwrite and (directory / TABLE_FILE).exists():
+        raise PlanError(
+            f"{directory} holds a model; --overwrite replaces it, training.model names another folder"
+        )
+    table = _active_table(plan, plan.data.file)
+    data, row_sets = _labelled_rows(args, plan, table, plan.data.aligned)
+    evals = []
+    if plan.data.valid is not None:
+        valid = _active_table(plan, plan.data.valid, like=table)
+        rows, digests = _labelled_rows(args, plan, valid, plan.data.aligned_valid)
+        evals, row_sets = [(rows, "valid")], row_sets + digests
+    checkpoint = plan.path(training.checkpoint)
     with ExitStack() as stack:
         model = train(
             plan.parameters,
             data,
             _parties(plan, stack, row_sets),
-            plan.training.rounds,
-            cipher=plan.training.scheme,
+            training.rounds,
+            evals=evals,
+            cipher=training.scheme,
+            early_stopping_rounds=training.early_stopping_rounds,
+            verbose_eval=False,
+            callbacks=[RoundLines(logger, training.rounds)],
             checkpoint=checkpoint,
-            patience=plan.training.patience,
+            patience=training.patience,
         )
-    directory = plan.path(plan.training.model)
     model.save(directory)
     kept = {"columns": table.used, "categories": table.categories}
     write_atomically(directory / TABLE_FILE, json.dumps(kept))
     write_traffic(plan.path(plan.training.record), model.traffic)
     Checkpoint(checkpoint, "").clear()
-    print(f"{len(model.trees)} trees on {len(positions)} rows: {directory}")
+    if model.best_iteration is not None:
+        logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
+    print(f"{len(model.trees)} trees on {len(data.label)} rows: {directory}")
 
 
 def _predict(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
     directory = plan.path(plan.training.model)
     model = VerticalModel.load(directory)
-    known = _read_json(directory / TABLE_FILE)
+    known = read_json(directory / TABLE_FILE)
     file = Path(args.data) if args.data else plan.path(plan.data.file)
     table = read_table(
         file, id_column=plan.data.id, keep=known["columns"] or None, one_hot=known["categories"]
@@ -411,7 +357,7 @@ def _predict(args: argparse.Namespace) -> None:
         parties = _parties(plan, stack)
         positions, ids, row_sets = np.arange(table.columns.n_rows), table.ids, list[bytes]()
         if plan.data.id is not None:
-            given = None if args.data else Alignment.load(plan.path(plan.data.aligned))
+            given = None if args.data else _kept_alignment(args, plan.path(plan.data.aligned))
             alignment = given or _aligned(plan, parties, table)
             positions, ids = alignment.positions(table.ids), list(alignment.ids)
             row_sets = [alignment.digest]
@@ -421,6 +367,7 @@ def _predict(args: argparse.Namespace) -> None:
         finally:
             write_traffic(plan.path(plan.training.record), traffic)
     _write_predictions(args.out, ids, predictions)
+    _report_missing(args, table.ids, ids)
 
 
 def _write_predictions(out: str, ids: list[str], predictions: Any) -> None:
@@ -432,8 +379,20 @@ def _write_predictions(out: str, ids: list[str], predictions: Any) -> None:
         writer = csv.writer(file)
         writer.writerow(["id", *names])
         writer.writerows([one, *row] for one, row in zip(ids, values.tolist(), strict=True))
-    if out != "-":
-        print(f"{len(ids)} rows predicted: {out}")
+
+
+def _report_missing(args: argparse.Namespace, asked: list[str], predicted: list[str]) -> None:
+    """Say how many rows of the file were predicted, and write the ids of the others."""
+    known = set(predicted)
+    missing = [one for one in asked if one not in known]
+    text = f"{len(predicted)} of {len(asked)} rows predicted"
+    if args.out != "-":
+        text += f": {args.out}"
+    file = args.missing or (None if args.out == "-" else f"{args.out}.missing")
+    if file is not None and (missing or args.missing):
+        write_atomically(file, "".join(f"{one}\n" for one in missing))
+        text += f"; ids of the others: {file}"
+    print(text, file=sys.stderr if args.out == "-" else sys.stdout)
 
 
 def _inspect(args: argparse.Namespace) -> None:
@@ -443,3 +402,5 @@ def _inspect(args: argparse.Namespace) -> None:
         print(f"{when}  refused to {receiver}: {reason}")
     if sums.damaged:
         print(f"{sums.damaged} lines are damaged and not counted")
+    for fault in check_chain(args.record):
+        print(f"of the earlier files of this record, {fault}")

@@ -34,6 +34,10 @@ class DataPlan:
     drop, one_hot : list of str
     aligned : str
         Where `align` writes the ids in common.
+    valid : str or None
+        File of rows to evaluate the model on after every round, with the same columns; needs `id`.
+    aligned_valid : str
+        Where `align` writes the ids in common of those.
     """
 
     file: str
@@ -42,6 +46,8 @@ class DataPlan:
     drop: list[str] = field(default_factory=list)
     one_hot: list[str] = field(default_factory=list)
     aligned: str = "aligned.ids"
+    valid: str | None = None
+    aligned_valid: str = "aligned-valid.ids"
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class TrainingPlan:
     Attributes
     ----------
     rounds : int
+    early_stopping_rounds : int or None
+        Stop when the last metric of `DataPlan.valid` has not improved for this many rounds.
     cipher : str
     key_length : int
     timeout : float
@@ -71,6 +79,7 @@ class TrainingPlan:
     """
 
     rounds: int = 100
+    early_stopping_rounds: int | None = None
     cipher: str = "paillier"
     key_length: int = 2048
     timeout: float = 30.0
@@ -127,6 +136,10 @@ def read_plan(path: str | Path) -> Plan:
     )
     if plan.training.cipher not in CIPHERS:
         raise PlanError(f"{path}: training.cipher={plan.training.cipher!r} must be one of {sorted(CIPHERS)}")
+    if plan.data.valid is not None and plan.data.id is None:
+        raise PlanError(f"{path}: data.valid needs data.id; rows to evaluate are found by their ids")
+    if plan.training.early_stopping_rounds is not None and plan.data.valid is None:
+        raise PlanError(f"{path}: training.early_stopping_rounds needs data.valid")
     return plan
 
 
@@ -170,6 +183,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "str | None": (str,),
     "int": (int,),
+    "int | None": (int,),
     "float": (int, float),
     "list[str]": (list,),
 }

@@ -2,16 +2,11 @@
 
 import csv
 import json
-import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 
-import numpy as np
 import pytest
 from cryptography import x509
 from gbdt_parties import messages
@@ -25,7 +20,9 @@ from gbdt_parties.errors import (
     SessionLostError,
 )
 from gbdt_parties.identity.record import Record
+from two_organisations import serving, write_files
 from veilboost import command_line as cli
+from veilboost import serving as serving_module
 
 import xgb_fed
 
@@ -36,44 +33,6 @@ parties: [{{name: bank, address: "127.0.0.1:{port}"}}]
 training: {{rounds: 2, cipher: okamoto-uchiyama, timeout: 5, patience: {patience}}}
 parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score: 0.5}}
 """
-
-
-def write_files(folder):
-    random = np.random.default_rng(3)
-    ids = [f"secret-user-{k:04d}" for k in random.permutation(10_000)[:160]]
-    X = random.normal(size=(160, 5)).round(3)
-    y = (X.sum(axis=1) + random.normal(size=160) > 0).astype(int)
-    with open(folder / "acme.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["user", "y", "a0", "city"])
-        writer.writerows([ids[k], y[k], X[k, 0], "Paris" if X[k, 1] > 0 else "Rome"] for k in range(150))
-    with open(folder / "bank.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["user", "b0", "b1", "b2"])
-        writer.writerows([ids[k], *X[k, 2:]] for k in range(159, 20, -1))
-    return ids
-
-
-@contextmanager
-def serving(folder, port=0):
-    arguments = ["serve", "--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
-    arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs"]
-    with open(folder / "bank.log", "a") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "veilboost", *arguments],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        try:
-            line = process.stdout.readline()
-            assert line.startswith("listening"), (folder / "bank.log").read_text()
-            yield process, int(line.rsplit(":", 1)[1])
-        finally:
-            process.kill()
-            process.wait()
 
 
 def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
@@ -130,7 +89,7 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         assert key not in written
 
 
-@pytest.mark.parametrize("command", ["certs", "serve", "align", "train", "predict", "inspect"])
+@pytest.mark.parametrize("command", ["certs", "serve", "align", "train", "predict", "inspect", "models"])
 def test_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main([command, "--help"])
@@ -248,12 +207,12 @@ def test_serve_may_open_as_many_files_as_the_system_allows(tmp_path, monkeypatch
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = []
 
-    class Stopped(cli.Server):
+    class Stopped(serving_module.Server):
         def __init__(self, *args):
             seen.append(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             raise OSError("stopped")
 
-    monkeypatch.setattr(cli, "Server", Stopped)
+    monkeypatch.setattr(serving_module, "Server", Stopped)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
         arguments = ["--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]

@@ -65,6 +65,7 @@ def wrong_for(kind):
         "str": [3, None, True, ["a"]],
         "str | None": [3, False],
         "int": ["3", 2.5, True, None],
+        "int | None": ["3", 2.5, True],
         "float": ["3", False, [1.0]],
         "list[str]": ["a", 3, {"a": "b"}, [3], [["a"]]],
     }[kind]

@@ -8,6 +8,7 @@ splits it owns; names, thresholds and values stay here.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any
@@ -46,6 +47,8 @@ from xgb_fed.vertical.messages import (
 )
 from xgb_fed.vertical.passive_state import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.splits import Splits
+
+logger = logging.getLogger(__name__)
 
 MAX_SESSIONS = 8
 """Sessions side by side."""
@@ -345,6 +348,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         if isinstance(session, TrainingSession):
             self.splits_by_model[session.model_id] = session.splits
+            logger.info("end of the training run: %d splits of the model are kept here", len(session.splits))
         return messages.Done()
 
     def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.journal import Journals
-from xgb_fed.vertical.messages import OpenModel, OpenTraining, ResumeTraining
+from xgb_fed.vertical.messages import OpenModel, OpenTraining, ResumeTraining, StartTree
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.splits import Splits
 
@@ -152,6 +152,8 @@ class PassiveService(RowService):
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
         limits = self._limits
+        if isinstance(message, StartTree):
+            logger.info("%s: tree %d", caller, message.tree + 1)
         if isinstance(message, OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(

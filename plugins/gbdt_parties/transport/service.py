@@ -34,6 +34,9 @@ from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
 
 logger = logging.getLogger(__name__)
+QUOTA_FILES = ("questions.json", "openings.json")
+"""In a caller's folder: when it asked, and when it opened sessions, within the last hour."""
+
 MAX_ALIGNMENTS = 64
 """Alignments whose rows are kept for one caller; the one used longest ago is forgotten first."""
 MAX_SELECTIONS = 4
@@ -212,8 +215,8 @@ class RowService(ABC):
                 self._callers[identity.name] = Caller(
                     directory,
                     Intersector(self._ids, self._max_rows),
-                    HourlyQuota(directory / "questions.json", self._questions_per_hour),
-                    HourlyQuota(directory / "openings.json", self._openings_per_hour),
+                    HourlyQuota(directory / QUOTA_FILES[0], self._questions_per_hour),
+                    HourlyQuota(directory / QUOTA_FILES[1], self._openings_per_hour),
                     MemoryAllowance(self._max_memory),
                 )
             return self._callers[identity.name]

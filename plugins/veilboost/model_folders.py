@@ -1,0 +1,100 @@
+"""The command ``models``: what a passive party keeps for whom, and what of it is not needed any more."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.quoting import quoted
+
+from veilboost.parsers import add_command
+from xgb_fed.errors import CorruptDataError
+from xgb_fed.vertical.splits import Splits
+
+
+class KeptModel(NamedTuple):
+    """A model of which a passive party keeps its splits.
+
+    Attributes
+    ----------
+    caller : str
+        The only active party that may use it.
+    number : str
+        The model's id in hexadecimal digits.
+    path : Path
+    """
+
+    caller: str
+    number: str
+    path: Path
+
+
+def kept_models(folder: str | Path) -> Iterator[KeptModel]:
+    """The models in a passive party's folder, by caller.
+
+    Raises
+    ------
+    InvalidDataError
+        If there is no such folder.
+    """
+    if not Path(folder).is_dir():
+        raise InvalidDataError(f"{folder} is not a folder")
+    for path in sorted(Path(folder).glob("for-*/models/*.splits.json")):
+        yield KeptModel(unquote(path.parts[-3][len("for-") :]), path.name.split(".")[0], path)
+
+
+def add_models(commands: Any) -> None:
+    """Add the command ``models``."""
+    add = add_command(
+        commands,
+        "models",
+        _models,
+        "list the models that a passive party keeps splits of, and who may use them; remove some",
+        "veilboost models bank-models --remove 3f2a90",
+    ).add_argument
+    add("folder", help="the folder that serve keeps (its --models)")
+    add(
+        "--remove",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="remove the splits of this model, by the first digits of its number; repeatable",
+    )
+
+
+def _models(args: argparse.Namespace) -> None:
+    models = list(kept_models(args.folder))
+    if args.remove:
+        for start in args.remove:
+            _remove(models, start)
+        return
+    print(f"{'usable by':20}  {'model':32}  {'splits':>6}  last change (UTC)")
+    for model in models:
+        changed = datetime.fromtimestamp(model.path.stat().st_mtime, timezone.utc)
+        print(
+            f"{quoted(model.caller):20}  {model.number:32}  {_n_splits(model):>6}  {changed:%Y-%m-%d %H:%M}"
+        )
+    print(f"{len(models)} models; nobody else can use them, and without their splits nobody can predict")
+
+
+def _n_splits(model: KeptModel) -> str:
+    try:
+        return str(len(Splits.load(model.path)))
+    except CorruptDataError:
+        return "damaged"
+
+
+def _remove(models: list[KeptModel], start: str) -> None:
+    """Remove a model's splits and its journal, if the digits name exactly one."""
+    named = [model for model in models if start and model.number.startswith(start)]
+    if len(named) != 1:
+        raise InvalidDataError(f"{len(named)} models have numbers that begin with {start!r}, not one")
+    model = named[0]
+    model.path.unlink()
+    model.path.with_name(f"{model.number}.journal").unlink(missing_ok=True)
+    print(f"removed: {model.number} of {quoted(model.caller)}")

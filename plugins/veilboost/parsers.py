@@ -1,0 +1,43 @@
+"""What the parsers of all commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gbdt_parties.errors import InvalidDataError
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str, example: str
+) -> Any:
+    """Add a command with its help, an example, and the options of all commands; gives its parser."""
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json-logs", action="store_true", help="log JSON lines to stderr")
+    parser.set_defaults(command=run)
+    return parser
+
+
+def names(text: str) -> list[str]:
+    """The names in ``a,b,c``."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object that this command wrote; `InvalidDataError` if the file holds anything else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise InvalidDataError(f"{path} is damaged: it does not hold a JSON object")
+    return content

@@ -1,0 +1,69 @@
+"""The options of ``serve``: what a passive party agrees to."""
+
+import json
+
+import pytest
+from veilboost import command_line as cli
+from veilboost import serving
+
+from xgb_fed.vertical.service import Limits
+
+
+def arguments(*options):
+    required = ["serve", "--data", "x.csv", "--tls", "certs", "--allow", "acme"]
+    return cli._parser().parse_args([*required, *options])
+
+
+def test_limits_are_those_of_the_options():
+    options = {
+        "--min-rows": 50,
+        "--max-rows": 1000,
+        "--min-node-rows": 25,
+        "--max-bin": 64,
+        "--max-depth": 4,
+        "--questions-per-hour": 7,
+        "--sessions-per-hour": 8,
+        "--max-models": 9,
+        "--max-memory": 0.5,
+    }
+    given = [str(part) for pair in options.items() for part in pair]
+    limits = serving.limits_of(arguments(*given))
+    names = ("min_rows", "max_rows", "min_node_rows", "max_bin", "max_depth", "questions_per_hour")
+    assert [getattr(limits, name) for name in names] == [50, 1000, 25, 64, 4, 7]
+    assert (limits.sessions_per_hour, limits.max_models, limits.max_memory) == (8, 9, 1 << 29)
+
+
+def test_limits_by_default_are_those_of_the_service():
+    limits = serving.limits_of(arguments())
+    assert limits == Limits()
+    assert limits.min_node_rows == 10
+
+
+@pytest.mark.parametrize("option", ["--max-bin", "--max-depth", "--min-node-rows", "--max-memory"])
+def test_limits_that_admit_nothing_are_refused(option):
+    with pytest.raises(ValueError, match=f"{option} 0.* must be at least"):
+        serving.limits_of(arguments(option, "0"))
+
+
+def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
+    """After a clock that was ahead has been set right."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["certs", "bank"]) == 0
+    (tmp_path / "x.csv").write_text("a\n1\n2\n")
+    folder = tmp_path / "models" / "for-acme"
+    (folder / "models").mkdir(parents=True)
+    kept = [folder / "models" / "ab.splits.json", tmp_path / "models" / "categories.json"]
+    asked = [folder / "questions.json", folder / "openings.json"]
+    for path in kept + asked:
+        path.write_text(json.dumps({} if path in kept else [1e12] * 120))
+
+    class Stopped:
+        def __init__(self, *args):
+            raise OSError("stopped")
+
+    monkeypatch.setattr(serving, "Server", Stopped)
+    options = ["--data", "x.csv", "--tls", "certs/bank", "--allow", "acme"]
+    assert cli.main(["serve", *options]) == cli.FAILED
+    assert all(path.exists() for path in kept + asked)
+    assert cli.main(["serve", *options, "--reset-questions"]) == cli.FAILED
+    assert [path.exists() for path in kept + asked] == [True, True, False, False]
