@@ -21,6 +21,7 @@ from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_m
 from lgb_dp.data.bins import Bounds, Categories, Spacing, is_data_frame
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import Dataset, LabelOverflow
+from lgb_dp.data.groups import GroupWeight
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
@@ -201,18 +202,15 @@ class _DPLGBMModel(BaseEstimator):
         label_bounds: tuple[float, float] | None,
         eval_target: Callable[[Any], NDArray[np.float64]],
         *,
-        bounds: Bounds | None,
-        categories: Categories | None,
-        sample_weight: Any,
-        weight_bound: float | None,
-        paid_for: Sequence[PrivacyReport],
         budget: Budget | None,
         eval_set: Sequence[tuple[Any, Any]] | None,
         eval_metric: Any,
         public_eval_set: bool,
         callbacks: Sequence[Callable[..., Any]] | None,
         provenance: Provenance | None = None,
+        **of_rows: Any,
     ) -> None:
+        """Train on a Dataset of which `of_rows` are the arguments that users gave about the rows."""
         trainer, n_rounds, params, max_bin = self._read_settings(budget)
         around = surroundings()
         for text in (*around.leaks, *around.notes):
@@ -221,15 +219,11 @@ class _DPLGBMModel(BaseEstimator):
         train_set = Dataset(
             X,
             target,
-            bounds=bounds,
             label_bounds=label_bounds,
             label_overflow=self.label_overflow,
             max_bin=max_bin,
             spacing=_BINS[self.method][1],
-            categories=categories,
-            weight=sample_weight,
-            weight_bound=weight_bound,
-            paid_for=paid_for,
+            **of_rows,
         )
         train_set.disclose(around).disclose(provenance or Provenance())
         valid_sets: list[lightgbm.Dataset] = [
@@ -296,6 +290,9 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
         classes: Sequence[Any] | None = None,
         sample_weight: Any = None,
         weight_bound: float | None = None,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
         paid_for: Sequence[PrivacyReport] = (),
         budget: Budget | None = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
@@ -317,6 +314,9 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
             the report says not private.
         sample_weight, weight_bound
             Row weights and their public bound.
+        groups, rows_per_group, group_weight
+            The person of each row, and how many rows of a person are used, as for `lgb_dp.Dataset`: the
+            guarantee then covers persons.
         paid_for : sequence of PrivacyReport
             What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report:
             `privacy_` includes it.
@@ -349,8 +349,11 @@ class DPLGBMClassifier(ClassifierMixin, _DPLGBMModel):  # noqa: D101
             encode,
             bounds=bounds,
             categories=categories,
-            sample_weight=sample_weight,
+            weight=sample_weight,
             weight_bound=weight_bound,
+            groups=groups,
+            rows_per_group=rows_per_group,
+            group_weight=group_weight,
             paid_for=paid_for,
             budget=budget,
             eval_set=eval_set,
@@ -388,6 +391,9 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
         categories: Categories | None = None,
         sample_weight: Any = None,
         weight_bound: float | None = None,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
         paid_for: Sequence[PrivacyReport] = (),
         budget: Budget | None = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
@@ -408,8 +414,11 @@ class DPLGBMRegressor(RegressorMixin, _DPLGBMModel):  # noqa: D101
             as_is,
             bounds=bounds,
             categories=categories,
-            sample_weight=sample_weight,
+            weight=sample_weight,
             weight_bound=weight_bound,
+            groups=groups,
+            rows_per_group=rows_per_group,
+            group_weight=group_weight,
             paid_for=paid_for,
             budget=budget,
             eval_set=eval_set,
