@@ -18,6 +18,18 @@ from xgb_fed.vertical.halves import joined, split_halves, to_integers
 from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
 from xgb_fed.vertical.partition import Partition
 
+HESSIAN_FLOOR = np.float32(1e-16)
+"""What XGBoost raises smaller hessians to, also those of rows without weight."""
+
+
+def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Hessians with 0 for rows that have neither gradient nor more than XGBoost's floor.
+
+    The floor is next to the unit of the grid, which would keep it in exact sums; XGBoost's float64 sums mostly
+    lose it, and a tie between candidates can hang on it.
+    """
+    return np.where((g == 0) & (h <= HESSIAN_FLOOR), np.float32(0), h)
+
 
 def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
     """Where the scaled gradients of a row lie in its plaintexts: depends on public numbers only."""

@@ -29,7 +29,7 @@ from xgb_fed.errors import CipherError, UnsupportedParameterError
 from xgb_fed.vertical.bin_sums import AgreedColumns
 from xgb_fed.vertical.checkpoint import Checkpoint, Progress
 from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
-from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.gradients import FixedPointGradients, packing_for, without_floor
 from xgb_fed.vertical.grower import grow_tree
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel, add_leaves
@@ -279,6 +279,7 @@ class Rounds:
         g, h = training.objective.gradients(progress.margin, rows.y, weight)
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise InvalidDataError("labels or weights are so large that gradients are infinite in float32")
+        h = without_floor(g, h)
         together = settings.multi_output or settings.n_classes == 1
         groups = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         for group in groups[len(progress.leaves) :]:

@@ -20,7 +20,13 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError, LabelLeakWarning, NotEncryptedWarning
+from xgb_fed.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    LabelLeakWarning,
+    NotEncryptedWarning,
+    UnsupportedParameterError,
+)
 from xgb_fed.vertical.routing import row_positions
 from xgb_fed.vertical.tree_modes import TreeMode
 
@@ -102,6 +108,7 @@ class TrainingTask:
         self.rows = ActiveRows.read(active_data, self.objective, "active_data")
         self.parties = check_parties(parties)
         self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
+        self._check_weight()
         self._check_evals()
         n_own = 0 if self.rows.columns is None else self.rows.columns.n_features
         if not self.parties and not n_own:
@@ -154,6 +161,21 @@ class TrainingTask:
         own = None if self.rows.columns is None else self.rows.columns.names
         names = [party.name for party in self.parties], [name for _, name in self.evals], own
         return digest_of(self.settings, names, *arrays)
+
+    def _check_weight(self) -> None:
+        """Refuse what is not lossless: rows without weight, several classes, and no `min_child_weight`.
+
+        XGBoost floors the hessians of such rows at 1e-16, and the rounding of its float64 sums then decides
+        between candidates that differ in them only.
+        """
+        weight, settings = self.rows.weight, self.settings
+        if weight is None or settings.n_classes == 1 or settings.min_child_weight > 0:
+            return
+        if weight.min() < np.finfo(np.float64).eps * np.float64(weight.max()):
+            raise UnsupportedParameterError(
+                f"min_child_weight=0 is not supported for {settings.objective} with weights of "
+                f"{weight.min():g} beside {weight.max():g}: set min_child_weight, or leave those rows out"
+            )
 
     def _check_evals(self) -> None:
         names = [name for _, name in self.evals]

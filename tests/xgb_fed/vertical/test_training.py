@@ -272,3 +272,24 @@ def test_parameters_that_are_none_or_without_effect():
     params = {"eta": 0.1, "learning_rate": None, "n_jobs": 4, "tree_method": "hist", "max_leaves": 0}
     params |= {"colsample_bynode": 1.0, "interaction_constraints": None}
     assert text_of(bad(params)) == text_of(bad({"learning_rate": 0.1}))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_rows_without_weight_break_ties_as_in_xgboost(seed):
+    """XGBoost floors their hessians at 1e-16, near the unit of the grid that sums are made on."""
+    X, y = problem("multi:softprob", n=16, n_features=4, seed=seed)
+    params = {"objective": "multi:softprob", "num_class": 3, "max_depth": 3, "max_bin": 8, "base_score": 0.5}
+    weight = np.random.default_rng(seed).choice([0.0, 1.0, 2.0], 16).astype(np.float32)
+    compare({**params, "min_child_weight": 0.1}, X, y, (2,), weight)
+
+
+@pytest.mark.parametrize("lightest", [0.0, 1e-17])
+def test_rows_without_weight_are_refused_where_xgboost_splits_them(lightest):
+    """Without `min_child_weight`, XGBoost's rounding of sums with 1e-16 in them decides."""
+    X, y = problem("multi:softprob", n=16, n_features=4, seed=20)
+    params = {"objective": "multi:softprob", "num_class": 3, "max_depth": 3, "max_bin": 8, "base_score": 0.5}
+    weight = np.random.default_rng(20).choice([lightest, 1.0, 2.0], 16)
+    with pytest.raises(UnsupportedParameterError, match="min_child_weight=0 is not supported"):
+        train({**params, "min_child_weight": 0}, X[:, :2], y, parties_of([X[:, 2:]]), 3, weight=weight)
+    binary = xgb_params({"min_child_weight": 0, "base_score": 0.5})
+    compare(binary, X, (y > 0).astype(np.float32), (2,), weight)
