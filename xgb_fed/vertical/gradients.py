@@ -25,8 +25,8 @@ HESSIAN_FLOOR = np.float32(1e-16)
 def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.float32]:
     """Hessians with 0 for rows that have neither gradient nor more than XGBoost's floor.
 
-    The floor is next to the unit of the grid, which would keep it in exact sums; XGBoost's float64 sums mostly
-    lose it, and a tie between candidates can hang on it.
+    The floor is close to the unit of the grid, which would keep it in exact sums.  XGBoost's float64 sums
+    mostly lose it, and a tie between candidates can depend on it.
     """
     return np.where((g == 0) & (h <= HESSIAN_FLOOR), np.float32(0), h)
 
