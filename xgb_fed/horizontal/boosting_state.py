@@ -33,6 +33,8 @@ class BoostingState:
         Margins under all trees, and under all trees but those grown here.
     gradients : (g, h) or None
         Gradients and hessians of the present margins.
+    label_sums : ndarray of float64, shape (n_groups, n_classes), or None
+        What the labels of each group contribute to its sum of gradients, whatever the margins.
     g, h : ndarray of float32, shape (n_classes, n_rows), or None
         Sums of all other parties, received for the tree to grow here.
     """
@@ -51,6 +53,7 @@ class BoostingState:
     grower: TreeGrower | None = None
     tree_seed: int = 0
     gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    label_sums: NDArray[np.float64] | None = None
     g: NDArray[np.float32] | None = None
     h: NDArray[np.float32] | None = None
 

@@ -323,6 +323,25 @@ class HorizontalParty(SessionHandler[None]):
             state.gradients = state.objective.gradients(state.margin, state.y, state.weight)
         return state.gradients
 
+    def _group_sums(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).
+
+        Labels enter by sums over groups that are computed once.  Gradients of single rows, p − y, are rounded
+        by amounts that depend on p and y, so that their sum could tell the labels apart to somebody who knows
+        p, which made-up trees can set for each row.
+        """
+        state, groups = self._state, self._groups
+        assert groups is not None
+        alone = self._min_similar == 1
+        reference = state.y if alone else np.zeros_like(state.y)
+        if state.label_sums is None:
+            start = np.zeros_like(state.margin)
+            of_labels, _ = state.objective.gradients(start, state.y, state.weight)
+            of_reference, _ = state.objective.gradients(start, reference, state.weight)
+            state.label_sums = groups.exact_sums(of_labels.astype(np.float64) - of_reference)
+        g, h = state.objective.gradients(state.margin, reference, state.weight)
+        return groups.sums(g) + state.label_sums, groups.sums(h)
+
     def _aggregate(self, message: AggregateGradients) -> Message:
         """Sum the groups' gradients at the rows that they are most similar to (Algorithm 2, lines 2 to 8).
 
@@ -330,14 +349,14 @@ class HorizontalParty(SessionHandler[None]):
         """
         state, place = self._state, int(message.place)
         n_rounds = len(self._shared.rounds)
-        if place not in state.similar or self._groups is None:
+        if place not in state.similar:
             raise ProtocolError("no rows similar to that party's are known")
         # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
         draw = n_rounds // len(state.party_rows) % TIE_DRAWS
         rows, n_rows = state.similar[place][draw], state.party_rows[place]
         sums = [
-            np.concatenate([np.bincount(rows, column, n_rows) for column in self._groups.sums(one).T])
-            for one in self._gradients()
+            np.concatenate([np.bincount(rows, column, n_rows) for column in one.T])
+            for one in self._group_sums()
         ]
         return AggregatedGradients(*(one.astype(np.float32) for one in sums))
 

@@ -7,6 +7,7 @@ no difference of two sums is about fewer rows than a group has.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,11 @@ class RowGroups:
     def sums(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
         """Sum of each group's values, shape (n_groups, n_columns), of values of shape (n_rows, n_columns)."""
         return np.asarray(np.add.reduceat(values[self.order].astype(np.float64), self.starts, axis=0))
+
+    def exact_sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As `sums`, exactly rounded, so that the order of rows within a group makes no difference."""
+        parts = np.split(values[self.order], self.starts[1:])
+        return np.array([[math.fsum(column) for column in part.T] for part in parts])
 
     def members(self, n_draws: int, random: SecretStream) -> NDArray[np.int64]:
         """Draw a row of each group, again and again; shape (n_draws, n_groups)."""

@@ -25,6 +25,7 @@ def test_sums_are_those_of_each_groups_rows():
     groups = group_rows(hashes, np.arange(50) % 5 > 0, 3, SecretStream(bytes(32)))
     parts = np.split(groups.order, groups.starts[1:])
     assert np.allclose(groups.sums(values), [values[rows].sum(axis=0) for rows in parts])
+    assert np.allclose(groups.exact_sums(values.astype(float)), groups.sums(values))
 
 
 def test_rows_of_a_group_have_similar_hashes():
