@@ -2,8 +2,8 @@
 
 The largest |g| and |h| of a tree are scaled to 1 by powers of two that only the
 active party knows: the packing is then the same for every objective, weight and
-label range, and bit lengths tell nothing.  A value is off by 2^-54 of the
-largest one at most.  Sums of the integers are exact, whoever adds them up, so
+label range, so that bit lengths disclose nothing.  A value is off by at most
+2^-54 of the largest one.  Sums of the integers are exact, whoever adds them up, so
 that a model does not depend on who holds which column.
 """
 
@@ -32,7 +32,7 @@ def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.
 
 
 def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
-    """Where the scaled gradients of a row lie in its plaintexts: depends on public numbers only."""
+    """Make the layout of the scaled gradients in plaintexts; it depends on public numbers only."""
     return MultiClassPacking(GHPacking(n_rows, -1.0, 1.0, 1.0), n_classes, plaintext_limit)
 
 
@@ -107,7 +107,7 @@ class FixedPointGradients:
         return g, h
 
     def packed_sums(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> list[list[int]]:
-        """Plaintexts of exact sums of shape (2, 2, n_classes, n), one list a group of classes.
+        """Plaintexts of exact sums of shape (2, 2, n_classes, n), one list per group of classes.
 
         Parameters
         ----------

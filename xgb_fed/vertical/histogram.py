@@ -1,8 +1,8 @@
 """A ciphertext histogram holds, for every bin of every feature of a node, the encrypted sum of its rows.
 
-Sparse optimisation, generalised: the fullest bin of a node and feature is never
-summed up, it is the node's total less the other bins.  One feature of a node is
-summed in full and gives that total.
+This is the sparse optimisation of SecureBoost+ in a general form: the fullest bin of a node and feature is
+not summed up but is the node's total less the other bins.  One feature of each node is summed in full and
+gives that total.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 
 WORTH_LEAVING_OUT = 8
-"""Additions that having a bin by subtraction costs beside one for each other bin."""
+"""What it costs to obtain a bin by subtraction, in additions, besides one for each of the other bins."""
 
-ORDER_SHARE = 4
-"""Sorted row numbers never take more than one part in so many of the ciphertexts' memory."""
+ORDER_FRACTION = 4
+"""Sorted row numbers take at most 1/ORDER_FRACTION of the memory that the ciphertexts take."""
 
 
 @dataclass
@@ -39,19 +39,20 @@ class Histograms:
     counts: NDArray[np.int32]
 
     def take(self, nodes: NDArray[np.int64]) -> Histograms:
-        """Those of some nodes."""
+        """The histograms of some nodes."""
         return Histograms([sums[nodes] for sums in self.sums], self.counts[nodes])
 
     @staticmethod
     def joined(parts: list[Histograms]) -> Histograms:
-        """The nodes of several, one after the other."""
+        """The histograms of several objects, one after the other."""
         sums = [np.concatenate(groups) for groups in zip(*(part.sums for part in parts), strict=True)]
         return Histograms(sums, np.concatenate([part.counts for part in parts]))
 
     def less(self, key: PublicKey, other: Histograms) -> Histograms:
-        """Node by node, what is left of these without the other's rows: one batch inversion for all bins.
+        """Node by node, the sums of these histograms without the rows of the other ones.
 
-        Bins without rows of the other node cost nothing, nor do those left without any (nobody reads them).
+        All bins share one batch inversion.  Bins without rows of the other node cost nothing, nor do bins
+        that are left without rows, which nobody reads.
         """
         counts = self.counts - other.counts
         changed = (other.counts > 0) & (counts > 0)
@@ -94,7 +95,7 @@ def build_histograms(
     left_out, complete = _fullest_bins(counts, bin_offsets)
     n_nodes, n_features = len(counts), len(bin_offsets) - 1
     sums = [np.empty((*counts.shape, *source.shape[1:]), dtype=source.dtype) for source in sources]
-    at_once = max(1, sources[0][:1].nbytes // (4 * ORDER_SHARE))
+    at_once = max(1, sources[0][:1].nbytes // (4 * ORDER_FRACTION))
     for first in range(0, n_features, at_once):
         features = np.arange(first, min(first + at_once, n_features))
         order, chain_starts = bin_chains(codes, rows, starts, bin_offsets, features, counts, left_out)

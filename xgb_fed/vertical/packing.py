@@ -122,7 +122,7 @@ class GHPacking:
         return space // self.bits
 
     def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
-        """One plaintext a row.
+        """One plaintext per row.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class GHPacking:
         return rows
 
     def _put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
-        """Write the fields of one pair a row, `shift` bits up."""
+        """Write the fields of one pair per row, `shift` bits up."""
         _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
         _put_field(rows, self._integers(h, "h"), shift)
 
@@ -277,7 +277,7 @@ class MultiClassPacking:
         Parameters
         ----------
         sums : sequence of sequences of int
-            Decrypted sums, one sequence a group of classes.
+            Decrypted sums, one sequence per group of classes.
         counts : sequence of int
             Rows in each sum.
 

@@ -37,7 +37,7 @@ class Partition:
         return self.rows[self.starts[node] : self.starts[node + 1]]
 
     def kept(self, mask: NDArray[np.bool_]) -> Partition:
-        """The same nodes with only the rows that a mask over all rows keeps."""
+        """The same nodes, restricted to the rows that a mask over all rows keeps."""
         keep = mask[self.rows]
         before = np.concatenate([[0], np.cumsum(keep)])
         return Partition(self.rows[keep], before[self.starts].astype(np.int64))
@@ -48,7 +48,7 @@ class Partition:
         Parameters
         ----------
         goes_left : dict
-            For each node that splits, one flag a row of it.
+            For each node that splits, one flag per row of the node.
         """
         parts: list[NDArray[np.int32]] = []
         for node in sorted(goes_left):
@@ -70,6 +70,6 @@ class Partition:
         return Partition(np.concatenate([*parts, self.rows[:0]]), starts)
 
     def split_flags(self, nodes: list[int], flags: NDArray[np.bool_]) -> dict[int, NDArray[np.bool_]]:
-        """Flags of several nodes' rows, one after the other, by node."""
+        """Divide the flags of several nodes' rows, which follow one another, by node."""
         bounds = np.concatenate([[0], np.cumsum(self.sizes()[nodes])]).astype(np.int64)
         return {node: flags[a:b] for node, (a, b) in zip(nodes, pairwise(bounds), strict=True)}

@@ -434,3 +434,13 @@ def test_a_party_that_says_it_has_other_rows_is_not_believed(people, bank):
     assert len(both.predict(None, [Local(service)], rows=[0, 1, 2])) == 3
     with pytest.raises(InvalidDataError, match="rows, others 3"):
         both.predict(None, [Liar(service)], rows=[0, 1, 2])
+
+
+def test_a_service_has_limits_on_bins_levels_and_nodes(people, bank):
+    """By default no statistics of nodes with fewer than 10 sampled rows; larger settings are refused."""
+    assert (Limits().min_node_rows, Limits().max_bin, Limits().max_depth) == (10, 256, 10)
+    service = bank(Limits(min_rows=20, allow_plain=True, allow_weak_key=True, max_bin=8, max_depth=3))
+    opened = Talk(Local(service)).ask(opening(50))
+    assert opened.min_node_rows == 10
+    assert "max_bin up to 8, not 9" in Talk(Local(service)).ask(opening(50, max_bin=9)).reason
+    assert "max_depth up to 3, not 4" in Talk(Local(service)).ask(opening(50, max_depth=4)).reason
