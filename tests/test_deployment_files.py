@@ -1,0 +1,127 @@
+"""The files in ``deploy/`` start a server: their commands run under their constraints, without a daemon."""
+
+import configparser
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from deployment import certificates
+from veilboost import command_line as cli
+from veilboost.serving import limits_of
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+AS_NOBODY = [
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"),
+    # The interpreter may be in root's home.
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+]
+AS_MODULE = "import sys; from veilboost.command_line import main; sys.exit(main())"
+
+
+def compose():
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+def unit():
+    parser = configparser.ConfigParser(strict=False, interpolation=None, comment_prefixes="#")
+    parser.optionxform = str
+    parser.read(DEPLOY / "veilboost.service")
+    return parser["Service"]
+
+
+def commands():
+    return {
+        "compose": compose()["services"]["bank"]["command"],
+        "systemd": shlex.split(unit()["ExecStart"])[1:],
+    }
+
+
+def can_become_nobody():
+    try:
+        return subprocess.run([*AS_NOBODY, sys.executable, "-c", ""], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("which", ["compose", "systemd"])
+def test_commands_are_understood(which):
+    args = cli._parser().parse_args(commands()[which])
+    assert limits_of(args).max_memory == 4 << 30
+
+
+@pytest.mark.parametrize("service", ["bank", "acme"])
+def test_containers_are_hardened(service):
+    kept = compose()["services"][service]
+    assert kept["user"] == "65534:65534"
+    assert kept["read_only"] is True
+    assert kept["cap_drop"] == ["ALL"]
+    assert kept["security_opt"] == ["no-new-privileges:true"]
+    assert any(entry.startswith("/tmp") for entry in kept["tmpfs"])
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert text.index("\nUSER 65534") < text.index("\nENTRYPOINT")
+
+
+def test_the_unit_is_hardened():
+    kept = unit()
+    assert kept["User"] == "veilboost"
+    assert kept["ProtectSystem"] == "strict"
+    for name in ("NoNewPrivileges", "PrivateTmp", "PrivateDevices", "ProtectHome", "RestrictNamespaces"):
+        assert kept[name] == "true"
+    # What it writes is in its own directories.
+    assert "--models /var/lib/veilboost " in kept["ExecStart"]
+    assert kept["StateDirectory"] == "veilboost"
+    assert kept["Environment"].startswith("NUMBA_CACHE_DIR=/var/cache/veilboost ")
+
+
+@pytest.mark.parametrize("which", ["compose", "systemd"])
+def test_no_home_and_read_only_packages_serve(which):
+    """As uid 65534, without a home, packages and data read-only, a private folder for temporary files."""
+    if not can_become_nobody():
+        pytest.skip("only root can become another user")
+    pytest.importorskip("pyarrow")
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        folder = Path(name)
+        for part in ("lgb_dp", "xgb_fed", "plugins", "patches"):
+            shutil.copytree(
+                ROOT / part, folder / "packages" / part, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        data = folder / "data"
+        shutil.copytree(certificates("bank"), data / "certs")
+        (data / "bank.csv").write_text("patient,b0\n" + "".join(f"p{k},{k}\n" for k in range(200)))
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        for writable in ("models", "tmp"):
+            (folder / writable).mkdir(mode=0o700)
+            os.chown(folder / writable, 65534, 65534)
+        replaced = {
+            "bank.parquet": "bank.csv",
+            "models": str(folder / "models"),
+            "/var/lib/veilboost": str(folder / "models"),
+            "0.0.0.0:7001": "127.0.0.1:0",
+        }
+        command = [re.sub(r"[^=]+$", lambda m: replaced.get(m[0], m[0]), part) for part in commands()[which]]
+        paths = [str(folder / "packages" / part) for part in ("", "plugins", "patches")]
+        with subprocess.Popen(
+            [*AS_NOBODY, sys.executable, "-c", AS_MODULE, *command],
+            env={"TMPDIR": str(folder / "tmp"), "PATH": os.environ["PATH"], "PYTHONPATH": ":".join(paths)},
+            cwd=data,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                assert process.stdout.readline().startswith("listening at"), process.stderr.read()
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(20) == 0
+            finally:
+                process.kill()
+        assert (folder / "models" / "record.jsonl").stat().st_uid == 65534
