@@ -26,7 +26,7 @@ def train_tfl(
     verbose_eval: bool | int = True,
     callbacks: Sequence[Any] = (),
 ) -> HorizontalModel:
-    """TFL: parties take turns, each on its own rows and gradients (Zhao et al., 2018, without noise).
+    """Train by TFL: parties take turns on their own rows and gradients (Zhao et al., 2018, without noise).
 
     Parameters and result as `train_simfl`'s, and `rounds_per_turn`: rounds that a party grows before the next
     one's turn.
@@ -47,7 +47,7 @@ def train_stock(
     sample_weight: Any = None,
     n_jobs: int = 0,
 ) -> xgboost.Booster:
-    """Stock XGBoost on one matrix, with the settings that `train_simfl` trains by.
+    """Train stock XGBoost on one matrix, with the settings that `train_simfl` trains by.
 
     Parameters
     ----------

@@ -53,13 +53,13 @@ COORDINATOR = "coordinator"
 """The name, in tables, of whoever passes the parties' messages on."""
 
 MIN_SIMILAR = 3
-"""Default number of rows whose gradients are sent as one sum at least."""
+"""Default minimum number of rows whose gradients are sent as one sum."""
 
 MAX_CLASSES = 256
-"""Most distinct labels that a party tells."""
+"""Maximum number of distinct labels that a party tells."""
 
 MAX_ROWS = 10_000_000
-"""Default number of rows of all parties at most."""
+"""Default maximum number of rows of all parties together."""
 
 
 class HorizontalParty(SessionHandler[None]):
@@ -163,7 +163,7 @@ class HorizontalParty(SessionHandler[None]):
         }
 
     def __repr__(self) -> str:
-        """Name and shape."""
+        """Show the name and the shape of the rows."""
         return f"HorizontalParty({self.name!r}, {self._X.shape[0]} rows, {self._X.shape[1]} columns)"
 
     def get_booster(self) -> xgboost.Booster:
@@ -213,7 +213,7 @@ class HorizontalParty(SessionHandler[None]):
         return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _classes(self) -> list[Any]:
-        """The distinct labels, which only a party that has declared them to be classes tells."""
+        """Return the distinct labels, which only a party that has declared them to be classes tells."""
         if not self._categorical_labels:
             raise InvalidDataError(
                 "classes are told only of labels that the party has declared with categorical_labels=True"
@@ -317,7 +317,7 @@ class HorizontalParty(SessionHandler[None]):
         return messages.Done()
 
     def _gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gradients and hessians of the present margins, computed once per round."""
+        """Return gradients and hessians of the present margins, computed once per round."""
         state = self._state
         if state.gradients is None:
             state.gradients = state.objective.gradients(state.margin, state.y, state.weight)

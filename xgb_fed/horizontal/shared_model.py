@@ -36,11 +36,11 @@ TREE_PARAMETERS = (
 """Settings that stock XGBoost grows trees by."""
 
 PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
-"""Those of them that are in units of gradients and hessians."""
+"""Tree parameters that are in units of gradients and hessians."""
 
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
-    """A dense float32 matrix, or a CSR one with sorted indices, and its names if it came with any.
+    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and their column names if any.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
 
 
 def settings_of(params: str) -> Settings:
-    """Settings from a JSON object of parameters.
+    """Read settings from a JSON object of parameters.
 
     Raises
     ------
@@ -89,12 +89,12 @@ class SharedTrees:
     rounds: list[Trees] = field(default_factory=list)
 
     def start(self, n_rows: int) -> NDArray[np.float32]:
-        """Margins before the first tree, shape (n_rows, n_classes)."""
+        """Return the margins before the first tree, of shape (n_rows, n_classes)."""
         margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
         return np.tile(np.broadcast_to(margin, (self.objective.n_classes,)), (n_rows, 1)).astype(np.float32)
 
     def read_round(self, message: Trees) -> list[ScalarTree]:
-        """A round's trees, checked.
+        """Read and check the trees of a round.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class SharedTrees:
             raise ProtocolError(f"a round's trees: {error}") from None
 
     def booster(self, names: list[str], best_iteration: int | None) -> xgboost.Booster:
-        """A native booster of all trees."""
+        """Make a native booster of all trees."""
         per_round = self.objective.n_classes
         trees = [tree for message in self.rounds for tree in self.read_round(message)]
         booster = booster_from_trees(
