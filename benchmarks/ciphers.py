@@ -23,12 +23,12 @@ from typing import Any
 import gmpy2
 import numpy as np
 import phe
+
 from gbdt_kernels import residues
 from gbdt_kernels.residues import Modulus
 from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
-
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.vertical.histogram import build_histograms

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from files import STAND_IN, read_numbers, read_sparse, read_text, title
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification, make_regression
+
+from files import STAND_IN, read_numbers, read_sparse, read_text, title
 
 COVTYPE_BOUNDS = {
     1: (0, 360),  # Aspect, degrees azimuth

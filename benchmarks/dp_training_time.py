@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import lightgbm
-import report
-from data import Problem, load
 from tqdm import tqdm
 
 import lgb_dp
+import report
+from data import Problem, load
 
 N_THREADS = 2
 N_TREES = 50

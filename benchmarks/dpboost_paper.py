@@ -24,13 +24,13 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import report
-from data import Problem, a9a_split, load
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 from tqdm import tqdm
 
 import lgb_dp
+import report
+from data import Problem, a9a_split, load
 
 N_THREADS = 2
 MAX_ROWS = 50_000

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import xgb_fed
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
 from report import machine, print_table, say, yield_when_busy
 from veilboost.tables import Table
-
-import xgb_fed
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.service import Limits, PassiveService
 

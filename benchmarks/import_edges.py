@@ -22,10 +22,10 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from report import print_table, say, write_json
 
 import lgb_dp
 import xgb_fed
+from report import print_table, say, write_json
 
 PACKAGES = ("lgb_dp", "xgb_fed", "veilboost", "gbdt_parties", "gbdt_kernels", "gbdt_hosts")
 TARGETS = {"vertical tree": 15, "NewtonBoost's first tree": 18}

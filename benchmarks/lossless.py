@@ -14,13 +14,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import vertical_data
 import xgboost
+
+import vertical_data
+import xgb_fed
 from gbdt_hosts.xgboost.model import read_trees
 from report import machine, print_table, say, write_json
 from vertical_data import VerticalProblem
-
-import xgb_fed
 
 TIE = 1e-6
 PROBLEMS = ("default_credit", "give_credit", "a9a", "abalone", "covtype")

@@ -33,13 +33,13 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import report
-from data import UCI_POSITIVE, Problem, load, uci_binary
 from scipy.stats import ttest_rel
 from sklearn.model_selection import StratifiedKFold
 from tqdm import tqdm
 
 import lgb_dp
+import report
+from data import UCI_POSITIVE, Problem, load, uci_binary
 
 EXACT = float("inf")
 ALPHAS: Mapping[str, Any] = {"0.1": 0.1, "1.0": 1.0, "O.C.": "calibrated"}

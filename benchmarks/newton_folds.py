@@ -12,10 +12,11 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+from tqdm import tqdm
+
 import peer_data
 import peer_workers
 from report import print_table
-from tqdm import tqdm
 
 
 def held_out(data: SimpleNamespace, epsilon: float) -> float:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import make_classification, make_regression
+
 from data import A9A_FEATURES, ABALONE_RINGS, ABALONE_SEXES, IJCNN1_FEATURES
 from files import STAND_IN, read_numbers, read_sparse, read_text, title
-from sklearn.datasets import make_classification, make_regression
 
 ADULT_BOUNDS = {
     "age": (17, 90),

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
+
 import peer_data
 import peer_workers
 from report import load_average, print_table, say
-from tqdm import tqdm
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-peers"

@@ -22,13 +22,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import peer_data
-import peer_workers
-from report import machine, print_table, write_json
 from tqdm import tqdm
 
 import lgb_dp
+import peer_data
+import peer_workers
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
+from report import machine, print_table, write_json
 
 S_BDT = {
     "abalone": {0.05: 2.920, 0.1: 2.754, 0.2: 2.664, 0.3: 2.620, 0.5: 2.582},

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import xgb_fed
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
 from report import machine, print_table, say, yield_when_busy
 from vertical_data import give_credit
-
-import xgb_fed
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 32, "base_score": 0.5}
 SECTIONS = ("tree", "stream", "predict", "align")

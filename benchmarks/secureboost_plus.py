@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import vertical_data
 import xgboost
-from gbdt_kernels.threads import available_threads
-from report import machine, print_table, say, write_json
 from sklearn.metrics import accuracy_score, roc_auc_score
-from vertical_data import VerticalProblem
 
+import vertical_data
 import xgb_fed
 import xgb_fed.vertical.passive
+from gbdt_kernels.threads import available_threads
+from report import machine, print_table, say, write_json
+from vertical_data import VerticalProblem
 
 DEPTH, BINS = 5, 32
 MODES: dict[str, dict[str, Any]] = {

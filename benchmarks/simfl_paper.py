@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import xgboost
+from tqdm import tqdm
+
 from data import load
 from gbdt_kernels.threads import available_threads
 from report import machine, print_table, save_panels, say, write_json
-from tqdm import tqdm
-
 from xgb_fed import HeuristicProtectionWarning
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.horizontal.baselines import train_stock, train_tfl

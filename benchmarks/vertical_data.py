@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.datasets import make_classification
+
 from data import load
 from files import STAND_IN, read_numbers, title
-from sklearn.datasets import make_classification
 
 
 @dataclass(frozen=True)

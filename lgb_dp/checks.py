@@ -16,9 +16,9 @@ from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
-from gbdt_kernels.trees.layout import MAX_BINS
 from numpy.typing import ArrayLike, NDArray
 
+from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
 Auto = Literal["auto"]

@@ -4,8 +4,9 @@ All errors derive from `PrivateTrainingError`.  Most also derive from the built-
 callers of LightGBM and scikit-learn expect in the same situation.
 """
 
-from gbdt_kernels.errors import VeilboostError
 from lightgbm.basic import LightGBMError
+
+from gbdt_kernels.errors import VeilboostError
 
 
 class PrivacyLeakWarning(UserWarning):

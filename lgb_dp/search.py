@@ -18,12 +18,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from gbdt_hosts.lightgbm import with_guarantee
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_hosts.lightgbm import with_guarantee
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon

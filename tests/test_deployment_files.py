@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from deployment import certificates
 from veilboost import command_line as cli
 from veilboost.serving import limits_of

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import veilboost
 
 import lgb_dp
+import veilboost
 import xgb_fed
 
 if sys.version_info >= (3, 11):

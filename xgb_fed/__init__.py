@@ -17,7 +17,6 @@ from gbdt_parties.errors import (
 from gbdt_parties.identity.alignment import Alignment, align
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
-
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import lightgbm
-from gbdt_hosts.lightgbm import PrivateBooster, guarantee_in, tree_blocks, tree_digest
 
+from gbdt_hosts.lightgbm import PrivateBooster, guarantee_in, tree_blocks, tree_digest
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.errors import AlteredModelError, NoGuaranteeError
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_kernels.trees import (
     BinLayout,
     DenseCodes,
@@ -15,8 +17,6 @@ from gbdt_kernels.trees import (
     level_histograms,
     partition_level,
 )
-from numpy.typing import NDArray
-
 from lgb_dp.mechanisms.noise import select
 from lgb_dp.mechanisms.rng import SecureRandom
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gbdt_hosts.lightgbm import default_parameters, resolve_aliases
 
+from gbdt_hosts.lightgbm import default_parameters, resolve_aliases
 from lgb_dp.checks import checked_integer, checked_lambda, checked_learning_rate
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 

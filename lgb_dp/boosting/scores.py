@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.trees import DenseCodes, SparseCodes, add_trees
 from numpy.typing import NDArray
 
+from gbdt_kernels.trees import DenseCodes, SparseCodes, add_trees
 from lgb_dp.boosting.tree import PrivateTree
 
 _UNKNOWN = -1

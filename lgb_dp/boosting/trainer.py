@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import lightgbm
-from gbdt_hosts import lightgbm as host
 from lightgbm.callback import CallbackEnv
 
+from gbdt_hosts import lightgbm as host
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in

@@ -12,12 +12,12 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from gbdt_hosts import lightgbm as host
-from gbdt_kernels.compilation import announcing_compilation
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from gbdt_hosts import lightgbm as host
+from gbdt_kernels.compilation import announcing_compilation
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.ledger import Ledger, share
 from lgb_dp.accounting.report import PrivacyReport, report_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 import numpy as np
-from gbdt_hosts import lightgbm as host
 from numpy.typing import NDArray
 
+from gbdt_hosts import lightgbm as host
 from lgb_dp.data.bins import PublicBins
 
 MIN_GAIN = 1e-12

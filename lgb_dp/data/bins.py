@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import scipy.sparse
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
-from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from numpy.typing import NDArray
 
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
+from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
-from gbdt_hosts.lightgbm import StandInDataset
-from gbdt_kernels.trees import DenseCodes, SparseCodes
 from numpy.typing import NDArray
 
+from gbdt_hosts.lightgbm import StandInDataset
+from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.checks import checked_choice, checked_numbers, checked_vector
 from lgb_dp.data.bins import (

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from gbdt_kernels.trees.layout import MAX_BINS
 from numpy.typing import NDArray
 
+from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
 from numpy.typing import NDArray
 
+from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
 from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import grow_structure
 from lgb_dp.boosting.training import Training, TrainingTask

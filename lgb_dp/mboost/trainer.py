@@ -18,9 +18,9 @@ from fractions import Fraction
 from typing import Final, Literal, get_args
 
 import numpy as np
-from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from numpy.typing import NDArray
 
+from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.ledger import Release, lower_float, share
 from lgb_dp.boosting.levels import Structure, grow_levels

@@ -6,9 +6,9 @@ import hashlib
 import math
 
 import numpy as np
-from gbdt_parties.key_stream import KeyStream
 from numpy.typing import NDArray
 
+from gbdt_parties.key_stream import KeyStream
 from lgb_dp.errors import ForkedProcessError
 
 

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from gbdt_kernels.trees import SoftmaxPairs, TablePairs
 from numpy.typing import NDArray
+
+from gbdt_kernels.trees import SoftmaxPairs, TablePairs
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""

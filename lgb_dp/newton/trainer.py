@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
-from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
 from numpy.typing import NDArray
 
+from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
 from lgb_dp.accounting.ledger import Release

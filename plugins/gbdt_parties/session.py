@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from gbdt_kernels.errors import VeilboostError
-
 from gbdt_parties import messages
 from gbdt_parties._files import is_out_of_room
 from gbdt_parties.errors import ProtocolError, places_of

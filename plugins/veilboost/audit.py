@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 
 import lgb_dp
+from gbdt_parties.errors import InvalidDataError
 from veilboost.tables import read_table
 
 VIOLATION_FOUND = 6

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from gbdt_kernels.errors import VeilboostError
 from gbdt_parties._files import write_atomically
 from gbdt_parties.errors import (
@@ -33,7 +34,6 @@ from gbdt_parties.identity.record import check_chain, read_record, write_traffic
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
-
 from veilboost import __version__, audit
 from veilboost.model_folders import add_models
 from veilboost.parsers import add_command, read_json

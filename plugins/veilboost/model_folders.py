@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.quoting import quoted
-
 from veilboost.parsers import add_command
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.splits import Splits

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_kernels.errors import VeilboostError
-
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier

@@ -14,7 +14,6 @@ from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
 from gbdt_parties.transport.service import QUOTA_FILES
-
 from veilboost.parsers import add_command, names, read_json
 from veilboost.tables import Table, read_table
 from xgb_fed.errors import InvalidArgumentError

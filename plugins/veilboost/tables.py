@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns, read_columns
 
 

@@ -3,9 +3,10 @@
 import lightgbm
 import numpy as np
 import pytest
-from gbdt_hosts.lightgbm.metrics import evaluate
 from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
+
+from gbdt_hosts.lightgbm.metrics import evaluate
 
 N = 200
 DATA = lightgbm.Dataset(np.zeros((N, 1)), params={"verbosity": -1}).construct()

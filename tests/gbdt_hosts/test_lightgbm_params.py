@@ -5,6 +5,7 @@ import re
 import lightgbm
 import numpy as np
 import pytest
+
 from gbdt_hosts.lightgbm.params import default_parameters, resolve_aliases
 
 

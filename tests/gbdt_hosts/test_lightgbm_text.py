@@ -7,6 +7,9 @@ from dataclasses import replace
 import lightgbm
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gbdt_hosts.lightgbm.text import (
     GUARANTEE,
     Header,
@@ -19,8 +22,6 @@ from gbdt_hosts.lightgbm.text import (
     tree_blocks,
     tree_digest,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 SEEDS = st.integers(0, 2**32 - 1)
 IS_CATEGORICAL = (False, True, False, True)

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, without_statistics
-from gbdt_hosts.xgboost.model import booster_from_trees
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, without_statistics
+from gbdt_hosts.xgboost.model import booster_from_trees
 
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import xgboost
+
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees, read_trees
 
 X, Y = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32), np.arange(200) % 3

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xgboost
+
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.training import EvaluationSet, MetricBooster, intercept
 

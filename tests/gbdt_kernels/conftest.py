@@ -1,6 +1,7 @@
 """Fixtures of the kernel tests."""
 
 import pytest
+
 from gbdt_kernels import threads
 from gbdt_kernels.trees import binning
 

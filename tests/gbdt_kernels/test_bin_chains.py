@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 
 
 @st.composite

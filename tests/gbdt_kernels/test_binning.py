@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gbdt_kernels.trees import DenseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.binning import ZERO_THRESHOLD
 from gbdt_kernels.trees.layout import offsets
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels.similarity import collisions
-from gbdt_kernels.similarity.collisions import most_similar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+
+from gbdt_kernels.similarity import collisions
+from gbdt_kernels.similarity.collisions import most_similar
 
 
 def agreements(queries, targets):

@@ -10,12 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import gbdt_kernels
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
+
+import gbdt_kernels
 from gbdt_kernels import compilation
 from gbdt_kernels.compilation import announcing_compilation, cache_directory, is_compiled, kernel
-from numba.core.registry import CPUDispatcher
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, level_histograms, segment_sums
-from gbdt_kernels.trees.layout import offsets
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, level_histograms, segment_sums
+from gbdt_kernels.trees.layout import offsets
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 

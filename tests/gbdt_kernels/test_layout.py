@@ -1,9 +1,10 @@
 """Offsets of bins and candidate splits."""
 
 import numpy as np
-from gbdt_kernels.trees.layout import BinLayout, offsets
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.trees.layout import BinLayout, offsets
 
 
 def n_candidates_of(n_bins, is_categorical, n_subsets):

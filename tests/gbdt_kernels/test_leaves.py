@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from complete_trees import Forest
 from gbdt_kernels.trees import DenseCodes, by_columns
 from gbdt_kernels.trees.leaves import _threshold_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
-from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
-from gbdt_kernels.residues.limbs import from_rows, to_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
+from gbdt_kernels.residues.limbs import from_rows, to_rows
 
 WIDTH = 3
 TOP = 1 << (64 * WIDTH)

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from gbdt_kernels.residues import limbs
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gbdt_kernels.residues import limbs
 
 WORDS = 5
 VALUES = st.integers(0, (1 << (64 * WORDS)) - 1)

@@ -9,13 +9,14 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gbdt_kernels import residues
 from gbdt_kernels.residues import FixedBase, Modulus, Reduction
 from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.limbs import from_rows, to_rows
 from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 PATHS = ["portable", pytest.param("ifma", marks=pytest.mark.skipif(not has_ifma(), reason="no AVX-512 IFMA"))]
 BITS = [2, 17, 51, 52, 53, 63, 64, 65, 104, 127, 128, 129, 416, 832, 1366, 2048, 4096]

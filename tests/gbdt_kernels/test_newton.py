@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels.trees import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.trees import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 
 

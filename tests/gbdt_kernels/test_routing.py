@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from complete_trees import Forest
-from gbdt_kernels.trees import DenseCodes, add_trees, partition_level
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from complete_trees import Forest
+from gbdt_kernels.trees import DenseCodes, add_trees, partition_level
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels.trees import discrete_laplace_from_words
-from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR, _below, _bernoulli_exp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+
+from gbdt_kernels.trees import discrete_laplace_from_words
+from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR, _below, _bernoulli_exp
 
 ONE = 2**LOG2_DENOMINATOR
 MASK64 = 2**64 - 1

@@ -7,10 +7,11 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from gbdt_kernels.trees import BinLayout, candidate_gains, select
-from gbdt_kernels.trees.selection import FLOOR, WORD_PAIRS_PER_DRAW, _draw, _integer_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.trees import BinLayout, candidate_gains, select
+from gbdt_kernels.trees.selection import FLOOR, WORD_PAIRS_PER_DRAW, _draw, _integer_weights
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 

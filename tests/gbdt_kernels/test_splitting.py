@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from gbdt_kernels.trees import BinLayout, candidate_gains, candidate_risks, goes_left_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels.trees import BinLayout, candidate_gains, candidate_risks, goes_left_table
 
 LAMBDAS = st.sampled_from([0.0, 0.1, 1.0, 1000.0])
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from gbdt_kernels.similarity.stable_hashing import MAX_SLAB, stable_hashes
 from scipy.stats import norm
+
+from gbdt_kernels.similarity.stable_hashing import MAX_SLAB, stable_hashes
 
 
 def functions(n_features, n_hashes, seed=0, window=4.0):

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
-from gbdt_kernels import threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gbdt_kernels import threads
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,12 +3,12 @@ import stat
 
 import numpy as np
 import pytest
+
+import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ConsentError, PartyRefusedError, ProtocolError, SessionLostError
 from gbdt_parties.traffic import Traffic
-
-import xgb_fed
 
 ESCAPES = "\x1b[2J\x1b]0;title\x07\nall is well\u202e"
 

@@ -8,10 +8,11 @@ import cryptography
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from gbdt_parties import key_stream
-from gbdt_parties.key_stream import KEY_BYTES, KeyStream, this_process
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gbdt_parties import key_stream
+from gbdt_parties.key_stream import KEY_BYTES, KeyStream, this_process
 
 KEY = bytes(range(32))
 MAX_BYTES = 2**38

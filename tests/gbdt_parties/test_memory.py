@@ -1,4 +1,5 @@
 import pytest
+
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 

@@ -6,11 +6,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from gbdt_parties import messages
-from gbdt_parties.errors import ProtocolError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_parties import messages
+from gbdt_parties.errors import ProtocolError
 from xgb_fed.vertical.messages import Gradients, Routed, SplitStatistics
 
 DTYPES = {"B": np.uint8, "I": np.int32, "L": np.int64, "F": np.float32, "D": np.float64}

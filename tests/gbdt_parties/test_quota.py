@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from gbdt_parties.quota import HOUR, HourlyQuota
 
 

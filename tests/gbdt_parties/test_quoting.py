@@ -1,6 +1,7 @@
-from gbdt_parties.quoting import MAX_CHARACTERS, quoted
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gbdt_parties.quoting import MAX_CHARACTERS, quoted
 
 
 @given(st.text(max_size=30))

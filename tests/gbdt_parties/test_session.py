@@ -9,13 +9,14 @@ from threading import Thread
 from typing import ClassVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gbdt_kernels.errors import VeilboostError
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import Done, Finish, Integer, Message, Refusal
 from gbdt_parties.session import SessionHandler
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,11 @@ import copy
 import pickle
 from threading import Thread
 
-from gbdt_parties.messages import Done, Refusal
-from gbdt_parties.traffic import Flow, Traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_parties.messages import Done, Refusal
+from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.vertical.messages import Gradients
 
 PARTIES = st.sampled_from(["active", "bank", "insurer"])

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from scipy import stats
-from small_training import binary_data
 
 import lgb_dp
 from lgb_dp.auditing import epsilon_lower_bound, mu_lower_bound
 from lgb_dp.mechanisms import noise as mechanisms
+from small_training import binary_data
 
 DELTA = 1e-5
 SURE = 1 - 1e-6

@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from small_training import binary_data
 
 import lgb_dp
+from small_training import binary_data
 
 X, Y = binary_data(600)
 BOUNDS = (-3, 3)

@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
@@ -18,6 +17,7 @@ from lgb_dp.data.weights import WEIGHT_STEPS, quantise_group_means
 from lgb_dp.dpboost import square_loss
 from lgb_dp.mechanisms import noise
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data(300)
 GROUPS = np.random.default_rng(3).integers(0, 60, len(Y))

@@ -18,12 +18,12 @@ lengths of two arguments that do not fit together.
 import lightgbm as lgb
 import numpy as np
 import pytest
-from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, NAMES, differences
 
 import lgb_dp
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.training import Training
 from lgb_dp.data import dataset as dataset_module
+from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, NAMES, differences
 
 BINARY, REGRESSION = {"objective": "binary"}, {"objective": "regression"}
 MULTICLASS = {"objective": "multiclass", "num_class": 3}

@@ -6,12 +6,12 @@ import warnings
 import lightgbm as lgb
 import numpy as np
 import pytest
-from small_training import binary_data
 
 import lgb_dp
 from lgb_dp import search
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data
 
 X, Y = binary_data(600)
 DELTA = 1e-5

@@ -8,13 +8,13 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.data.bins import public_bins
 from lgb_dp.data.provenance import Provenance
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 DELTA = 1e-5

@@ -32,10 +32,10 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     StandardScaler,
 )
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp import search as search_module
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data(60)
 BOUNDS = (-3, 3)

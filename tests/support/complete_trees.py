@@ -1,6 +1,7 @@
 """Random trees over random codes, and the walk that says where a row ends."""
 
 import numpy as np
+
 from gbdt_kernels.trees import DenseCodes, SparseCodes, add_trees
 from gbdt_kernels.trees.layout import offsets
 

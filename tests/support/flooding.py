@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import grpc
+
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.transport import streams
 

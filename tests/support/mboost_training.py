@@ -1,6 +1,7 @@
 """Private training runs of MBoost for tests."""
 
 import numpy as np
+
 from gbdt_kernels.trees import BinLayout, DenseCodes, candidate_risks, level_histograms
 
 

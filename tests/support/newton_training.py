@@ -1,9 +1,9 @@
 """Training runs of NewtonBoost for tests."""
 
 import lightgbm as lgb
-from small_training import binary_data, dataset
 
 import lgb_dp
+from small_training import binary_data, dataset
 
 X, Y = binary_data(600)
 DELTA = 1e-5

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse
 import xgboost
-from gbdt_hosts.xgboost.model import read_trees
-from gbdt_parties import messages
 
 import xgb_fed
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties import messages
 from xgb_fed.errors import LabelLeakWarning
 
 

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from veilboost import audit
-from veilboost import command_line as cli
 
 from lgb_dp.mechanisms import noise as mechanisms
+from veilboost import audit
+from veilboost import command_line as cli
 
 QUICK = ["--runs", "40", "--rounds", "1", "--confidence", "0.999999"]
 

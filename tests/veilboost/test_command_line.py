@@ -9,6 +9,8 @@ import time
 
 import pytest
 from cryptography import x509
+
+import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import (
     AuthenticationError,
@@ -23,8 +25,6 @@ from gbdt_parties.identity.record import Record
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
 from veilboost import serving as serving_module
-
-import xgb_fed
 
 PLAN = """
 tls: certs/acme

@@ -2,6 +2,7 @@ from dataclasses import MISSING, fields
 
 import pytest
 import yaml
+
 from veilboost import plan as plan_file
 from veilboost.plan import CIPHERS, DataPlan, PartyPlan, PlanError, TrainingPlan, read_plan
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+
 from veilboost import command_line as cli
 from veilboost import serving
-
 from xgb_fed.vertical.service import Limits
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+
 from gbdt_parties.errors import InvalidDataError
 from veilboost.tables import read_table
 

@@ -4,6 +4,7 @@ import csv
 import re
 
 import pytest
+
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
 

@@ -5,8 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from gbdt_kernels.residues.indices import check_starts
 
+from gbdt_kernels.residues.indices import check_starts
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
 from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.errors import CipherError, PlaintextRangeError

@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from gbdt_hosts.xgboost.model import read_trees
-from gbdt_parties import messages
-from gbdt_parties.errors import ConsentError, InvalidDataError, ProtocolError
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
-from vertical_training import Recorder, assert_same_trees, problem
 
 import xgb_fed
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties import messages
+from gbdt_parties.errors import ConsentError, InvalidDataError, ProtocolError
+from vertical_training import Recorder, assert_same_trees, problem
 from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.vertical.messages import ModelOpened, RevealedSplits

@@ -6,16 +6,16 @@ import os
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
+
+import xgb_fed
 from fuzzing import mutated
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment import AlignRows, IntersectIds
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import NOBODY
-from threadpoolctl import threadpool_limits
 from veilboost.tables import Table
-
-import xgb_fed
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.public_keys import read_public_key

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from gbdt_parties.traffic import Traffic
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
+from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import InvalidArgumentError
 
 C = TypeVar("C", bound=type)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import xgboost
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
+
+from gbdt_parties.errors import InvalidDataError
 
 MAX_BINS = 65_534
 """Bins of a feature, missing values not counted: a code is two bytes at most."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
+
+from gbdt_parties.errors import InvalidDataError
 
 
 def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 from xgboost.callback import TrainingCallback
 
+from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 

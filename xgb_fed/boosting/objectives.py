@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
+
+from gbdt_parties.errors import InvalidDataError
 
 Vector = NDArray[np.float32]
 MIN_HESSIAN = np.float32(1e-16)

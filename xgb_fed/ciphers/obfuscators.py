@@ -6,9 +6,9 @@ from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
-from gbdt_parties.key_stream import this_process
 from numpy.typing import NDArray
 
+from gbdt_parties.key_stream import this_process
 from xgb_fed.ciphers.base import KeepsSecrets
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
-from gbdt_kernels.residues.limbs import from_rows, n_words, rows_below, widened
 from numpy.typing import NDArray
 
+from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
+from gbdt_kernels.residues.limbs import from_rows, n_words, rows_below, widened
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import Plaintexts
 from xgb_fed.ciphers.residue_key import number_rows, plaintext_rows, read_numbers

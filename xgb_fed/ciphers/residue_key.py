@@ -12,6 +12,8 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_kernels.residues import (
     Modulus,
     are_units,
@@ -24,8 +26,6 @@ from gbdt_kernels.residues import (
     shift,
 )
 from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
-from numpy.typing import NDArray
-
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.obfuscators import ObfuscatorPool
 from xgb_fed.ciphers.randomness import SecretStream

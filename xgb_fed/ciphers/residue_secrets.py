@@ -12,10 +12,10 @@ from typing import Any
 
 import gmpy2
 import numpy as np
-from gbdt_kernels.residues import FixedBase, Modulus, Reduction, multiply, power
-from gbdt_kernels.residues.limbs import add_rows, from_rows, to_rows, widened
 from numpy.typing import NDArray
 
+from gbdt_kernels.residues import FixedBase, Modulus, Reduction, multiply, power
+from gbdt_kernels.residues.limbs import add_rows, from_rows, to_rows, widened
 from xgb_fed.ciphers.base import KeepsSecrets
 from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.ciphers.randomness import SecretStream

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from gbdt_hosts.xgboost.boosting import TreeGrower
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.boosting import TreeGrower
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.horizontal.shared_model import PENALTIES, TREE_PARAMETERS, SharedTrees

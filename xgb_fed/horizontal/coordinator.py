@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.objectives import Objective

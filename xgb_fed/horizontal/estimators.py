@@ -8,12 +8,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import xgboost
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.estimator import (
     FederatedXGBModel,
     class_probabilities,

@@ -12,7 +12,6 @@ import hmac
 from dataclasses import dataclass, field
 
 from gbdt_parties.errors import ProtocolError
-
 from xgb_fed.ciphers.randomness import SecretStream
 
 SIZE = 32

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from gbdt_kernels.similarity.stable_hashing import stable_hashes
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from gbdt_kernels.similarity.stable_hashing import stable_hashes
 from xgb_fed.ciphers.randomness import SecretStream
 
 MIN_ROWS = 3

@@ -6,10 +6,10 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.similarity.collisions import MAX_HASHES
-from gbdt_parties.errors import InvalidDataError, ProtocolError
 from numpy.typing import NDArray
 
+from gbdt_kernels.similarity.collisions import MAX_HASHES
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.hash_seed import MAX_ABANDONED, SeedAgreement, identity_of
 from xgb_fed.horizontal.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, typical_distance

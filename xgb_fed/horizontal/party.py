@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import xgboost
+from numpy.typing import NDArray
+
 from gbdt_hosts.xgboost.boosting import TreeGrower, without_statistics
 from gbdt_kernels.similarity.collisions import most_similar
 from gbdt_parties import messages
@@ -19,8 +21,6 @@ from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.messages import Message
 from gbdt_parties.session import SessionHandler
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.ciphers.randomness import SecretStream

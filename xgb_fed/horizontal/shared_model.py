@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import xgboost
+from numpy.typing import NDArray
+
 from gbdt_hosts.xgboost.boosting import read_tree
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from gbdt_parties import messages
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from gbdt_parties.errors import ProtocolError
 from numpy.typing import NDArray
 
+from gbdt_parties.errors import ProtocolError
 from xgb_fed.vertical.halves import normalised
 from xgb_fed.vertical.packing import MultiClassPacking, sums_from_plaintexts
 

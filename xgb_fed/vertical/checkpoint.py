@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gbdt_parties._files import make_folder, write_atomically
-from gbdt_parties.traffic import Flow, Traffic
 from numpy.typing import NDArray
 
+from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import FederatedTree

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import xgboost
-from gbdt_parties.channel import Party
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.estimator import FederatedXGBModel, normalised
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.errors import InvalidArgumentError

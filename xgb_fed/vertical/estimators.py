@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gbdt_parties._files import write_atomically
-from gbdt_parties.channel import Party
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from gbdt_parties._files import write_atomically
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.estimator import class_probabilities, named_evaluation_sets, with_common_parameters
 from xgb_fed.boosting.labels import codes_of, encode_labels
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import from_bits
 from numpy.typing import NDArray
 
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import from_bits
 from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.vertical.histogram import Histograms, build_histograms

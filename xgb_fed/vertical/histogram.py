@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 from numpy.typing import NDArray
 
+from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 
 WORTH_LEAVING_OUT = 8

@@ -20,7 +20,6 @@ from typing import Any
 
 from gbdt_parties._files import append_lines, make_folder, open_to_append, write_atomically
 from gbdt_parties.errors import ProtocolError
-
 from xgb_fed.vertical.splits import Splits, check_split
 
 FORMAT = 1

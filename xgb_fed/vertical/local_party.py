@@ -8,7 +8,6 @@ from typing import Any
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError
-
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive import PassiveParty

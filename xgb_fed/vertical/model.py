@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import xgboost
+from numpy.typing import NDArray
+
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_parties import messages
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_kernels.trees.binning import DenseCodes
 from gbdt_kernels.trees.histogram import level_histograms
 from gbdt_kernels.trees.layout import BinLayout
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.vertical.candidates import Candidate, CandidateWalk

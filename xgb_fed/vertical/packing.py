@@ -19,9 +19,9 @@ from math import isfinite, ldexp
 from typing import Any
 
 import numpy as np
-from gbdt_kernels.residues.limbs import n_words
 from numpy.typing import NDArray
 
+from gbdt_kernels.residues.limbs import n_words
 from xgb_fed.errors import InvalidArgumentError, PackingError, PlaintextRangeError
 from xgb_fed.vertical.halves import HALF_BITS, at_most, normalised, times
 

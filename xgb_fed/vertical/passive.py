@@ -14,14 +14,14 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_parties import messages
 from gbdt_parties._files import digest_of
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message, from_bits, to_bits
 from gbdt_parties.session import SessionHandler
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import Columns, bin_features
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.errors import CipherError

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
-
 from xgb_fed.boosting.features import BinnedFeatures, Columns
 from xgb_fed.ciphers.base import PublicKey
 from xgb_fed.vertical.growing_tree import GrowingTree

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_hosts.xgboost.training import intercept
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import bin_features
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.ciphers.plain import Plain

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.messages import Routed, RouteRows
 from xgb_fed.vertical.partition import Partition

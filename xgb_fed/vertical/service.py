@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_parties._files import make_folder
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Message
 from gbdt_parties.transport.service import Caller, RowService
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.journal import Journals

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gbdt_parties._files import write_atomically
-from gbdt_parties.errors import InvalidDataError
 from numpy.typing import NDArray
 
+from gbdt_parties._files import write_atomically
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns
 from xgb_fed.errors import CorruptDataError
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
-from numpy.typing import NDArray
-
 from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
-
 from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme

@@ -15,7 +15,6 @@ from threading import Lock
 
 from gbdt_parties._files import write_atomically
 from gbdt_parties.errors import ProtocolError
-
 from xgb_fed.errors import CheckpointError
 
 RECORD_FILE = "tree-under-way.json"

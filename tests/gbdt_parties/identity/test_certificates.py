@@ -3,6 +3,7 @@ from datetime import datetime, timezone
 
 import pytest
 from cryptography import x509
+
 from deployment import authority, certificates
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 

@@ -8,6 +8,9 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity import record as module
@@ -15,10 +18,7 @@ from gbdt_parties.identity.record import Record, check_chain, continued_by, read
 from gbdt_parties.messages import Envelope
 from gbdt_parties.quoting import MAX_CHARACTERS
 from gbdt_parties.traffic import Flow, Traffic
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from limits import no_more_descriptors
-
 from xgb_fed.vertical.messages import Assignments, Gradients, OpenTraining, RevealedSplits, SplitStatistics
 
 SESSION = b"secret-session-k"

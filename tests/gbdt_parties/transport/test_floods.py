@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+
 from deployment import HandlerService, certificates, connected, serving
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.transport import server as module

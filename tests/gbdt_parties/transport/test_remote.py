@@ -5,6 +5,8 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+
+import xgb_fed
 from deployment import HandlerService, Recorder, authority, connected, raw_calls, serving, tls
 from gbdt_parties import messages
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
@@ -13,8 +15,6 @@ from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server, SinglePartyService
-
-import xgb_fed
 from xgb_fed.vertical.messages import Gradients
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}

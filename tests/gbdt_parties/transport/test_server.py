@@ -12,6 +12,7 @@ from threading import Event, Semaphore
 
 import grpc
 import pytest
+
 from deployment import HandlerService, connected, raw_calls, serving, tls
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.certificates import Identity

@@ -1,11 +1,12 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.streams import Watchdog, assemble, frames
-from hypothesis import given
-from hypothesis import strategies as st
 
 digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
 

@@ -9,11 +9,11 @@ import lightgbm as lgb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Cost, total_cost
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 DELTA = 1e-5

@@ -4,12 +4,12 @@ import math
 
 import matplotlib
 import pytest
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Cost, Ledger, Release, total_cost
 from lgb_dp.accounting.report import PrivacyReport
+from small_training import binary_data, dataset, train
 
 matplotlib.use("Agg")
 X, Y = binary_data()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.accounting.ledger import Ledger, Release, lower_float, share, upper_float
@@ -16,6 +15,7 @@ from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import selection_scale
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

@@ -4,9 +4,9 @@ import warnings
 
 import lightgbm as lgb
 import pytest
-from small_training import binary_data, dataset, train
 
 import lgb_dp
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

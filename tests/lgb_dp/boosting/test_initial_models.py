@@ -2,9 +2,9 @@
 
 import lightgbm as lgb
 import numpy as np
-from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
+from small_training import binary_data, dataset, leaf_values, train
 
 X, Y = binary_data()
 

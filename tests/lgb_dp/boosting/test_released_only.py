@@ -6,10 +6,10 @@ import re
 import lightgbm as lgb
 import numpy as np
 import pytest
-from gbdt_hosts.lightgbm import guarantee_in
-from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
+from gbdt_hosts.lightgbm import guarantee_in
+from small_training import binary_data, dataset, field, leaf_values, train
 
 X, Y = binary_data()
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from dp_training import grower
-from gbdt_kernels.trees import candidate_gains
-from small_training import binary_data, dataset, field, train
 
 import lgb_dp
+from dp_training import grower
+from gbdt_kernels.trees import candidate_gains
 from lgb_dp.boosting.levels import grow_structure
 from lgb_dp.mechanisms.noise import select
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data, dataset, field, train
 
 X, Y = binary_data()
 

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from gbdt_hosts.lightgbm import guarantee_in
-from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
+from gbdt_hosts.lightgbm import guarantee_in
 from lgb_dp.dpboost import square_loss
+from small_training import binary_data, dataset, leaf_values, train
 
 X, Y = binary_data()
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "learning_rate": 0.3}

@@ -3,11 +3,11 @@
 import lightgbm as lgb
 import numpy as np
 import pytest
-from gbdt_hosts.lightgbm import default_parameters
-from small_training import binary_data, dataset, train
 
 import lgb_dp
+from gbdt_hosts.lightgbm import default_parameters
 from lgb_dp.boosting.params import training_parameters
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

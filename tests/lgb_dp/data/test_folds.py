@@ -5,10 +5,10 @@ import warnings
 import lightgbm as lgb
 import numpy as np
 import pytest
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

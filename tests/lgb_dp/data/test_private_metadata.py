@@ -6,12 +6,12 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_training import binary_data, train
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.data import private_metadata as metadata
 from lgb_dp.mechanisms import noise as mechanisms
+from small_training import binary_data, train
 
 DELTA = 1e-5
 

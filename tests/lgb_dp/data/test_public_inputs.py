@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.dpboost.square_loss import quantise_gradients
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

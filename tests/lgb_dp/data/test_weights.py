@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from dp_training import grower
-from small_training import binary_data, dataset, field, train
 
 import lgb_dp
+from dp_training import grower
 from lgb_dp.data.weights import WEIGHT_STEPS
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS, VALUE_STEPS, leaf_value_sensitivity, quantise_gradients
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import selection_scale
+from small_training import binary_data, dataset, field, train
 
 X, Y = binary_data()
 

@@ -12,9 +12,9 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from scipy import stats
-from small_training import field, leaf_values
 
 import lgb_dp
+from small_training import field, leaf_values
 
 CONFIDENCE = 1e-6
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from dp_training import grower
-from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
+from dp_training import grower
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS, VALUE_STEPS, quantise_gradients
 from lgb_dp.mechanisms import noise as mechanisms
+from small_training import binary_data, dataset, leaf_values, train
 
 X, Y = binary_data()
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from gbdt_kernels.trees import BinLayout, DenseCodes, candidate_gains, level_histograms, segment_sums
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gbdt_kernels.trees import BinLayout, DenseCodes, candidate_gains, level_histograms, segment_sums
 from lgb_dp.data.weights import WEIGHT_STEPS, quantise_weights
 from lgb_dp.dpboost.square_loss import GAIN_RANGE, GRADIENT_STEPS, leaf_value_sensitivity, quantise_gradients
 

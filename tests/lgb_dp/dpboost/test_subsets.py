@@ -4,12 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.trainer import draw_tree_of_row
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from small_training import binary_data, dataset, train
 
 import lgb_dp
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

@@ -3,10 +3,10 @@
 import lightgbm as lgb
 import numpy as np
 import pytest
-from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
 from lgb_dp.mboost.trainer import stopped_at_purity
+from small_training import binary_data, dataset, field, leaf_values, train
 
 X, Y = binary_data()
 

@@ -3,7 +3,6 @@
 import lightgbm as lgb
 import numpy as np
 import pytest
-from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
 from lgb_dp.boosting.levels import random_structure
@@ -11,6 +10,7 @@ from lgb_dp.data.weights import WEIGHT_STEPS
 from lgb_dp.mboost import forests as random_forest
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data, dataset, field, leaf_values, train
 
 X, Y = binary_data()
 FORESTS = [lgb_dp.RandomForestLaplace, lgb_dp.RandomForestExponential]

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_training import binary_data
 
 from lgb_dp import MLoss
+from small_training import binary_data
 
 alphas = st.one_of(st.floats(1e-6, 1), st.sampled_from([1e-9, 0.1, 0.5, 1.0]))
 probabilities = st.floats(0, 1)

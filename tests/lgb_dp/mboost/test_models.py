@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.mboost import trainer as mboost
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay import privacy_loss
-from small_training import binary_data, dataset, train
 
 import lgb_dp
 from lgb_dp.mboost import trainer as mboost
 from lgb_dp.mboost.trainer import BOOST_STEPS
+from replay import privacy_loss
+from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 

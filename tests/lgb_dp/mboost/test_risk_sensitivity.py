@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mboost_training import risks
 
 from lgb_dp.mboost.trainer import BOOST_STEPS, ROUNDING, risk_sensitivity
+from mboost_training import risks
 
 
 @st.composite

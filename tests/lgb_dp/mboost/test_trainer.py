@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from small_training import binary_data, dataset, field, leaf_values, train
 
 import lgb_dp
 from lgb_dp.mboost import trainer as mboost
 from lgb_dp.mboost.trainer import BOOST_STEPS
 from lgb_dp.mechanisms import noise as mechanisms
+from small_training import binary_data, dataset, field, leaf_values, train
 
 X, Y = binary_data()
 

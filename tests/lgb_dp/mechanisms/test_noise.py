@@ -10,11 +10,11 @@ import gmpy2
 import numpy as np
 import pytest
 import scipy.special
-from gbdt_kernels.trees import BinLayout, candidate_gains, discrete_laplace_from_words
-from gbdt_kernels.trees.selection import _integer_weights
 from scipy import stats
 
 import lgb_dp
+from gbdt_kernels.trees import BinLayout, candidate_gains, discrete_laplace_from_words
+from gbdt_kernels.trees.selection import _integer_weights
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import (
     DRAW_SLACK,

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from small_training import binary_data, dataset, leaf_values, train
 
 import lgb_dp
 from lgb_dp.mechanisms.rng import SecureRandom
+from small_training import binary_data, dataset, leaf_values, train
 
 X, Y = binary_data()
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from newton_training import DELTA, X, Y, boosted
 
 import lgb_dp
+from newton_training import DELTA, X, Y, boosted
 
 
 @pytest.mark.parametrize(

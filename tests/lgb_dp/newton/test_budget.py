@@ -5,13 +5,13 @@ import math
 import lightgbm as lgb
 import numpy as np
 import pytest
-from newton_training import DELTA, QUIET, X, Y, boosted
-from small_training import dataset, leaf_values
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.newton import trainer as newton
+from newton_training import DELTA, QUIET, X, Y, boosted
+from small_training import dataset, leaf_values
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])

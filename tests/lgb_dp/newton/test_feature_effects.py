@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from small_bins import Bins
 
 from lgb_dp.newton.feature_effects import FeatureEffects
 from lgb_dp.newton.public_splits import CyclicSplits, LeafRelease, SplitCells, leaf_of_codes
+from small_bins import Bins
 
 SIGMA = 10.0
 

@@ -6,11 +6,11 @@ import signal
 import lightgbm as lgb
 import numpy as np
 import pytest
-from gbdt_hosts import lightgbm as host
-from newton_training import QUIET, X, Y, live_booster, training_scores
 
 import lgb_dp
+from gbdt_hosts import lightgbm as host
 from lgb_dp.newton import trainer as newton
+from newton_training import QUIET, X, Y, live_booster, training_scores
 
 
 def test_rolling_back_takes_the_scores_back():

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from small_bins import Bins
 
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton import learned_splits
 from lgb_dp.newton.learned_splits import LearnedSplits
 from lgb_dp.newton.public_splits import LeafRelease
+from small_bins import Bins
 
 BINS = Bins([33, 33, 5], categorical=[2])
 

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.special
-from gbdt_kernels.trees import leaf_sums
-from gbdt_kernels.trees.newton import _logistic_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_kernels.trees import leaf_sums
+from gbdt_kernels.trees.newton import _logistic_gradients
 from lgb_dp.newton.loss import HESSIAN_LIMIT, STEPS, NewtonLoss, pair_table
 
 clips = st.one_of(st.just(1.0), st.floats(1 / STEPS, 1.0))

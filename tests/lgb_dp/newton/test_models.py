@@ -6,10 +6,10 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import scipy.sparse
-from newton_training import DELTA, QUIET, X, Y, boosted, training_scores
-from small_training import dataset, field
 
 import lgb_dp
+from newton_training import DELTA, QUIET, X, Y, boosted, training_scores
+from small_training import dataset, field
 
 
 def accuracy(booster, features=X, label=Y):

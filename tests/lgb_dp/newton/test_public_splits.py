@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from small_bins import Bins
 
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.public_splits import CyclicSplits, RandomSplits, SplitCells, leaf_of_codes, levels_of_bins
+from small_bins import Bins
 
 BINS = Bins([40, 1, 6, 2, 9], categorical=[2])
 

@@ -5,12 +5,12 @@ import warnings
 import lightgbm as lgb
 import numpy as np
 import pytest
-from newton_training import X, Y, boosted, live_booster
-from small_training import dataset, field
 
 import lgb_dp
 from lgb_dp.newton import trainer as newton
 from lgb_dp.newton.settings import automatic_depth, automatic_rate
+from newton_training import X, Y, boosted, live_booster
+from small_training import dataset, field
 
 
 def test_settings_of_lightgbm_are_honoured_and_others_chosen():

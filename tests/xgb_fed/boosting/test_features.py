@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import xgboost
-from gbdt_parties.errors import InvalidDataError
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting import features
 from xgb_fed.boosting.features import bin_features, check_weight, numeric_vector, read_columns
 

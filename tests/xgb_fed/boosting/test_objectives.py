@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost.model import read_trees
-from gbdt_parties.errors import InvalidDataError
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.objectives import Objective, sigmoid, softmax
 
 

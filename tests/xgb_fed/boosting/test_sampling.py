@@ -5,11 +5,11 @@ import inspect
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost.model import read_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vertical_training import assert_same_tree, parties_of, problem, quantile_matrix, stock, train
 
+from gbdt_hosts.xgboost.model import read_trees
+from vertical_training import assert_same_tree, parties_of, problem, quantile_matrix, stock, train
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.sampling import Sampling
 from xgb_fed.ciphers.randomness import SecretStream

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import xgboost
-from gbdt_hosts.xgboost.model import read_trees
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from gbdt_hosts.xgboost.model import read_trees
 from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, SplitGain
 
 

@@ -10,10 +10,10 @@ import struct
 import gmpy2
 import numpy as np
 import pytest
-from gbdt_kernels.residues.limbs import to_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_kernels.residues.limbs import to_rows
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.residue_key import ResidueKey

@@ -6,9 +6,9 @@ quantile, which a correct sampler exceeds for one stream in a million.
 
 import numpy as np
 import pytest
-from gbdt_kernels.residues import decode
 from scipy.stats import chi2
 
+from gbdt_kernels.residues import decode
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import PaillierKey
 from xgb_fed.ciphers.primes import FactoredPrime

@@ -4,9 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
+
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
-
 from xgb_fed.horizontal.coordinator import horizontal_settings
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,

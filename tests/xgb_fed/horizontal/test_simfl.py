@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
+
 from gbdt_hosts.xgboost.boosting import TreeGrower
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
-
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError

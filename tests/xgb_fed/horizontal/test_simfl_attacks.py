@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 import xgboost
+from scipy.special import ndtri
+
 from gbdt_hosts.xgboost.boosting import TreeGrower
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.traffic import Traffic
-from scipy.special import ndtri
-
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.hash_seed import MAX_ABANDONED, commitment_to, seed_from

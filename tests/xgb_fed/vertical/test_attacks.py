@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from vertical_training import Recorder, parties_of, problem, train
-
 from xgb_fed import LocalParty
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.public_keys import read_public_key

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
-from gbdt_parties._files import digest_of
-from gbdt_parties.traffic import Flow, Traffic
 
 import xgb_fed
+from gbdt_parties._files import digest_of
+from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.checkpoint import STATE_FILE, Checkpoint, Progress
 from xgb_fed.vertical.splits import Splits

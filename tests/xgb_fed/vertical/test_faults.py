@@ -8,11 +8,11 @@ import time
 import numpy as np
 import pytest
 import xgboost
-from gbdt_parties import messages
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from threadpoolctl import threadpool_limits
 
 import xgb_fed
+from gbdt_parties import messages
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.checkpoint import STATE_FILE

@@ -6,12 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
-from gbdt_parties import messages
-from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
 from sklearn.exceptions import NotFittedError
-from vertical_training import Recorder, parties_of, problem, train
 
 import xgb_fed
+from gbdt_parties import messages
+from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
+from vertical_training import Recorder, parties_of, problem, train
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CipherError

@@ -5,11 +5,11 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from gbdt_parties.errors import ProtocolError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from limits import no_more_descriptors
 
+from gbdt_parties.errors import ProtocolError
+from limits import no_more_descriptors
 from xgb_fed.vertical.journal import MAX_JOURNALS, Journals, Terms
 from xgb_fed.vertical.splits import Splits
 

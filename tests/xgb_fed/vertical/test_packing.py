@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from gbdt_kernels.residues.limbs import from_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_kernels.residues.limbs import from_rows
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain

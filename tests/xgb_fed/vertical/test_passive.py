@@ -3,14 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xgb_fed
 from gbdt_kernels.residues import encode
 from gbdt_parties import messages
 from gbdt_parties.messages import to_bits
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from vertical_training import Recorder, clear_bytes, parties_of, problem, train
-
-import xgb_fed
 from xgb_fed import LocalParty, OkamotoUchiyama, Paillier
 from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.ciphers.residue_key import ResidueKey

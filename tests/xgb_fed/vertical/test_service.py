@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 import pytest
+
+import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.identity.alignment import Alignment, AlignRows, BlindedIds, IntersectIds, align
@@ -12,8 +14,6 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
 from gbdt_parties.transport.server import NOBODY
 from veilboost.tables import Table
-
-import xgb_fed
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.messages import (
     FindSplits,

@@ -5,6 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+
+import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity import alignment as alignment_module
@@ -14,8 +16,6 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
 from veilboost.tables import Table
-
-import xgb_fed
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.messages import (
     FindSplits,

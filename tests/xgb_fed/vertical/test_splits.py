@@ -5,11 +5,11 @@ import stat
 
 import numpy as np
 import pytest
-from gbdt_parties._files import append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
-from gbdt_parties.errors import InvalidDataError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_parties._files import append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
+from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.splits import Splits

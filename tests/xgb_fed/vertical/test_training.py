@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
-from gbdt_parties.errors import InvalidDataError, ProtocolError
-from vertical_training import assert_same_trees, parties_of, parts, problem, stock, text_of, train
 
 import xgb_fed
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from vertical_training import assert_same_trees, parties_of, parts, problem, stock, text_of, train
 from xgb_fed import OkamotoUchiyama, Paillier
 from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.errors import UnsupportedParameterError

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import xgboost
+
 from gbdt_hosts.xgboost.model import read_trees
 from reference_trees import cut_columns, grow
 from vertical_training import assert_same_tree, parties_of, parts, problem, stock, train
-
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.vertical.tree_modes import TreeMode
