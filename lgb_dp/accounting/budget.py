@@ -135,7 +135,7 @@ class Budget:
             raise ForkedProcessError(
                 "a budget cannot be spent in a forked process: its parent spends it, too"
             )
-        if cost.sampled or not min(cost.epsilon, cost.delta, cost.mu) >= 0:
+        if cost.sampled or not all(each >= 0 for each in (cost.epsilon, cost.delta, cost.mu)):
             raise InvalidArgumentError(f"cost must be finite, not negative and without samples, got {cost}")
         with self._lock:
             if self._neighbouring not in (None, neighbouring):
@@ -184,7 +184,7 @@ class Budget:
             delta=self.delta,
             private=not self._reasons,
             reasons=tuple(self._reasons),
-            notes=(),
+            notes=("what single results do not cover is in their own reports",),
             ledger=rows,
             neighbouring=self._neighbouring or ONE_ROW.neighbouring,
             cost=self._limit,

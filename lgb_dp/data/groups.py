@@ -20,6 +20,8 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 GroupWeight = Literal["mean"]
 
+_ONE_KIND = "groups must be all integers or all strings, without missing values"
+
 
 def checked_unit(groups: Any, rows_per_group: Any, group_weight: Any) -> Unit:
     """The unit that the arguments of a Dataset describe: one row, or one person.
@@ -47,18 +49,34 @@ def checked_unit(groups: Any, rows_per_group: Any, group_weight: Any) -> Unit:
 def group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
     """Groups as numbers from 0 on.
 
+    Two persons never become one: groups are compared as they were given, and not after a conversion that
+    would round large numbers or turn numbers into text.  A missing group could be anybody's, and is refused.
+
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If there is not one group per row, or they cannot be compared; no group is quoted.
+        If there is not one group per row, one is missing, or they are of several kinds; none is quoted.
     """
-    values = np.asarray(groups)
+    given = groups if hasattr(groups, "dtype") else _as_objects(groups)
+    values = np.asarray(given)
     if values.shape != (n_rows,):
         raise InvalidArgumentError(f"groups has shape {values.shape}; data has {n_rows} rows")
-    try:
-        return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(n_rows)
-    except TypeError:
-        raise ArgumentTypeError("groups must be all numbers or all strings, without missing values") from None
+    if values.dtype == object:
+        if len({type(value) for value in values}) > 1 or not isinstance(values[0], (str, bytes, int)):
+            raise ArgumentTypeError(_ONE_KIND)
+        number = {value: k for k, value in enumerate(sorted(set(values)))}
+        return np.array([number[value] for value in values], dtype=np.int64)
+    if values.dtype.kind not in "biufUSM" or (values.dtype.kind in "fM" and (values != values).any()):
+        raise ArgumentTypeError(_ONE_KIND)
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(n_rows)
+
+
+def _as_objects(groups: Any) -> NDArray[Any]:
+    """A sequence as an array of its own items."""
+    items = list(groups)
+    values = np.empty(len(items), dtype=object)
+    values[:] = items
+    return values
 
 
 def kept_rows(group: NDArray[np.int64], words: NDArray[np.uint64], k: int) -> NDArray[np.int64]:

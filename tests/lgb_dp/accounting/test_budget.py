@@ -1,6 +1,7 @@
 """`lgb_dp.Budget`: a filter that is never exceeded, whoever asks in which order."""
 
 import copy
+import math
 import os
 import pickle
 import threading
@@ -225,3 +226,11 @@ def test_limits_are_checked(arguments, named):
 def test_costs_are_checked(cost):
     with pytest.raises(lgb_dp.InvalidArgumentError, match="cost"):
         lgb_dp.Budget(1.0, DELTA).charge(cost, "a result")
+
+
+def test_side_door_a_cost_that_is_not_a_number_is_refused():
+    budget = lgb_dp.Budget(1.0, 1e-6)
+    for cost in (Cost(0.0, math.nan, 0.0), Cost(math.nan, 0.0, 0.0), Cost(0.0, 0.0, math.nan)):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="cost"):
+            budget.charge(cost, "a result")
+    assert budget.spent == Cost()
