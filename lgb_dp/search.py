@@ -245,7 +245,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         assert best is not None
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(best, granted, mu, tuple(paid_for), budget)
+        self._settle(best, granted, search_epsilon(mu, granted[1], mean_trials), mu, tuple(paid_for), budget)
         return self
 
     def _checked_arguments(
@@ -314,13 +314,13 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         self,
         best: _Trial,
         granted: tuple[float, float],
+        epsilon: float,
         mu: float,
         paid_for: tuple[PrivacyReport, ...],
         budget: Budget | None,
     ) -> None:
         """Put the search's guarantee in the place of the best trial's, in the model file too."""
         trial = best.model.privacy_
-        epsilon = search_epsilon(mu, granted[1], float(self.mean_trials))
         row = {
             "group": 0,
             "release": "best of random trials",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 
 import lightgbm
@@ -21,7 +22,8 @@ from lgb_dp.errors import AlteredModelError, ArgumentTypeError, InvalidArgumentE
 class PrivateTrainer(ABC):
     """A LightGBM callback that turns the live booster into a private one.
 
-    A trainer can be reused: the state of a training run lives with its booster.
+    A trainer can be reused: the state of a training run lives with its booster.  A run keeps the settings
+    that the trainer had when it started.
 
     Parameters
     ----------
@@ -85,10 +87,14 @@ class PrivateTrainer(ABC):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
-        n_rounds = self.planned_rounds(env.end_iteration - env.begin_iteration)
-        initial, reasons = self._initial_guarantee(booster)
-        training = self.begin(
-            TrainingTask(train_set, params, n_rounds, self.random_state, initial, reasons, self.budget)
+        settings = copy.copy(self)  # the plan and its accounting hold for these alone
+        vars(settings).pop("booster_", None)  # or every run would keep the one before alive
+        n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
+        initial, reasons = settings._initial_guarantee(booster)
+        training = settings.begin(
+            TrainingTask(
+                train_set, params, n_rounds, settings.random_state, initial, reasons, settings.budget
+            )
         )
         training.trainer = self
         training.pay(name)

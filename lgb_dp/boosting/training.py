@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -78,6 +79,14 @@ class TrainingTask:
     budget: Budget | None
 
 
+def _snapshot(train_set: Dataset) -> Dataset:
+    """The Dataset as it is now: what is set on it later, or written into its groups, is for later runs."""
+    data = copy.copy(train_set)
+    if data.group_of_row is not None:
+        data.group_of_row = data.group_of_row.copy()
+    return data
+
+
 class Training(ABC):
     """The state of one training run: scores, ledger and random stream.  It is a `host.TreeGrower`."""
 
@@ -88,23 +97,25 @@ class Training(ABC):
         train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
         assert train_set.codes is not None
-        self.data = train_set
+        self.train_set = train_set
+        self.data = _snapshot(train_set)
         self.codes: DenseCodes | SparseCodes = train_set.codes
         self.params = params
         self.n_rounds = task.n_rounds
         self.budget = task.budget
+        self._is_paid = False
         self.random = SecureRandom(task.random_state)
         provenance, part = train_set.start_training(), train_set.fold_part
         self.reasons = [*provenance.leaks, *task.reasons]
         self.notes = list(provenance.notes)
         self.evaluated_private_rows = False
         if task.random_state is not None:
-            self.reasons.append("random_state was fixed, and whoever knows it can subtract the noise")
+            self.void("random_state was fixed, and whoever knows it can subtract the noise")
             warnings.warn(
                 "random_state is for tests only; the model is not private", PrivacyLeakWarning, stacklevel=6
             )
         self.label_scale = self._label_scale()
-        self.label, counts = train_set.label, None
+        self.label, counts = train_set.label.copy(), None
         if train_set.label_overflow == "clip":
             self.label, counts = self.label_scale.clipped(train_set.label)
             self.notes.append(LABEL_OVERFLOW_NOTE)
@@ -161,9 +172,7 @@ class Training(ABC):
                 float(label.min()),
                 float(label.max() if label.max() > label.min() else label.min() + 1),
             )
-            self.reasons.append(
-                "label_bounds were read from the data, which leaks them; pass public `label_bounds`"
-            )
+            self.void("label_bounds were read from the data, which leaks them; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
         return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
@@ -194,7 +203,7 @@ class Training(ABC):
             )
         is_paid = self.budget is not None and report.budget == self.budget.id
         self.ledger.inherit(report.cost, what, report.delta - report.cost.delta, is_paid=is_paid)
-        self.reasons += report.reasons
+        self.void(*report.reasons)
         self.notes += [f"of the {what}: {note}" for note in report.notes]
 
     def _check_group_mean(self) -> None:
@@ -300,7 +309,7 @@ class Training(ABC):
     def stopped_early(self) -> None:
         """Note that evaluation chose the number of trees, which leaks if its rows were private."""
         if self.evaluated_private_rows:
-            self.reasons.append("the number of trees was chosen on rows that are not marked public")
+            self.void("the number of trees was chosen on rows that are not marked public")
 
     def _note_private_evaluation(self) -> None:
         self.evaluated_private_rows = True
@@ -311,7 +320,7 @@ class Training(ABC):
 
     def raw_score(self, data: lightgbm.Dataset) -> NDArray[np.float64]:
         """Current raw scores of a followed data set, shape (n_rows, n_outputs)."""
-        if data is self.data and not self.data.public:
+        if data is self.train_set and not self.data.public:
             self._note_private_evaluation()
         return self._scores[id(data)][1].all(self.trees)
 
@@ -328,9 +337,13 @@ class Training(ABC):
 
     def report(self) -> PrivacyReport:
         """The guarantee of everything granted; what was released so far stands beside it."""
-        if self.budget is not None:
-            self.budget.void(self.reasons)
         return report_of(self.ledger, self.reasons, self.notes, self.budget.id if self.budget else None)
+
+    def void(self, *reasons: str) -> None:
+        """Note why the guarantee does not hold; a budget that has paid for the run learns of it at once."""
+        self.reasons += reasons
+        if self._is_paid and self.budget is not None:
+            self.budget.void(reasons)
 
     def pay(self, what: str) -> None:
         """Charge the budget with everything that this run is granted, before anything is released.
@@ -342,11 +355,12 @@ class Training(ABC):
         cost = chargeable(self.ledger.granted, self.ledger.granted_delta)
         part = self.data.fold_part
         key = (self.budget.id, cost)
-        if part is not None and part.is_paid(key):
-            return
-        self.budget.charge(cost, what, neighbouring=self.ledger.unit.neighbouring)
-        if part is not None:
-            part.note_payment(key)
+        if part is None or not part.is_paid(key):
+            self.budget.charge(cost, what, neighbouring=self.ledger.unit.neighbouring)
+            if part is not None:
+                part.note_payment(key)
+        self._is_paid = True
+        self.budget.void(self.reasons)
 
     def guarantee(self) -> Mapping[str, Any]:
         """The report, for the model file."""
@@ -367,7 +381,7 @@ class Training(ABC):
         """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
         if not self.trees and not self.continues:
             return np.zeros((len(rows), self.params.n_outputs))
-        scores = self._scores[id(self.data)][1].of(rows, codes, self.trees)
+        scores = self._scores[id(self.train_set)][1].of(rows, codes, self.trees)
         return (scores - self.label_scale.centre) / self.label_scale.scale
 
     def _announce(self) -> None:

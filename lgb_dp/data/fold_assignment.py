@@ -6,11 +6,14 @@ the rows of test parts too, and with two folds the one's test part is the other'
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lgb_dp.errors import ForkedProcessError
 
 
 class FoldAssignment:
@@ -31,7 +34,8 @@ class FoldAssignment:
     def start(self) -> None:
         """Begin a cross-validation: no training part is used yet."""
         self.round = getattr(self, "round", 0) + 1
-        self.paid: set[object] = set()
+        self._process = os.getpid()
+        self._paid: set[object] = set()
         self._used_for: dict[tuple[int, int], object] = {}
         self._n_returned = [0] * self.k
 
@@ -60,7 +64,29 @@ class FoldAssignment:
         purpose : object
             A training run, or the assignment that divides the part further.
         """
+        self._refuse_fork()
         return self._used_for.setdefault((fold, nesting), purpose) is purpose
+
+    def is_paid(self, key: Hashable) -> bool:
+        """Whether a run of the cross-validation has paid for all that share the key."""
+        self._refuse_fork()
+        return key in self._paid
+
+    def note_payment(self, key: Hashable) -> None:
+        """Remember that a run has paid for all runs of the cross-validation that share the key."""
+        self._refuse_fork()
+        self._paid.add(key)
+
+    def _refuse_fork(self) -> None:
+        """Raise a ForkedProcessError in a process that did not start the cross-validation.
+
+        Parent and child would not know of each other which parts were trained on, and one payment would
+        count in both.
+        """
+        if os.getpid() != self._process:
+            raise ForkedProcessError(
+                "a cross-validation cannot continue in a forked process: its parent trains on the same folds"
+            )
 
 
 @dataclass(frozen=True)
@@ -95,11 +121,11 @@ class FoldPart:
 
     def is_paid(self, key: Hashable) -> bool:
         """Whether another run of the cross-validation has paid for this one, too."""
-        return (self._rounds, key) in self._outermost.paid
+        return self._outermost.is_paid((self._rounds, key))
 
     def note_payment(self, key: Hashable) -> None:
         """Remember that a run has paid for all runs of the cross-validation."""
-        self._outermost.paid.add((self._rounds, key))
+        self._outermost.note_payment((self._rounds, key))
 
     @property
     def _outermost(self) -> FoldAssignment:

@@ -139,6 +139,7 @@ class SquareLossTraining(Training):
         params = task.params
         self.epsilon = self.epsilon_per_row(epsilon)
         self.leaf_share = leaf_share
+        self._is_weighted = task.train_set.weight is not None
         self.gdf = gdf
         self.filtered_rows = 0
         self.offered_rows = 0
@@ -260,10 +261,10 @@ class SquareLossTraining(Training):
         ratio = np.divide(
             -sums[:, 0] / GRADIENT_STEPS, denominator, out=np.zeros(len(sums)), where=denominator > 0
         )
-        if self.data.weight is None:
-            bound = 1.0 / (1.0 + self.params.lambda_l2)
-        else:
+        if self._is_weighted:
             bound = leaf_value_sensitivity(self.params.lambda_l2, self.weight_bound)
+        else:
+            bound = 1.0 / (1.0 + self.params.lambda_l2)
         step = min(bound, 2 * clip) / VALUE_STEPS
         steps = np.rint(np.clip(ratio, -clip, clip) / step).astype(np.int64)
         released = release_laplace(steps, VALUE_STEPS + 2, epsilon, self.random)

@@ -61,6 +61,18 @@ def searched(epsilon=20.0, **kwargs):
     return lgb_dp.DPRandomizedSearchCV(model, settings, epsilon=epsilon, mean_trials=6.0, **kwargs)
 
 
+def test_side_door_the_number_of_trials_is_accounted_for_as_it_was_drawn(monkeypatch):
+    found, row_scores = searched(epsilon=2.0), search._row_scores
+
+    def disturb(*args):
+        found.mean_trials = 2.0
+        return row_scores(*args)
+
+    monkeypatch.setattr(search, "_row_scores", disturb)
+    found.fit(X, Y.astype(int), bounds=(-3, 3))
+    assert 0.999 * 2.0 < found.privacy_.epsilon <= 2.0
+
+
 def test_it_finds_settings_that_learn_and_reports_the_search(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
