@@ -231,7 +231,7 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
         Labels of all parties, sorted.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the parties' rows are data frames.
     model_ : HorizontalModel
         The trained model.
@@ -328,7 +328,7 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
     ----------
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the parties' rows are data frames.
     model_ : HorizontalModel
         The trained model.

@@ -60,7 +60,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         Labels, sorted.
     n_features_in_ : int
         Number of the active party's columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X is a data frame.
     model_ : VerticalModel
         The active party's part of the model.
@@ -274,7 +274,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
     ----------
     n_features_in_ : int
         Number of the active party's columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X is a data frame.
     model_ : VerticalModel
         The active party's part of the model.
