@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -122,7 +123,8 @@ class PublicBins:
         """Rows ``start:stop`` as numbers, categories of pandas columns as their positions."""
         if not is_data_frame(data):
             return lambda start, stop: data[start:stop]
-        if not self.pandas_categories:
+        has_objects = any(self._is_object(dtype, f) for f, dtype in enumerate(data.dtypes))
+        if not self.pandas_categories and not has_objects:
             return lambda start, stop: checked_numbers("data", data.iloc[start:stop])
 
         def rows_of(start: int, stop: int) -> NDArray[np.float64]:
@@ -132,12 +134,18 @@ class PublicBins:
 
         return rows_of
 
+    def _is_object(self, dtype: Any, feature: int) -> bool:
+        """Whether a column of declared integer codes may hold other cells, which count as missing."""
+        is_code = self.is_categorical[feature] and feature not in self.pandas_categories
+        return bool(is_code) and dtype.kind not in "iufb"
+
     def _column(self, column: Any, feature: int) -> NDArray[np.float64]:
-        if feature not in self.pandas_categories:
+        is_object = self._is_object(column.dtype, feature)
+        if feature not in self.pandas_categories and not is_object:
             return checked_numbers(f"feature {self.names[feature]!r}", column)
-        known = self.pandas_categories[feature]
-        codes = column.astype("category").cat.set_categories(known).cat.codes.to_numpy(dtype=np.float64)
-        return np.where(codes < 0, np.nan, codes)
+        known = self.values[feature] if is_object else self.pandas_categories[feature]
+        codes = column.astype("category").cat.set_categories(known).cat.codes.to_numpy(dtype=np.int64)
+        return np.where(codes < 0, np.nan, self.values[feature][codes])
 
 
 def feature_names(data: Any, given: Any) -> tuple[str, ...]:
@@ -226,6 +234,13 @@ def _integer_categories(values: list[Any], name: str) -> NDArray[np.float64]:
     return np.sort(numbers)
 
 
+def _are_codes(values: Iterable[Any]) -> bool:
+    """Whether declared categories are integers as LightGBM's."""
+    return all(
+        isinstance(v, (Real, np.bool_)) and 0 <= float(v) < 2**31 and float(v).is_integer() for v in values
+    )
+
+
 def _max_bins(max_bin: Any, names: Sequence[str]) -> NDArray[np.int64]:
     if isinstance(max_bin, Mapping):
         per_feature = np.full(len(names), 32)
@@ -300,7 +315,9 @@ def _known_categories(
         if values is None:
             continue
         dtype = dtypes[f]
-        if f in of_dtype or (dtype is not None and dtype.kind not in "iufb"):
+        # Not by the dtype alone: one private cell that is not a number makes a column of codes an object one.
+        is_object = dtype is not None and dtype.kind not in "iufb" and not _are_codes(values)
+        if f in of_dtype or is_object:
             of_pandas[f] = _checked_categories(values, name)
         else:
             of_codes[f] = _checked_categories(values, name)

@@ -8,28 +8,32 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm import StandInDataset
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.checks import checked_choice, checked_numbers, checked_vector
+from lgb_dp.accounting.unit import Unit
+from lgb_dp.checks import checked_choice
+from lgb_dp.data.arguments import checked_data, checked_label, checked_label_bounds, checked_rows
 from lgb_dp.data.bins import (
     Bounds,
     Categories,
     PublicBins,
     Spacing,
     feature_names,
-    is_data_frame,
     public_bins,
 )
 from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, rows_of
 from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.start_scores import StartScores
 from lgb_dp.data.weights import check_weight_bound, checked_weight
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
-from lgb_dp.mechanisms.noise import MAX_ROWS
+from lgb_dp.errors import (
+    InvalidArgumentError,
+    PrivacyLeakWarning,
+    UnsupportedParameterError,
+)
 from lgb_dp.mechanisms.rng import SecureRandom
 
 LabelOverflow = Literal["raise", "clip"]
@@ -141,7 +145,7 @@ class Dataset(StandInDataset):
             free_raw_data=free_raw_data,
         )
         self.bounds = bounds
-        self.label_bounds = _checked_label_bounds(label_bounds)
+        self.label_bounds = checked_label_bounds(label_bounds)
         self.label_overflow: LabelOverflow = checked_choice(
             "label_overflow", label_overflow, get_args(LabelOverflow)
         )
@@ -152,16 +156,17 @@ class Dataset(StandInDataset):
         self.public = public
         self.weight_bound = weight_bound
         self.public_init_score = public_init_score
-        self.groups = groups
-        self.group_weight: GroupWeight | None = group_weight
-        self.unit = checked_unit(groups, rows_per_group, group_weight)
-        self.group_of_row: NDArray[np.int64] | None = None
+        self._unit = checked_unit(groups, rows_per_group, group_weight)
+        self._groups = groups
+        self._group_weight: GroupWeight | None = group_weight
+        self._group_of_row: NDArray[np.int64] | None = None
         self.assigned_folds: FoldAssignment | None = None
         self.fold_part: FoldPart | None = None
         self._own_provenance = Provenance(paid_for=tuple(paid_for))
         self.bins: PublicBins | None = None
         self.codes: DenseCodes | SparseCodes | None = None
-        self.start_scores: NDArray[np.float64] | None = None
+        self._given_scores: StartScores | None = None
+        self._used_scores: StartScores | None = None
 
     # What StandInDataset asks for.
 
@@ -169,7 +174,7 @@ class Dataset(StandInDataset):
         if self.used_indices is not None:
             self._read_subset()
             return
-        data = _checked_data(self.data)
+        data = checked_data(self.data)
         n_rows = data.shape[0]
         kept = self._rows_to_keep(n_rows)
         if kept is not None:
@@ -177,24 +182,25 @@ class Dataset(StandInDataset):
         self.bins = self._public_bins(data)
         self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
         self.codes = self.bins.transform(data)
-        self.label = _checked_label(self.label, n_rows, self.label_overflow)
+        self.label = checked_label(self.label, n_rows, must_be_finite=self.label_overflow == "raise")
         self.weight = checked_weight(self.weight, n_rows)
         if self.weight is not None and (self.reference is None or self.weight_bound is not None):
             check_weight_bound(self.weight, self.weight_bound)
-        self.start_scores = _checked_scores(self.init_score, n_rows)
+        given = StartScores.given(self.init_score, n_rows, is_public=self.public_init_score)
         if kept is not None:
             self.label = self.label[kept]
             self.weight = None if self.weight is None else self.weight[kept]
-            self.start_scores = None if self.start_scores is None else self.start_scores[kept]
-            self.init_score = self.start_scores
+            given = None if given is None else given.take(kept)
+            self.init_score = None if given is None else given.values
+        self._given_scores = self._used_scores = given
 
     def _rows_to_keep(self, n_rows: int) -> NDArray[np.int64] | None:
         """At most `rows_per_group` rows of every group; None keeps all."""
-        if self.groups is None:
+        if self._groups is None:
             return None
-        assert self.unit.rows is not None
-        kept, self.group_of_row = draw_kept_rows(self.groups, n_rows, self.unit.rows)
-        self.groups = self.group_of_row
+        assert self._unit.rows is not None
+        kept, self._group_of_row = draw_kept_rows(self._groups, n_rows, self._unit.rows)
+        self._groups = self._group_of_row
         return kept
 
     def _public_bins(self, data: Any) -> PublicBins:
@@ -224,8 +230,9 @@ class Dataset(StandInDataset):
         self.codes = parent.codes.take(rows)
         self.label = parent.label[rows]
         self.weight = None if parent.weight is None else parent.weight[rows]
-        self.start_scores = None if parent.start_scores is None else parent.start_scores[rows]
-        self.group_of_row = None if parent.group_of_row is None else parent.group_of_row[rows]
+        given = parent._given_scores
+        self._given_scores = self._used_scores = None if given is None else given.take(rows)
+        self._group_of_row = None if parent._group_of_row is None else parent._group_of_row[rows]
 
     def _feature_names(self) -> list[str]:
         assert self.bins is not None
@@ -235,14 +242,51 @@ class Dataset(StandInDataset):
         assert self.codes is not None
         return self.codes.n_rows
 
-    def _predict_start_scores(self, predictor: Any, data: Any) -> None:
+    def _predict_start_scores(self, predictor: Any) -> None:
+        parent, data = self.reference, self.data
         if predictor is None:
-            self.start_scores = _checked_scores(self.init_score, self._n_rows())
+            self._used_scores = self._given_scores
             return
-        scores = predictor.predict(data, raw_score=True)
-        self.start_scores = np.asarray(scores, dtype=np.float64).reshape(self._n_rows(), -1)
+        if self.used_indices is not None:
+            assert isinstance(parent, Dataset)
+            rows = np.asarray(self.used_indices, dtype=np.int64)
+            if parent._used_scores is not None and parent._used_scores.predictor is predictor:
+                self._used_scores = parent._used_scores.take(rows)
+                return
+            data = None if parent.data is None else rows_of(checked_data(parent.data), rows)
+        if data is None:
+            raise UnsupportedParameterError(
+                "init_model cannot predict the start scores of rows whose data is gone; make the whole "
+                "Dataset with free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
+            )
+        self._used_scores = StartScores.predicted(predictor, data, self._n_rows())
 
     # What LightGBM's users call.
+
+    @property
+    def unit(self) -> Unit:
+        """What the guarantee covers: one row, or one person.  Like the groups, it cannot change."""
+        return self._unit
+
+    @property
+    def groups(self) -> Any:
+        """The person of each row as given, and once constructed, the number of each used row's person."""
+        return self._groups
+
+    @property
+    def group_weight(self) -> GroupWeight | None:
+        """How a person's rows are weighted."""
+        return self._group_weight
+
+    @property
+    def group_of_row(self) -> NDArray[np.int64] | None:
+        """The number of each used row's person, shape (n_rows,); None without groups."""
+        return self._group_of_row
+
+    @property
+    def start_scores(self) -> NDArray[np.float64] | None:
+        """Raw scores that training starts from, shape (n_rows, n_outputs); None if it starts from none."""
+        return None if self._used_scores is None else self._used_scores.values
 
     @property
     def provenance(self) -> Provenance:
@@ -271,16 +315,18 @@ class Dataset(StandInDataset):
                     "the training part of a fold was trained on more than once in one cross-validation; "
                     "start another by the splitter's split()"
                 )
-        if self.start_scores is not None and self._predictor is None:
-            if self.public_init_score:
-                notes.append("init_score is declared to be a function of each row alone, by public rules")
-            else:
-                leaks.append(
-                    "init_score may come from a model of private rows; if it is a function of each row alone "
-                    "by public rules, pass public_init_score=True"
-                )
-                warnings.warn(leaks[-1], PrivacyLeakWarning, stacklevel=8)
-        return Provenance(tuple(leaks), tuple(notes)).joined(self.provenance)
+        start = self._provenance_of_start()
+        for leak in start.leaks:
+            warnings.warn(leak, PrivacyLeakWarning, stacklevel=8)
+        return Provenance(tuple(leaks), tuple(notes)).joined(start).joined(self.provenance)
+
+    def _provenance_of_start(self) -> Provenance:
+        used = self._used_scores
+        if (None if used is None else used.predictor) is not self._predictor:
+            raise InvalidArgumentError(
+                "the start scores of the Dataset are not those of this run's init_model; make a new Dataset"
+            )
+        return Provenance() if used is None else used.provenance
 
     def create_valid(
         self,
@@ -319,7 +365,7 @@ class Dataset(StandInDataset):
         Unless they are the training part of one of `lgb_dp.folds`, nothing is known about how they were
         chosen, and the report says that a model trained on them is not private.
         """
-        rows = _checked_rows(used_indices, self.construct().num_data())
+        rows = checked_rows(used_indices, self.construct().num_data())
         part = Dataset(
             None,
             None,
@@ -334,7 +380,7 @@ class Dataset(StandInDataset):
             params=self.params if params is None else params,
             free_raw_data=self.free_raw_data,
         )
-        part.unit, part.group_weight = self.unit, self.group_weight
+        part._unit, part._group_weight = self._unit, self._group_weight
         part._predictor = self._predictor
         part.used_indices = rows.tolist()
         part.disclose(self.provenance)
@@ -345,21 +391,28 @@ class Dataset(StandInDataset):
             part.disclose(Provenance((_ROWS_WERE_CHOSEN,)))
         return part
 
+    def _refuse_fixed(self, field_name: str) -> None:
+        if self.used_indices is not None:
+            raise UnsupportedParameterError(
+                f"{field_name} of a subset cannot be set: it is that of the whole Dataset; set it there"
+            )
+        self._refuse_once_constructed(field_name)
+
     def set_label(self, label: Any) -> Dataset:
         """Set the label, before construction only."""
-        self._refuse_once_constructed("label")
+        self._refuse_fixed("label")
         self.label = label
         return self
 
     def set_weight(self, weight: Any) -> Dataset:
         """Set row weights, before construction only."""
-        self._refuse_once_constructed("weight")
+        self._refuse_fixed("weight")
         self.weight = weight
         return self
 
     def set_init_score(self, init_score: Any, *, public: bool = False) -> Dataset:
         """Set initial scores, before construction only; `public` is the class's `public_init_score`."""
-        self._refuse_once_constructed("init_score")
+        self._refuse_fixed("init_score")
         self.init_score = init_score
         self.public_init_score = public
         return self
@@ -385,57 +438,3 @@ class Dataset(StandInDataset):
         self.construct()
         assert self.bins is not None
         return self.bins
-
-
-def _checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
-    rows = np.asarray(rows)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise InvalidArgumentError(
-            f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}"
-        )
-    if rows.size and not (rows.min() >= 0 and rows.max() < n_rows):
-        raise InvalidArgumentError(f"used_indices must lie in [0, {n_rows})")
-    return np.sort(rows.astype(np.int64))
-
-
-def _checked_data(data: Any) -> Any:
-    if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind not in "biuf"):
-        data = checked_numbers("data", data)
-    if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
-        raise ArgumentTypeError(
-            f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
-        )
-    if scipy.sparse.issparse(data) and data.dtype.kind not in "biuf":
-        raise ArgumentTypeError(f"a sparse matrix must hold numbers, got {data.dtype.type.__name__}")
-    if data.ndim != 2 or 0 in data.shape:
-        raise InvalidArgumentError(f"data must have rows and features, got shape {data.shape}")
-    if data.shape[0] >= MAX_ROWS:
-        raise InvalidArgumentError(f"data has {data.shape[0]} rows; fewer than {MAX_ROWS} are supported")
-    return data
-
-
-def _checked_label(label: Any, n_rows: int, overflow: LabelOverflow) -> NDArray[np.float64]:
-    if label is None:
-        raise InvalidArgumentError("label must be one number per row, got None")
-    return checked_vector("label", label, n_rows, finite=overflow == "raise")
-
-
-def _checked_scores(init_score: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Initial scores, shape (n_rows, n_outputs); a flat array holds output after output, as in LightGBM."""
-    if init_score is None:
-        return None
-    values = np.array(checked_numbers("init_score", init_score))
-    if values.size % n_rows:
-        raise InvalidArgumentError(f"init_score has {values.size} values; data has {n_rows} rows")
-    if not np.isfinite(values).all():
-        raise InvalidArgumentError("init_score must be finite")
-    return values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
-
-
-def _checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
-    if bounds is None:
-        return None
-    low, high = (float(b) for b in bounds)
-    if not (low < high and np.isfinite(high - low) and (high - low) / 2 >= np.finfo(float).tiny):
-        raise InvalidArgumentError(f"label_bounds must be finite and ascending, got ({low}, {high})")
-    return low, high

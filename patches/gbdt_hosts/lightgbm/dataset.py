@@ -53,10 +53,8 @@ class StandInDataset(lightgbm.Dataset):
     def _n_rows(self) -> int:
         raise NotImplementedError
 
-    def _predict_start_scores(
-        self, predictor: _InnerPredictor | None, data: _LGBM_TrainDataType | None
-    ) -> None:
-        """Remember the raw scores of an initial model, or forget them if `predictor` is None."""
+    def _predict_start_scores(self, predictor: _InnerPredictor | None) -> None:
+        """Remember the raw scores that an initial model gives these rows, or forget them if it is None."""
         raise NotImplementedError
 
     # What lightgbm.train, lightgbm.cv and lightgbm.Booster call.
@@ -83,8 +81,8 @@ class StandInDataset(lightgbm.Dataset):
         ).construct()
         self._handle = self._native._handle
         self.feature_name = self._native.get_feature_name()
-        if self._predictor is not None and self.used_indices is None:
-            self._predict_start_scores(self._predictor, self.data)
+        if self._predictor is not None:
+            self._predict_start_scores(self._predictor)
         if self.free_raw_data:
             self.data = None
         return self
@@ -113,7 +111,7 @@ class StandInDataset(lightgbm.Dataset):
         data: _LGBM_TrainDataType,
         used_indices: list[int] | NDArray[Any] | None,
     ) -> StandInDataset:
-        self._predict_start_scores(predictor, data)
+        self._predict_start_scores(predictor)
         return self
 
     def set_field(self, field_name: str, data: _LGBM_SetFieldType | None) -> StandInDataset:

@@ -4,6 +4,7 @@ import lightgbm as lgb
 import numpy as np
 
 import lgb_dp
+from lgb_dp.data.start_scores import StartScores
 from small_training import binary_data, dataset, leaf_values, train
 
 X, Y = binary_data()
@@ -20,6 +21,6 @@ def test_an_altered_initial_model_voids_the_guarantee():
 
 def test_scores_that_an_initial_model_gives_need_not_be_finite():
     data = dataset(X, Y, public_init_score=True).construct()
-    data.start_scores = np.full((len(X), 1), np.nan)
+    data._used_scores = StartScores(np.full((len(X), 1), np.nan), is_public=True)
     values = leaf_values(train(data, lgb_dp.DPBoost(1.0, gdf=False), n_rounds=1, learning_rate=0.1))
     assert np.abs(values).max() <= 0.1

@@ -1,0 +1,60 @@
+"""Checks of the rows, labels and bounds that a Dataset is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from lgb_dp.checks import checked_numbers, checked_vector
+from lgb_dp.data.bins import is_data_frame
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.mechanisms.noise import MAX_ROWS
+
+
+def checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
+    """Row numbers, ascending."""
+    rows = np.asarray(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise InvalidArgumentError(
+            f"used_indices must be row numbers, got an array of {rows.dtype} and shape {rows.shape}"
+        )
+    if rows.size and not (rows.min() >= 0 and rows.max() < n_rows):
+        raise InvalidArgumentError(f"used_indices must lie in [0, {n_rows})")
+    return np.sort(rows.astype(np.int64))
+
+
+def checked_data(data: Any) -> Any:
+    """A matrix with rows and features, a list as an array."""
+    if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind not in "biuf"):
+        data = checked_numbers("data", data)
+    if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
+        raise ArgumentTypeError(
+            f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
+        )
+    if scipy.sparse.issparse(data) and data.dtype.kind not in "biuf":
+        raise ArgumentTypeError(f"a sparse matrix must hold numbers, got {data.dtype.type.__name__}")
+    if data.ndim != 2 or 0 in data.shape:
+        raise InvalidArgumentError(f"data must have rows and features, got shape {data.shape}")
+    if data.shape[0] >= MAX_ROWS:
+        raise InvalidArgumentError(f"data has {data.shape[0]} rows; fewer than {MAX_ROWS} are supported")
+    return data
+
+
+def checked_label(label: Any, n_rows: int, *, must_be_finite: bool) -> NDArray[np.float64]:
+    """One number per row."""
+    if label is None:
+        raise InvalidArgumentError("label must be one number per row, got None")
+    return checked_vector("label", label, n_rows, finite=must_be_finite)
+
+
+def checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
+    """Two finite bounds, ascending."""
+    if bounds is None:
+        return None
+    low, high = (float(b) for b in bounds)
+    if not (low < high and np.isfinite(high - low) and (high - low) / 2 >= np.finfo(float).tiny):
+        raise InvalidArgumentError(f"label_bounds must be finite and ascending, got ({low}, {high})")
+    return low, high

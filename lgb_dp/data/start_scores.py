@@ -1,0 +1,83 @@
+"""Raw scores that a training run starts from, stored together with where they came from.
+
+The guarantee follows the scores that are used: whether a Dataset has an initial model says nothing about
+whose scores it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.checks import checked_numbers
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.errors import InvalidArgumentError
+
+_INIT_SCORE_LEAKS = (
+    "init_score may come from a model of private rows; if it is a function of each row alone "
+    "by public rules, pass public_init_score=True"
+)
+_INIT_SCORE_IS_PUBLIC = "init_score is declared to be a function of each row alone, by public rules"
+
+
+@dataclass(frozen=True)
+class StartScores:
+    """Scores and their origin.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n_outputs)
+    predictor : object or None
+        LightGBM's predictor of the initial model that predicted them; None if they were given as
+        `init_score`.  It is compared by identity.
+    is_public : bool
+        Whether scores that were given are declared public.
+    """
+
+    values: NDArray[np.float64]
+    predictor: Any = None
+    is_public: bool = False
+
+    @classmethod
+    def given(cls, init_score: Any, n_rows: int, *, is_public: bool) -> StartScores | None:
+        """Scores of an `init_score`; a flat array holds output after output, as in LightGBM.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they are not finite numbers, or not equally many per row.
+        """
+        if init_score is None:
+            return None
+        values = np.array(checked_numbers("init_score", init_score))
+        if values.size % n_rows:
+            raise InvalidArgumentError(f"init_score has {values.size} values; data has {n_rows} rows")
+        if not np.isfinite(values).all():
+            raise InvalidArgumentError("init_score must be finite")
+        values = values.reshape(n_rows, -1, order="F" if values.ndim == 1 else "C")
+        return cls(values, is_public=is_public)
+
+    @classmethod
+    def predicted(cls, predictor: Any, data: Any, n_rows: int) -> StartScores:
+        """Raw scores that an initial model predicts; they need not be finite."""
+        scores = np.asarray(predictor.predict(data, raw_score=True), dtype=np.float64)
+        return cls(scores.reshape(n_rows, -1), predictor=predictor)
+
+    def take(self, rows: NDArray[np.int64]) -> StartScores:
+        """The scores of some rows, of the same origin."""
+        return replace(self, values=self.values[rows])
+
+    @property
+    def provenance(self) -> Provenance:
+        """What starting from these scores leaks or assumes.
+
+        The guarantee of an initial model is charged separately, where it is known.
+        """
+        if self.predictor is not None:
+            return Provenance()
+        if self.is_public:
+            return Provenance(notes=(_INIT_SCORE_IS_PUBLIC,))
+        return Provenance((_INIT_SCORE_LEAKS,))
