@@ -82,8 +82,8 @@ class TrainingTask:
 def _snapshot(train_set: Dataset) -> Dataset:
     """The Dataset as it is now: what is set on it later, or written into its groups, is for later runs."""
     data = copy.copy(train_set)
-    if data.group_of_row is not None:
-        data.group_of_row = data.group_of_row.copy()
+    if data._group_of_row is not None:
+        data._group_of_row = data._group_of_row.copy()
     return data
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
+from lgb_dp.data.start_scores import StartScores
 from small_training import binary_data, dataset, leaf_values, train
 
 X, Y = binary_data()
@@ -80,7 +81,8 @@ def test_side_door_a_dataset_changed_while_training_does_not_reach_the_run(name)
     changed.weight[:] = 9.0
     changed.label = 1 - Y
     changed.weight = changed.weight_bound = changed.label_bounds = changed.bins = changed.codes = None
-    changed.group_weight, changed.fold_part, changed.start_scores = "mean", None, np.ones((len(Y), 1))
+    changed._group_weight, changed.fold_part = "mean", None
+    changed._used_scores = StartScores(np.ones((len(Y), 1)), is_public=True)
     finished(booster)
     np.testing.assert_equal(leaves(booster), leaves(undisturbed))
     assert booster.privacy == undisturbed.privacy
@@ -100,7 +102,7 @@ def test_side_door_persons_stay_together_in_samples_whatever_the_dataset_is_told
     if change == "in place":
         changed.group_of_row[:] = np.arange(len(Y))
     else:
-        changed.group_of_row = None
+        changed._group_of_row = None
     np.testing.assert_equal(leaves(finished(booster)), leaves(undisturbed))
 
 
