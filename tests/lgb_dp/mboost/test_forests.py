@@ -110,9 +110,17 @@ def test_ties_are_broken_both_ways(forest):
 @pytest.mark.parametrize("objective", ["multiclass", "multiclassova"])
 def test_several_classes_share_one_release(forest, objective):
     label = (X[:, 0] > -0.5).astype(float) + (X[:, 0] > 0.5)
-    booster = train(
-        dataset(X[:, :1], label), forest(1e4), n_rounds=41, max_depth=4, objective=objective, num_class=3
-    )
+    with pytest.warns(
+        lgb_dp.PrivacyLeakWarning, match="random_state"
+    ):
+        booster = train(
+            dataset(X[:, :1], label),
+            forest(1e4, random_state=0),
+            n_rounds=41,
+            max_depth=4,
+            objective=objective,
+            num_class=3,
+        )
     assert booster.num_trees() == 123
     assert len(booster.privacy.ledger) == 41
     assert np.mean(booster.predict(X[:, :1]).argmax(axis=1) == label) > 0.8

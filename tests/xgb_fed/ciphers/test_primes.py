@@ -53,7 +53,7 @@ def fermat(n, steps):
 
 def test_attack_on_primes_that_are_close_and_their_refusal():
     """Fermat's method finds neighbouring primes at once; keys of such primes are not accepted."""
-    p = primes.random_prime(1 << 1023, 1 << 1024)
+    p = primes.random_prime(3 << 1022, 1 << 1024)  # so that products have 2048 bits
     near = int(gmpy2.next_prime(p))
     assert fermat(p * near, 10) == (p, near)
     with pytest.raises(WeakKeyError, match="close to each other"):
