@@ -110,9 +110,7 @@ def test_ties_are_broken_both_ways(forest):
 @pytest.mark.parametrize("objective", ["multiclass", "multiclassova"])
 def test_several_classes_share_one_release(forest, objective):
     label = (X[:, 0] > -0.5).astype(float) + (X[:, 0] > 0.5)
-    with pytest.warns(
-        lgb_dp.PrivacyLeakWarning, match="random_state"
-    ):
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="random_state"):
         booster = train(
             dataset(X[:, :1], label),
             forest(1e4, random_state=0),
