@@ -44,7 +44,7 @@ def draw() -> plt.Figure:
     theirs = ["its columns", "its thresholds", "values of rows", "its splits"]
     _party(axes, 8.8, "passive party", THEIRS, theirs)
     _arrow(axes, 5.7, True, "gradients of every row", "ciphertexts")
-    _arrow(axes, 4.35, False, "sums of candidate splits", "fresh ciphertexts; row counts in clear")
+    _arrow(axes, 4.35, False, "sums of the bins of a level", "fresh ciphertexts; row counts in clear")
     _arrow(axes, 3.0, True, "chosen candidates, assignments", "clear: which rows go left")
     _arrow(axes, 1.65, False, "which rows go left at its splits", "clear: one bit per row of the node")
     return figure
