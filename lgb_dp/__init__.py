@@ -25,7 +25,7 @@ from lgb_dp.errors import (
     PrivateTrainingError,
     UnsupportedParameterError,
 )
-from lgb_dp.estimators import DPLGBMClassifier, DPLGBMRegressor
+from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.mboost.forests import RandomForestExponential, RandomForestLaplace
 from lgb_dp.mboost.loss import MLoss
 from lgb_dp.mboost.trainer import MBoost

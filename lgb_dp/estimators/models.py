@@ -1,0 +1,178 @@
+"""The classifier and the regressor: what the labels mean, and what predictions look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from lgb_dp.accounting.budget import Budget
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.checks import checked_numbers
+from lgb_dp.data.bins import Bounds, Categories
+from lgb_dp.data.classes import as_labels, class_numbers, known_classes
+from lgb_dp.data.groups import GroupWeight
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.estimators.base import DPLGBMModel
+
+
+class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
+    __doc__ = (DPLGBMModel.__doc__ or "").replace(
+        "What the classifier and the regressor share.",
+        "Differentially private LightGBM classifier, binary or multi-class.",
+    )
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        bounds: Bounds | None = None,
+        categories: Categories | None = None,
+        classes: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        weight_bound: float | None = None,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
+        paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_metric: Any = None,
+        public_eval_set: bool = False,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> DPLGBMClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        bounds, categories
+            Public knowledge of the features, as for `lgb_dp.Dataset`.
+        classes : sequence, optional
+            All possible labels, public.  Left out, they are assumed to be 0 and 1 (or False and True), which
+            the report notes; if the data has others, they are read from it, with a `PrivacyLeakWarning`, and
+            the report says not private.
+        sample_weight, weight_bound
+            Row weights and their public bound.
+        groups, rows_per_group, group_weight
+            The person of each row, and how many rows of a person are used, as for `lgb_dp.Dataset`: the
+            guarantee then covers persons.
+        paid_for : sequence of PrivacyReport
+            What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report:
+            `privacy_` includes it.
+        budget : Budget, optional
+            Pays for the fit when it starts; refused where it does not suffice.  It is an argument of `fit`,
+            as it belongs to the rows: parameters are copied by `clone` and pickled with the model.
+        eval_set, eval_metric, callbacks
+            As for LightGBM's estimators.
+        public_eval_set : bool
+            Whether the rows of `eval_set` are public.
+        """
+        labels = as_labels(y)
+        known, provenance = known_classes(labels, classes)
+
+        def encode(values: Any) -> NDArray[np.float64]:
+            return class_numbers(as_labels(values), known)
+
+        n_classes = len(known)
+        objective = (
+            {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
+        )
+        numbers = encode(labels)
+        if self.label_overflow == "raise" and np.isnan(numbers).any():
+            raise InvalidArgumentError("y holds a label that is not among the classes")
+        self._fit(
+            X,
+            numbers,
+            objective,
+            None,
+            encode,
+            bounds=bounds,
+            categories=categories,
+            weight=sample_weight,
+            weight_bound=weight_bound,
+            groups=groups,
+            rows_per_group=rows_per_group,
+            group_weight=group_weight,
+            paid_for=paid_for,
+            budget=budget,
+            eval_set=eval_set,
+            eval_metric=eval_metric,
+            public_eval_set=public_eval_set,
+            callbacks=callbacks,
+            provenance=provenance,
+        )
+        self.classes_ = known
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities, shape (n_rows, n_classes)."""
+        probability = self._predict_native(X)
+        return np.column_stack([1 - probability, probability]) if probability.ndim == 1 else probability
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable class of each row."""
+        proba = self.predict_proba(X)
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
+
+
+class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
+    __doc__ = (DPLGBMModel.__doc__ or "").replace(
+        "What the classifier and the regressor share.", "Differentially private LightGBM regressor."
+    )
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        bounds: Bounds | None = None,
+        label_bounds: tuple[float, float] | None = None,
+        categories: Categories | None = None,
+        sample_weight: Any = None,
+        weight_bound: float | None = None,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
+        paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_metric: Any = None,
+        public_eval_set: bool = False,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> DPLGBMRegressor:
+        """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
+
+        def as_is(values: Any) -> NDArray[np.float64]:
+            return checked_numbers("y", values).reshape(-1)
+
+        self._fit(
+            X,
+            as_is(y),
+            {"objective": "regression"},
+            label_bounds,
+            as_is,
+            bounds=bounds,
+            categories=categories,
+            weight=sample_weight,
+            weight_bound=weight_bound,
+            groups=groups,
+            rows_per_group=rows_per_group,
+            group_weight=group_weight,
+            paid_for=paid_for,
+            budget=budget,
+            eval_set=eval_set,
+            eval_metric=eval_metric,
+            public_eval_set=public_eval_set,
+            callbacks=callbacks,
+        )
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted target of each row."""
+        return self._predict_native(X)
