@@ -8,13 +8,9 @@ written: a resumed run makes a new one, on which no model depends.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
-import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._files import write_atomically
 from gbdt_parties.traffic import Flow, Traffic
+from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import FederatedTree
@@ -75,7 +72,7 @@ class Progress:
     restarts: list[Restart] = field(default_factory=list)
 
 
-class Checkpoint:
+class Checkpoint(RunFolder):
     """A directory with the progress of one training run.
 
     Parameters
@@ -86,35 +83,10 @@ class Checkpoint:
     """
 
     def __init__(self, directory: str | Path, training: str) -> None:
-        self.directory = make_folder(directory)
+        super().__init__(directory)
         self._training = training
         self._checksums: list[int] = []
         self._splits_kept = 0
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other training runs, also of other processes, out of the directory.
-
-        Two at once, with seeds of their own, would replace each other's progress in turn.  The lock is the
-        system's and ends with this process, so a crash leaves nothing to be removed.
-
-        Raises
-        ------
-        CheckpointError
-            If another training run has the lock.
-        """
-        descriptor = os.open(self.directory, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CheckpointError(
-                    f"checkpoint={str(self.directory)!r} is in use by another training run; give each run a "
-                    "directory of its own"
-                ) from None
-            yield
-        finally:
-            os.close(descriptor)
 
     def load(self, names: list[str]) -> Progress | None:
         """What was kept, or None if nothing was.
@@ -132,10 +104,7 @@ class Checkpoint:
                 arrays = {name: file[name] for name in file.files}
             state = json.loads(bytes(arrays["state"]))
             if state["format"] != FORMAT or state["training"] != self._training:
-                raise CheckpointError(
-                    f"checkpoint={str(self.directory)!r} is of a training run with other data, parameters or "
-                    "parties; give another directory, or remove this one"
-                )
+                raise self.of_another_run()
             progress = Progress(
                 bytes.fromhex(state["model_id"]),
                 state["seed"],
@@ -162,9 +131,7 @@ class Checkpoint:
             raise
         except Exception as error:
             # A damaged archive makes its readers raise nearly anything.
-            raise CheckpointError(
-                f"checkpoint={str(self.directory)!r} cannot be read: {type(error).__name__}"
-            ) from None
+            raise self.unreadable(error) from None
         self._checksums, self._splits_kept = state["checksums"], len(progress.splits)
         return progress
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +15,10 @@ from numpy.typing import NDArray
 from gbdt_hosts.xgboost.training import intercept
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
-from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, ProtocolError
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import bin_features
+from xgb_fed.boosting.lost_parties import Concurrently, Steadily
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
@@ -42,13 +40,8 @@ from xgb_fed.vertical.tree_record import TreeRecord
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-R = TypeVar("R")
 CHUNK_BYTES = 8 << 20
 """Bytes of ciphertexts in one message."""
-
-SECONDS_BETWEEN_TRIES = 0.5
-"""Between two tries to reach a party that is unavailable."""
 
 
 def stream_of_tree(seed: int, tree: int) -> SecretStream:
@@ -58,41 +51,6 @@ def stream_of_tree(seed: int, tree: int) -> SecretStream:
     )
 
 
-class Concurrently:
-    """Runs functions at the same time: one question to every party.
-
-    When a party is lost, questions to the others are given up, and nothing is under way any more.
-    """
-
-    def __init__(self, pool: ThreadPoolExecutor, parties: Sequence[Any]) -> None:
-        self._pool = pool
-        self._interrupts = [party.interrupt for party in parties if hasattr(party, "interrupt")]
-
-    def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Results in the order of the items; the first loss of a party is raised."""
-        lost: list[PartyUnavailableError] = []
-
-        def attempt(item: T) -> R:
-            try:
-                return work(item)
-            except PartyUnavailableError as error:
-                lost.append(error)
-                for interrupt in self._interrupts:
-                    interrupt()
-                raise
-
-        # The first runs here: the active party's own search, or the only question.
-        others = [self._pool.submit(attempt, item) for item in items[1:]]
-        try:
-            results = [attempt(item) for item in items[:1]]
-            return results + [future.result() for future in others]
-        except PartyUnavailableError:
-            # Later ones are the questions given up.
-            raise lost[0] from None
-        finally:
-            wait(others)
-
-
 class Rounds:
     """The state of a training run between rounds, and the growing of each round."""
 
@@ -100,7 +58,7 @@ class Rounds:
         self, training: TrainingTask, for_each: Concurrently, checkpoint: Checkpoint | None, patience: float
     ) -> None:
         self.training, self.for_each = training, for_each
-        self.checkpoint, self.patience = checkpoint, patience
+        self.checkpoint = checkpoint
         settings, rows = training.settings, training.rows
         self.key: PrivateKey = training.cipher.generate()
         if isinstance(self.key, Plain) and not isinstance(training.cipher, Plain):
@@ -138,7 +96,7 @@ class Rounds:
         self.record = TreeRecord(self.model.model_id, None if checkpoint is None else checkpoint.directory)
         self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
-        self._must_resume = kept is not None
+        self._steadily = Steadily(patience, self._resume, must_reopen=kept is not None)
 
     def open(self) -> None:
         """Start, or take up, a session with every party."""
@@ -171,31 +129,10 @@ class Rounds:
             model.model_id, seed, model.trees, model.rounds, model.splits, margins[0], margins[1:]
         )
 
-    def _steadily(self, work: Callable[[], R]) -> R:
-        """Do repeatable work; after a party was lost, do it again in new sessions.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If the party is not back within the run's patience.
-        """
-        give_up = None
-        while True:
-            try:
-                if self._must_resume:
-                    self._open(resumed=True)
-                    self._must_resume = False
-                    logger.info("all parties are available; resuming at tree %d", len(self.model.trees))
-                return work()
-            except PartyUnavailableError as error:
-                self._must_resume = True
-                now = time.monotonic()
-                if give_up is None:
-                    give_up = now + self.patience
-                    logger.warning("%s", error)
-                if now >= give_up:
-                    raise
-                time.sleep(min(SECONDS_BETWEEN_TRIES, give_up - now))
+    def _resume(self) -> None:
+        """Go on in new sessions with every party."""
+        self._open(resumed=True)
+        logger.info("all parties are available; resuming at tree %d", len(self.model.trees))
 
     def _n_splits(self, owner: int) -> int:
         """Splits of one party in finished trees."""

@@ -9,18 +9,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
 from xgb_fed.boosting.loop import LoopOptions, boost
+from xgb_fed.boosting.lost_parties import Concurrently, check_patience
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.errors import CheckpointError, InvalidArgumentError
+from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import VerticalModel
-from xgb_fed.vertical.rounds import Concurrently, Rounds
+from xgb_fed.vertical.rounds import Rounds
 from xgb_fed.vertical.task import ActiveData, TrainingTask
 
 logger = logging.getLogger(__name__)
@@ -91,8 +90,7 @@ def train(
         settings, active_data, parties, evals, cipher if cipher is not None else Paillier()
     )
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
-    if not (np.isfinite(patience) and patience >= 0):
-        raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
+    check_patience(patience)
     kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
     return run(training, options, evals_result, kept, patience)
 

@@ -35,7 +35,7 @@ N = 120
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("xgb_fed.vertical.rounds.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("xgb_fed.boosting.lost_parties.SECONDS_BETWEEN_TRIES", 0.0)
 
 
 def data():

@@ -105,7 +105,7 @@ def essence(model):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("xgb_fed.vertical.rounds.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("xgb_fed.boosting.lost_parties.SECONDS_BETWEEN_TRIES", 0.0)
     # So little data is slower on several threads.
     with threadpool_limits(1):
         yield
@@ -299,7 +299,7 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     monkeypatch.undo()
-    monkeypatch.setattr("xgb_fed.vertical.rounds.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("xgb_fed.boosting.lost_parties.SECONDS_BETWEEN_TRIES", 0.0)
     same = problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     assert essence(same) == essence(reference)
 

@@ -1,0 +1,104 @@
+"""What the asking side does when a party is lost: it gives up other questions, waits, and reconnects."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, wait
+from numbers import Real
+from typing import Any, TypeVar
+
+from gbdt_parties.errors import PartyUnavailableError
+from xgb_fed.errors import InvalidArgumentError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+SECONDS_BETWEEN_TRIES = 0.5
+"""Between two tries to reach a party that is unavailable."""
+
+
+def check_patience(patience: float) -> None:
+    """Raise `InvalidArgumentError` unless the argument is a finite number of seconds of at least 0."""
+    if not (isinstance(patience, Real) and math.isfinite(patience) and patience >= 0):
+        raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
+
+
+class Concurrently:
+    """Runs functions at the same time: one question to every party.
+
+    When a party is lost, questions to the others are given up, and nothing is under way any more.
+    """
+
+    def __init__(self, pool: Executor, parties: Sequence[Any]) -> None:
+        self._pool = pool
+        self._interrupts = [party.interrupt for party in parties if hasattr(party, "interrupt")]
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Results in the order of the items; the first loss of a party is raised."""
+        lost: list[PartyUnavailableError] = []
+
+        def attempt(item: T) -> R:
+            try:
+                return work(item)
+            except PartyUnavailableError as error:
+                lost.append(error)
+                for interrupt in self._interrupts:
+                    interrupt()
+                raise
+
+        # The first runs here: the active party's own search, or the only question.
+        others = [self._pool.submit(attempt, item) for item in items[1:]]
+        try:
+            results = [attempt(item) for item in items[:1]]
+            return results + [future.result() for future in others]
+        except PartyUnavailableError:
+            # Later ones are the questions given up.
+            raise lost[0] from None
+        finally:
+            wait(others)
+
+
+class Steadily:
+    """Does repeatable work; after a party was lost, does it again in new sessions.
+
+    Parameters
+    ----------
+    patience : float
+        Seconds to wait for a party that is unavailable.
+    reopen : callable
+        Opens new sessions with all parties.
+    must_reopen : bool
+        Whether to do so before the first piece of work.
+    """
+
+    def __init__(self, patience: float, reopen: Callable[[], None], must_reopen: bool = False) -> None:
+        self._patience, self._reopen, self._must_reopen = patience, reopen, must_reopen
+
+    def __call__(self, work: Callable[[], R]) -> R:
+        """Result of the work.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the party is not back within `patience` seconds.
+        """
+        give_up = None
+        while True:
+            try:
+                if self._must_reopen:
+                    self._reopen()
+                    self._must_reopen = False
+                return work()
+            except PartyUnavailableError as error:
+                self._must_reopen = True
+                now = time.monotonic()
+                if give_up is None:
+                    give_up = now + self._patience
+                    logger.warning("%s", error)
+                if now >= give_up:
+                    raise
+                time.sleep(min(SECONDS_BETWEEN_TRIES, give_up - now))

@@ -1,0 +1,60 @@
+"""A folder for the progress of one training run, which no other run uses at the same time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gbdt_parties._files import make_folder
+from xgb_fed.errors import CheckpointError
+
+
+class RunFolder:
+    """A folder that is made if it is missing.
+
+    Parameters
+    ----------
+    directory : path
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = make_folder(directory)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other training runs, also of other processes, out of the directory.
+
+        Two at once, with seeds of their own, would replace each other's progress in turn.  The lock is the
+        system's and ends with this process, so a crash leaves nothing to be removed.
+
+        Raises
+        ------
+        CheckpointError
+            If another training run has the lock.
+        """
+        descriptor = os.open(self.directory, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CheckpointError(
+                    f"checkpoint={str(self.directory)!r} is in use by another training run; give each run a "
+                    "directory of its own"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def of_another_run(self) -> CheckpointError:
+        """The error for a folder that holds the progress of another training run."""
+        return CheckpointError(
+            f"checkpoint={str(self.directory)!r} is of a training run with other data, parameters or "
+            "parties; give another directory, or remove this one"
+        )
+
+    def unreadable(self, error: Exception) -> CheckpointError:
+        """The error for a folder whose files are damaged."""
+        return CheckpointError(f"checkpoint={str(self.directory)!r} cannot be read: {type(error).__name__}")
