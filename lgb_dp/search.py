@@ -29,7 +29,7 @@ from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Cost, total_cost
 from lgb_dp.accounting.report import PrivacyReport, compose
-from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.accounting.unit import Unit
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import (
     PROPER_SHARE,
@@ -41,6 +41,7 @@ from lgb_dp.checks import (
 )
 from lgb_dp.data.bins import is_data_frame
 from lgb_dp.data.classes import as_labels, class_numbers
+from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -56,9 +57,10 @@ _WORST_ERROR = 0.25
 
 
 _NOT_SEARCHED = frozenset({"method", "random_state", "epsilon", "delta", "budget"})
-_NOT_PASSED_ON = frozenset(
-    {"X", "y", "sample_weight", "eval_set", "eval_metric", "public_eval_set", "callbacks", "budget"}
-)
+_OF_GROUPS = frozenset({"groups", "rows_per_group", "group_weight"})
+_NOT_PASSED_ON = _OF_GROUPS | {
+    *("X", "y", "sample_weight", "eval_set", "eval_metric", "public_eval_set", "callbacks", "budget")
+}
 _FITTED = ("best_estimator_", "best_params_", "privacy_")
 
 
@@ -78,6 +80,14 @@ class _Trial:
     model: Any
     params: Mapping[str, Any]
     verbose: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows of the training or the test part, and the number of each one's person if there are any."""
+
+    rows: NDArray[np.int64]
+    person: NDArray[np.int64] | None
 
 
 def logarithmic_gamma(mean: float) -> float:
@@ -131,10 +141,11 @@ def trial_mu(epsilon: float, delta: float, mean_trials: float) -> float:
 class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Random search over an estimator's settings, under one budget for everything.
 
-    Every row is put in the training or the test part, on its own, once for the whole search.  A trial draws
-    settings, trains on the one part, and scores on the other with noise: the parts are disjoint, so a trial
-    costs what the more expensive of the two does, and both spend all of its μ.  The best trial's model is the
-    result; nothing else leaves the search, not even the number of trials.
+    Every row (every person, where persons have several rows) is put in the training or the test part, on its
+    own, once for the whole search.  A trial draws settings, trains on the one part, and scores on the other
+    with noise: the parts are disjoint, so a trial costs what the more expensive of the two does, and both
+    spend all of its μ.  The best trial's model is the result; nothing else leaves the search, not even the
+    number of trials.
 
     Parameters
     ----------
@@ -144,11 +155,11 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     param_distributions : dict, or list of dicts
         As for scikit-learn's `RandomizedSearchCV`; not of `method`, `random_state`, `epsilon` and `delta`.
     epsilon, delta : float
-        Budget of the whole search, under adding or removing one row.
+        Budget of the whole search, under adding or removing one row (one person with `groups`).
     mean_trials : float
         Expected number of trials, at least 2; the number itself is drawn.
     test_share : float
-        Probability with which a row is in the test part, in (0, 1).
+        Probability with which a row, or a person, is in the test part, in (0, 1).
     random_state : int, optional
         For tests: fixes all draws, which voids the guarantee.
 
@@ -184,6 +195,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         X: Any,
         y: Any,
         *,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
         paid_for: Sequence[PrivacyReport] = (),
         budget: Budget | None = None,
         **fit_params: Any,
@@ -197,6 +211,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         ----------
         X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
         y : array-like, shape (n_rows,)
+        groups, rows_per_group, group_weight
+            The person of each row, how many rows of a person are used, and how they are weighted, as for
+            `lgb_dp.Dataset`: the guarantee then covers persons.  The rows are chosen once, for all trials.
         paid_for : sequence of PrivacyReport
             What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report;
             charged once, to the search.
@@ -210,36 +227,43 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         InvalidArgumentError
-            If an argument is out of range, the estimator's method has no Gaussian accounting, or a setting is
-            not one that can be searched.
+            If an argument is out of range, the estimator's method has no Gaussian accounting, a setting is
+            not one that can be searched, or a report of `paid_for` is of another unit than the search.
         ArgumentTypeError
-            If `paid_for` holds something else than reports, or `budget` is not a Budget.
+            If `paid_for` holds something else than reports, `budget` is not a Budget, or `groups` are of
+            several kinds.
         BudgetExceededError
             If the budget does not suffice.
         """
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        mean_trials, test_share, granted = self._checked_arguments(paid_for, fit_params)
+        unit = checked_unit(groups, rows_per_group, group_weight)
+        mean_trials, test_share, granted = self._checked_arguments(paid_for, fit_params, unit)
         mu = trial_mu(*granted, mean_trials)
         random = SecureRandom(self.random_state)
         n_trials = draw_number_of_trials(logarithmic_gamma(mean_trials), random)
         seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
         trials = [self._trial(seed, gaussian_epsilon(mu, granted[1]), granted[1]) for seed in seeds]
-        self._pay(checked_budget(budget), granted, paid_for)
+        self._pay(checked_budget(budget), granted, paid_for, unit)
         y = as_labels(y)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if len(y) != n_rows:
             raise InvalidArgumentError(f"y has {len(y)} labels; X has {n_rows} rows")
-        is_test = random.words(len(y)) < np.uint64(int(test_share * 2.0**64))
-        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+        train, test = _divided(groups, n_rows, unit, test_share, random)
+        if train.person is not None:
+            of_groups = {"rows_per_group": rows_per_group, "group_weight": group_weight}
+            fit_params = {**fit_params, "groups": train.person, **of_groups}
         best: _Trial | None = None
         best_score, said = -math.inf, []
         for trial in trials:
             with warnings.catch_warnings(record=True) as caught:  # as many as trials would tell their number
                 warnings.simplefilter("always")
-                trial.model.fit(_rows(X, train), y[train], **fit_params)
-            total = _row_scores(trial.model, _rows(X, test), y[test], fit_params).sum(keepdims=True)
-            score = float(release_gaussian(total, SCORE_STEPS / mu, random)[0])
+                trial.model.fit(_rows(X, train.rows), y[train.rows], **fit_params)
+            scores = _row_scores(trial.model, _rows(X, test.rows), y[test.rows], fit_params)
+            if test.person is not None and group_weight == "mean":
+                scores = _mean_shares(scores, test.person)
+            largest = unit.row_costs * SCORE_STEPS  # what one row, or all of a person's rows, can add
+            score = float(release_gaussian(scores.sum(keepdims=True), largest / mu, random)[0])
             if score > best_score:
                 best_score, best, said = score, trial, caught
         assert best is not None
@@ -249,7 +273,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _checked_arguments(
-        self, paid_for: Sequence[PrivacyReport], fit_params: Mapping[str, Any]
+        self, paid_for: Sequence[PrivacyReport], fit_params: Mapping[str, Any], unit: Unit
     ) -> tuple[float, float, tuple[float, float]]:
         """Mean number of trials, share of the test part, and (ε, δ)."""
         if getattr(self.estimator, "method", None) != "newton":
@@ -269,10 +293,10 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         for report in paid_for:
             if not isinstance(report, PrivacyReport):
                 raise ArgumentTypeError(f"paid_for must hold privacy reports, got {type(report).__name__}")
-            if report.neighbouring != ONE_ROW.neighbouring:
+            if report.neighbouring != unit.neighbouring:
                 raise InvalidArgumentError(
                     f"paid_for holds a report under {report.neighbouring!r}; the search is under "
-                    f"{ONE_ROW.neighbouring!r}"
+                    f"{unit.neighbouring!r}"
                 )
         distributions = self.param_distributions
         known = self.estimator.get_params(deep=False)
@@ -301,14 +325,19 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return _Trial(model, params, verbose)
 
     @staticmethod
-    def _pay(budget: Budget | None, granted: tuple[float, float], paid_for: Sequence[PrivacyReport]) -> None:
+    def _pay(
+        budget: Budget | None,
+        granted: tuple[float, float],
+        paid_for: Sequence[PrivacyReport],
+        unit: Unit,
+    ) -> None:
         """Charge the budget with all that the search is granted."""
         if budget is None:
             return
         unpaid = [report for report in paid_for if report.budget != budget.id]
         cost = total_cost([Cost(*granted), *(report.cost for report in unpaid)])
         delta = max((report.delta - report.cost.delta for report in unpaid), default=granted[1])
-        budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV")
+        budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV", neighbouring=unit.neighbouring)
 
     def _settle(
         self,
@@ -367,6 +396,18 @@ def _rows(X: Any, rows: NDArray[np.int64]) -> Any:
     return np.asarray(X)[rows] if isinstance(X, (list, tuple)) else X[rows]
 
 
+def _divided(
+    groups: Any, n_rows: int, unit: Unit, test_share: float, random: SecureRandom
+) -> tuple[_Part, _Part]:
+    """Training and test part: each row, or each person with at most k rows, draws its part on its own."""
+    rows, person = np.arange(n_rows), None
+    if unit.rows is not None:
+        rows, person = draw_kept_rows(groups, n_rows, unit.rows)
+    is_test = draw_words(random, len(rows), person) < np.uint64(int(test_share * 2.0**64))
+    train, test = (_Part(rows[of], None if person is None else person[of]) for of in (~is_test, is_test))
+    return train, test
+
+
 def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any]) -> NDArray[np.int64]:
     """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
     if hasattr(model, "predict_proba"):
@@ -384,3 +425,11 @@ def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, An
         )
     steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)
     return np.asarray(steps.astype(np.int64))
+
+
+def _mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, k of which sum to at most S.
+
+    A person is in one part with all rows, so that k does not depend on anybody else.
+    """
+    return np.asarray(scores // np.bincount(person)[person])

@@ -25,7 +25,7 @@ from lgb_dp.data.bins import (
     public_bins,
 )
 from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
-from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, rows_of
+from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.data.weights import check_weight_bound, checked_weight
@@ -301,9 +301,7 @@ class Dataset(StandInDataset):
 
     def draw_words(self, random: SecureRandom) -> NDArray[np.uint64]:
         """A random word per row; rows of the same group get the same."""
-        if self.group_of_row is None:
-            return random.words(self.num_data())
-        return random.words(int(self.group_of_row.max(initial=-1)) + 1)[self.group_of_row]
+        return draw_words(random, self.num_data(), self.group_of_row)
 
     def start_training(self) -> Provenance:
         """Begin a training run on these rows; returns their provenance, and what the run adds to it."""

@@ -106,6 +106,23 @@ def draw_kept_rows(groups: Any, n_rows: int, k: int) -> tuple[NDArray[np.int64],
     return rows, group[rows]
 
 
+def draw_words(
+    random: SecureRandom, n_rows: int, group_of_row: NDArray[np.int64] | None
+) -> NDArray[np.uint64]:
+    """A random word per row; rows of the same group get the same, so that draws take them as a whole.
+
+    Parameters
+    ----------
+    random : SecureRandom
+    n_rows : int
+    group_of_row : ndarray of int64, shape (n_rows,), or None
+        Numbers from 0 on; None lets every row draw on its own.
+    """
+    if group_of_row is None:
+        return random.words(n_rows)
+    return random.words(int(group_of_row.max(initial=-1)) + 1)[group_of_row]
+
+
 def rows_of(data: Any, rows: NDArray[np.int64]) -> Any:
     """Some rows of a matrix of any kind."""
     if is_data_frame(data):
