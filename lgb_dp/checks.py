@@ -184,15 +184,29 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
 
     Raises
     ------
+    ArgumentTypeError
+        If a value is neither a number nor text.
     InvalidArgumentError
-        If a value is not a number; its message names the argument and the data type only.
+        If a value is a complex number, or text that does not read as a number.  Messages name the argument
+        and the data type only.
     """
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "c":
+        raise InvalidArgumentError(f"Complex data not supported: {name} must hold real numbers")
+    is_container = False
     try:
         if hasattr(values, "iloc"):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         return np.asarray(values, dtype=np.float64)
+    except TypeError:
+        is_container = True
     except Exception:  # whatever a cell's own conversion raises
         pass
+    if is_container:
+        raise ArgumentTypeError(
+            f"{name} must hold numbers only, got {_data_type(values)}; each argument must be a string that "
+            "reads as a number, or a number"
+        )
     raise InvalidArgumentError(f"{name} must hold numbers only, got {_data_type(values)}")
 
 

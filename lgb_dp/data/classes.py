@@ -58,9 +58,16 @@ def known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArr
             raise InvalidArgumentError(f"classes must hold at least two labels, got {classes!r}")
         return known, Provenance()
     present = y[~_is_missing(y)]
+    if len(y) and not len(present):
+        raise InvalidArgumentError("y holds no label from which to tell the classes; pass public `classes`")
     assumed = np.array([False, True]) if y.dtype == bool else np.array([0, 1])
     if y.dtype.kind in "biuf" and np.isin(present, assumed).all():
         return assumed, Provenance(notes=() if y.dtype == bool else (_CLASSES_NOTE,))
+    if y.dtype.kind == "f" and (present != np.floor(present)).any():
+        raise InvalidArgumentError(
+            "Unknown label type: continuous.  Labels that are not whole numbers are a regression's; if they "
+            "are classes, pass public `classes`"
+        )
     warnings.warn(_CLASSES_LEAK, PrivacyLeakWarning, stacklevel=3)
     try:
         known = np.unique(present)

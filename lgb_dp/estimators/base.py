@@ -24,6 +24,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.estimators.tags import EXPECTED_FAILED_CHECKS
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
@@ -77,8 +78,6 @@ class DPLGBMModel(BaseEstimator):
         For "dpboost": share of a tree's budget that goes to its leaves.
     gdf : bool
         For "dpboost": leave rows with large gradients out of a tree, as the paper does, instead of clipping.
-    alpha : float or "calibrated"
-        MBoost's α.
     label_overflow : {"clip", "raise"}
         What becomes of a label that does not fit, as for `lgb_dp.Dataset`.  "clip" moves targets to the
         nearer of the label's bounds and gives rows whose label is missing or none of the classes no weight;
@@ -109,7 +108,6 @@ class DPLGBMModel(BaseEstimator):
         trees_per_ensemble: int = 50,
         leaf_share: float = 0.3,
         gdf: bool = False,
-        alpha: float | Literal["calibrated"] = "calibrated",
         label_overflow: LabelOverflow = "clip",
         n_jobs: int = 0,
         random_state: int | None = None,
@@ -126,30 +124,39 @@ class DPLGBMModel(BaseEstimator):
         self.trees_per_ensemble = trees_per_ensemble
         self.leaf_share = leaf_share
         self.gdf = gdf
-        self.alpha = alpha
         self.label_overflow = label_overflow
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and later ask."""
+        tags: Any = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn before 1.6 asks."""
+        return {
+            "non_deterministic": self.random_state is None,
+            "allow_nan": True,
+            "X_types": ["2darray", "sparse"],
+            "poor_score": True,  # the noise of a small data set's model
+            "_xfail_checks": dict(EXPECTED_FAILED_CHECKS),
+        }
 
     def _trainer(self, budget: Budget | None) -> PrivateTrainer:
         if self.method != "dpboost" and (self.gdf or self.trees_per_ensemble != 50):
             raise InvalidArgumentError(
                 f"gdf and trees_per_ensemble are settings of method='dpboost', got method={self.method!r}"
             )
-        if self.method != "mboost" and self.alpha != "calibrated":
-            raise InvalidArgumentError(
-                f"alpha is a setting of method='mboost', got alpha={self.alpha!r} and method={self.method!r}"
-            )
         if self.method == "newton":
             return NewtonBoost(self.epsilon, self.delta, random_state=self.random_state, budget=budget)
         if self.method == "mboost":
             return MBoost(
-                self.epsilon,
-                alpha=self.alpha,
-                leaf_share=self.leaf_share,
-                random_state=self.random_state,
-                budget=budget,
+                self.epsilon, random_state=self.random_state, budget=budget, **self._mboost_settings()
             )
         return DPBoost(
             self.epsilon,
@@ -159,6 +166,9 @@ class DPLGBMModel(BaseEstimator):
             random_state=self.random_state,
             budget=budget,
         )
+
+    def _mboost_settings(self) -> dict[str, Any]:
+        return {"leaf_share": self.leaf_share}
 
     def check_settings(self) -> None:
         """Raise the error of the first setting that `fit` would not accept; no data is needed."""
@@ -215,6 +225,8 @@ class DPLGBMModel(BaseEstimator):
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=3)
         X = as_matrix(X)
+        if of_rows.get("bounds") is None and of_rows.get("categories") is None and X.shape[0] == 1:
+            raise InvalidArgumentError("bounds must be given: none can be read from 1 sample")
         train_set = Dataset(
             X,
             target,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +11,78 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.checks import checked_numbers
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.checks import Auto, checked_numbers
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
+from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
+from lgb_dp.estimators.rows import as_target
 
 
 class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
-    __doc__ = (DPLGBMModel.__doc__ or "").replace(
-        "What the classifier and the regressor share.",
-        "Differentially private LightGBM classifier, binary or multi-class.",
+    __doc__ = (
+        (DPLGBMModel.__doc__ or "")
+        .replace(
+            "What the classifier and the regressor share.",
+            "Differentially private LightGBM classifier, binary or multi-class.",
+        )
+        .replace(
+            "    label_overflow : {",
+            '    alpha : float or "calibrated"\n        For "mboost": its α.\n    label_overflow : {',
+        )
     )
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        method: Literal["newton", "dpboost", "mboost"] = "newton",
+        n_estimators: int | Auto = "auto",
+        learning_rate: float | Auto = "auto",
+        max_depth: int | Auto = "auto",
+        reg_lambda: float = 0.1,
+        max_bin: int | Auto = "auto",
+        trees_per_ensemble: int = 50,
+        leaf_share: float = 0.3,
+        gdf: bool = False,
+        alpha: float | Literal["calibrated"] = "calibrated",
+        label_overflow: LabelOverflow = "clip",
+        n_jobs: int = 0,
+        random_state: int | None = None,
+        verbose: int = -1,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta=delta,
+            method=method,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_depth=max_depth,
+            reg_lambda=reg_lambda,
+            max_bin=max_bin,
+            trees_per_ensemble=trees_per_ensemble,
+            leaf_share=leaf_share,
+            gdf=gdf,
+            label_overflow=label_overflow,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.alpha = alpha
+
+    def _mboost_settings(self) -> dict[str, Any]:
+        return {**super()._mboost_settings(), "alpha": self.alpha}
+
+    def _trainer(self, budget: Budget | None) -> PrivateTrainer:
+        if self.method != "mboost" and self.alpha != "calibrated":
+            raise InvalidArgumentError(
+                f"alpha is a setting of method='mboost', got alpha={self.alpha!r} and method={self.method!r}"
+            )
+        return super()._trainer(budget)
 
     def fit(
         self,
@@ -73,7 +132,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         public_eval_set : bool
             Whether the rows of `eval_set` are public.
         """
-        labels = as_labels(y)
+        labels = as_labels(as_target(y, type(self).__name__))
         known, provenance = known_classes(labels, classes)
 
         def encode(values: Any) -> NDArray[np.float64]:
@@ -109,6 +168,12 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         )
         self.classes_ = known
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and later ask."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # the noise of a small data set's model
+        return tags
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, n_classes)."""
@@ -153,7 +218,7 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
 
         self._fit(
             X,
-            as_is(y),
+            as_is(as_target(y, type(self).__name__)),
             {"objective": "regression"},
             label_bounds,
             as_is,
@@ -172,6 +237,12 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
             callbacks=callbacks,
         )
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and later ask."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # the noise of a small data set's model
+        return tags
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted target of each row."""
