@@ -112,10 +112,7 @@ class PublicBins:
             )
         shared = (self.all_values, self.value_offsets, self.is_categorical, n_threads)
         if scipy.sparse.issparse(data):
-            rows = scipy.sparse.csr_matrix(data)
-            if not rows.has_canonical_format:
-                rows = rows.copy()
-                rows.sum_duplicates()
+            rows = _canonical(data)
             return bin_csr(rows.indptr, rows.indices, rows.data, *shared)
         return bin_dense(self._reader(data), data.shape[0], *shared)
 
@@ -146,6 +143,32 @@ class PublicBins:
         known = self.values[feature] if is_object else self.pandas_categories[feature]
         codes = column.astype("category").cat.set_categories(known).cat.codes.to_numpy(dtype=np.int64)
         return np.where(codes < 0, np.nan, self.values[feature][codes])
+
+
+def _canonical(data: Any) -> scipy.sparse.csr_matrix:
+    """A sparse matrix by rows, every row's entries of ascending columns, none twice.
+
+    The matrix's own flags are not believed: they are stale once its arrays were written into, and a row with
+    two entries of one feature would count twice in its histogram.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the arrays do not describe a matrix.
+    """
+    rows = scipy.sparse.csr_matrix(data)
+    try:
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidArgumentError(f"data must be a valid sparse matrix: {error}") from None
+    ascends = np.diff(rows.indices) > 0
+    starts = rows.indptr[1:-1]
+    ascends[starts[(starts > 0) & (starts < len(rows.indices))] - 1] = True
+    if not ascends.all():
+        rows = rows.copy()
+        rows.has_sorted_indices = rows.has_canonical_format = False
+        rows.sum_duplicates()
+    return rows
 
 
 def feature_names(data: Any, given: Any) -> tuple[str, ...]:

@@ -195,7 +195,8 @@ def bin_csr(
     -------
     SparseCodes
     """
-    indices = np.ascontiguousarray(indices, dtype=np.int32)
+    # A copy: what the caller does to the matrix later must not reach rows that are already binned.
+    indices = np.array(indices, dtype=np.int32, order="C")
     codes = np.empty(len(data), dtype=np.uint8)
 
     def work(_: int, start: int, stop: int) -> None:
