@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 import xgb_fed
 from fuzzing import mutated
 from gbdt_parties import messages
+from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment import AlignRows, IntersectIds
 from gbdt_parties.transport import streams
@@ -20,11 +21,12 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CheckpointError, CipherError
-from xgb_fed.vertical.checkpoint import Checkpoint
+from xgb_fed.vertical.checkpoint import JOURNAL_FILE, Checkpoint, Progress
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import Gradients, ResumeTraining
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.service import Limits, PassiveService
+from xgb_fed.vertical.splits import Splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -167,6 +169,11 @@ def test_an_active_party_names_who_answers_nonsense(tape):
     assert not nameless
 
 
+def beginning(n_rows):
+    margin = np.zeros((n_rows, 1), dtype=np.float32)
+    return Progress(b"", 0, [], [0], Splits(["f0", "f1"]), margin, [])
+
+
 def test_journals_and_checkpoints(tmp_path):
     random = np.random.default_rng(7)
     X, y = data()
@@ -199,13 +206,14 @@ def test_journals_and_checkpoints(tmp_path):
         journal.write_bytes(mutated(text, random))
         with contextlib.suppress(ProtocolError):
             journals.find(model)
-    names = [f"f{k}" for k in range(2)]
-    state = json.loads(bytes(np.load(kept / "training.npz")["state"]))
-    for name in ("training.npz", "tree-000000.json"):
-        content = (kept / name).read_bytes()
-        for _ in range(TRIES):
-            (kept / name).write_bytes(mutated(content, random))
-            with contextlib.suppress(CheckpointError):
-                Checkpoint(kept, state["training"]).load(names)
-        (kept / name).write_bytes(content)
-    assert Checkpoint(kept, state["training"]).load(names) is not None
+    path = kept / JOURNAL_FILE
+    content, (first, _) = path.read_bytes(), next(read_entries(path))
+    training = json.loads(first)["training"]
+    for _ in range(TRIES):
+        path.write_bytes(mutated(content, random))
+        with contextlib.suppress(CheckpointError):
+            Checkpoint(kept, training).load(beginning(len(X)))
+    path.write_bytes(content)
+    progress = beginning(len(X))
+    assert Checkpoint(kept, training).load(progress)
+    assert len(progress.trees) == 1

@@ -1,16 +1,18 @@
 """The active party's progress on disk: an interrupted training run resumes at the last finished tree.
 
-Each tree has a file, written once.  One more file holds everything else and is replaced when the tree's file
-is complete, so that every tree it counts is there; checksums tell whether the files are what was written.
-They hold the active party's own data only: its trees, its splits, the margins of its rows.  Keys are never
-written: a resumed run makes a new one, on which no model depends.
+It is a journal that only grows.  Its first entry names the training run; each tree, each round, and each time
+that a passive party is about to be told its splits, is one more.  Only the last kind waits for the disk: what
+leaves this party has been kept, and whatever else a crash takes is grown again from the same draws.  Margins
+are not written, since they follow from the rows' leaves.
+
+The journal holds the active party's own data only: its trees, its splits, the leaves of its rows.  Keys are
+never written: a resumed run makes a new one, on which no model depends.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import zlib
+import math
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,16 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_parties._entries import EntryFile, entry_of, read_entries
 from gbdt_parties._files import write_atomically
 from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.model import add_leaves
+from xgb_fed.vertical.splits import Splits, check_split
 from xgb_fed.vertical.tree import FederatedTree
-from xgb_fed.vertical.tree_record import RECORD_FILE, Restart
+from xgb_fed.vertical.tree_record import Restart
 
-FORMAT = 1
-STATE_FILE = "training.npz"
+FORMAT = 2
+JOURNAL_FILE = "training.journal"
 
 
 @dataclass
@@ -71,6 +75,23 @@ class Progress:
     agreed: list[str] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
 
+    def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
+        """Add the trees of the round under way to all margins.
+
+        Parameters
+        ----------
+        eval_leaves : list of ndarray of shape (n_rows, n_trees)
+            Leaves of each evaluation set's rows in the trees of the round.
+        """
+        first = self.rounds[-1]
+        self.rounds.append(len(self.trees))
+        leaves = [np.stack(self.leaves, axis=1), *eval_leaves]
+        for margin, reached in zip([self.margin, *self.eval_margins], leaves, strict=True):
+            for k, tree in enumerate(self.trees[first:]):
+                values = tree.values()[reached[:, k]]
+                add_leaves(margin, values, None if values.shape == margin.shape else k)
+        self.leaves.clear()
+
 
 class Checkpoint(RunFolder):
     """A directory with the progress of one training run.
@@ -85,109 +106,163 @@ class Checkpoint(RunFolder):
     def __init__(self, directory: str | Path, training: str) -> None:
         super().__init__(directory)
         self._training = training
-        self._checksums: list[int] = []
-        self._splits_kept = 0
+        self._path = self.directory / JOURNAL_FILE
+        self._file: EntryFile | None = None
+        self._n_splits = self._n_restarts = 0
+        self._evaluated: set[int] = set()
+        self.under_way: dict[str, Any] | None = None
+        """What was kept of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
-    def load(self, names: list[str]) -> Progress | None:
-        """What was kept, or None if nothing was.
+    def load(self, progress: Progress) -> bool:
+        """Take up what was kept.
+
+        Parameters
+        ----------
+        progress : Progress
+            The beginning of the training run, which is brought up to date.
+
+        Returns
+        -------
+        bool
+            Whether anything was kept.
 
         Raises
         ------
         CheckpointError
             If it belongs to another training run, or is damaged.
         """
-        path = self.directory / STATE_FILE
-        if not path.exists():
-            return None
+        if not self._path.exists():
+            return False
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            state = json.loads(bytes(arrays["state"]))
-            if state["format"] != FORMAT or state["training"] != self._training:
-                raise self.of_another_run()
-            progress = Progress(
-                bytes.fromhex(state["model_id"]),
-                state["seed"],
-                [],
-                state["rounds"],
-                Splits(names),
-                arrays["margin"],
-                [arrays[f"eval_margin_{k}"] for k in range(state["n_evals"])],
-                [arrays[f"leaf_{k}"] for k in range(state["n_leaves"])],
-                {int(number): line for number, line in state["evaluations"].items()},
-                Traffic(state["encrypted"], {tuple(key): Flow(*flow) for key, flow in state["flows"]}),
-                state["agreed"],
-                [Restart(*restart) for restart in state["restarts"]],
-            )
-            for number, checksum in enumerate(state["checksums"]):
-                text = self._tree_file(number).read_bytes()
-                if zlib.crc32(text) != checksum:
-                    raise ValueError("checksum")
-                content = json.loads(text)
-                progress.trees.append(FederatedTree(**content["tree"]))
-                for split in content["splits"]:
-                    progress.splits.add(*split)
+            entries = read_entries(self._path)
+            first, size = next(entries)
+            self._read_beginning(_unpacked(first)[0], progress)
+            for entry, end in entries:
+                self._read(*_unpacked(entry), progress)
+                size = end
         except CheckpointError:
             raise
-        except Exception as error:
-            # A damaged archive makes its readers raise nearly anything.
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration) as error:
             raise self.unreadable(error) from None
-        self._checksums, self._splits_kept = state["checksums"], len(progress.splits)
-        return progress
+        self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
+        self._evaluated = set(progress.evaluations)
+        self._file = EntryFile(self._path, size)
+        return True
 
-    def save(self, progress: Progress) -> None:
-        """Keep new trees, then that they are there.
+    def _read_beginning(self, content: dict[str, Any], progress: Progress) -> None:
+        if content["format"] != FORMAT or content["training"] != self._training:
+            raise self.of_another_run()
+        progress.model_id, progress.seed = bytes.fromhex(content["model_id"]), content["seed"]
+        progress.agreed = content["agreed"]
+
+    def _read(self, content: dict[str, Any], arrays: list[NDArray[Any]], progress: Progress) -> None:
+        """Take up one entry after the first."""
+        kind = content["kind"]
+        if kind == "under way":
+            self.under_way = content["tree"]
+            return
+        if content["number"] != (len(progress.trees) if kind == "tree" else len(progress.rounds) - 1):
+            raise ValueError("an entry is missing, or there twice")
+        if kind == "tree":
+            (leaf,) = arrays
+            tree = FederatedTree(**content["tree"])
+            if leaf.shape != progress.margin.shape[:1] or leaf.max() >= len(tree):
+                raise ValueError("leaves")
+            progress.trees.append(tree)
+            progress.leaves.append(leaf.astype(np.int32))
+            for split in content["splits"]:
+                progress.splits.add(*check_split(split, len(progress.splits.names)))
+            progress.restarts += [Restart(*restart) for restart in content["restarts"]]
+            progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
+            progress.traffic.flows = {tuple(key): Flow(*flow) for key, flow in content["flows"]}
+            self.under_way = None
+        else:
+            progress.end_round(arrays)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the training run's first entry is on the disk."""
+        return self._file is not None
+
+    def begin(self, progress: Progress) -> None:
+        """Keep the name and the seed of a training run, whose first tree may then be begun again.
 
         Raises
         ------
         OSError
-            If the disk is full; the last progress stays.
+            If the disk is full, for example.
         """
-        splits = progress.splits
-        for number in range(len(self._checksums), len(progress.trees)):
-            tree = progress.trees[number]
-            last = self._splits_kept + tree.owner.count(0)
-            own = slice(self._splits_kept, last)
-            columns = (splits.features[own], splits.thresholds[own], splits.default_left[own])
-            content = {"tree": tree.to_dict(), "splits": list(zip(*columns, strict=True))}
-            text = json.dumps(content).encode()
-            write_atomically(self._tree_file(number), text)
-            self._checksums.append(zlib.crc32(text))
-            self._splits_kept = last
-        arrays: dict[str, Any] = {"margin": progress.margin}
-        arrays |= {f"eval_margin_{k}": margin for k, margin in enumerate(progress.eval_margins)}
-        arrays |= {f"leaf_{k}": leaf for k, leaf in enumerate(progress.leaves)}
-        arrays["state"] = np.frombuffer(json.dumps(self._state(progress)).encode(), dtype=np.uint8)
-        file = io.BytesIO()
-        np.savez(file, **arrays)
-        write_atomically(self.directory / STATE_FILE, file.getvalue())
-
-    def _state(self, progress: Progress) -> dict[str, Any]:
-        return {
+        content = {
             "format": FORMAT,
             "training": self._training,
             "model_id": progress.model_id.hex(),
             "seed": progress.seed,
-            "checksums": self._checksums,
-            "rounds": progress.rounds,
-            "n_evals": len(progress.eval_margins),
-            "n_leaves": len(progress.leaves),
-            "evaluations": progress.evaluations,
             "agreed": progress.agreed,
-            "restarts": [astuple(restart) for restart in progress.restarts],
-            "encrypted": progress.traffic.encrypted,
-            "flows": [
-                [key, [flow.messages, flow.bytes, flow.ciphertext_bytes]]
-                for key, flow in progress.traffic.flows.items()
-            ],
         }
+        entry = entry_of(_packed(content, []))
+        write_atomically(self._path, entry)
+        self._file = EntryFile(self._path, len(entry))
 
-    def _tree_file(self, number: int) -> Path:
-        return self.directory / f"tree-{number:06d}.json"
+    def add_tree(self, progress: Progress) -> None:
+        """Keep the last tree, with its rows' leaves and all that changed since the one before.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, for example; the progress before stays.
+        """
+        tree, splits, first = progress.trees[-1], progress.splits, self._n_splits
+        columns = (splits.features[first:], splits.thresholds[first:], splits.default_left[first:])
+        flows = progress.traffic.flows.items()
+        content = {
+            "kind": "tree",
+            "number": len(progress.trees) - 1,
+            "tree": tree.to_dict(),
+            "splits": list(zip(*columns, strict=True)),
+            "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
+            "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
+            "flows": [[key, [flow.messages, flow.bytes, flow.ciphertext_bytes]] for key, flow in flows],
+        }
+        self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))])
+        self._n_splits, self._n_restarts = len(splits), len(progress.restarts)
+        self._evaluated = set(progress.evaluations)
+
+    def add_round(self, progress: Progress, eval_leaves: list[NDArray[np.int32]]) -> None:
+        """Keep that a round has all its trees, and the leaves of the evaluation sets' rows in them."""
+        content = {"kind": "round", "number": len(progress.rounds) - 1}
+        most = max(len(tree) for tree in progress.trees[progress.rounds[-1] :])
+        self._append(content, [leaves.astype(np.min_scalar_type(most)) for leaves in eval_leaves])
+
+    def keep_under_way(self, tree: dict[str, Any]) -> None:
+        """Keep, on the disk, what a passive party is about to be told; see `TreeRecord`."""
+        self._append({"kind": "under way", "tree": tree}, [], sync=True)
+
+    def sync(self) -> None:
+        """Wait until everything is on the disk."""
+        if self._file is not None:
+            self._file.sync()
+
+    def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = False) -> None:
+        assert self._file is not None
+        self._file.append(_packed(content, arrays), sync=sync)
 
     def clear(self) -> None:
         """Remove the progress: the model is kept elsewhere."""
-        (self.directory / STATE_FILE).unlink(missing_ok=True)
-        (self.directory / RECORD_FILE).unlink(missing_ok=True)
-        for path in self.directory.glob("tree-*.json"):
-            path.unlink()
+        self._path.unlink(missing_ok=True)
+
+
+def _packed(content: dict[str, Any], arrays: list[NDArray[Any]]) -> bytes:
+    """A line of JSON, and the bytes of the arrays that it describes."""
+    content = {**content, "arrays": [[array.dtype.str, array.shape] for array in arrays]}
+    return b"".join([json.dumps(content).encode(), b"\n", *(array.tobytes() for array in arrays)])
+
+
+def _unpacked(entry: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    text, _, values = entry.partition(b"\n")
+    content = json.loads(text)
+    arrays, start = [], 0
+    for dtype, shape in content["arrays"]:
+        array = np.frombuffer(values, np.dtype(dtype), math.prod(shape), start).reshape(shape)
+        start += array.nbytes
+        arrays.append(array)
+    return content, arrays

@@ -1,24 +1,20 @@
 """A passive party's splits of training runs, kept as they are found so that a run can be resumed.
 
-A journal is a file of lines, each with its checksum: a header with the terms of the training run, then the
-splits of one request each, on the disk before the request is answered.  A line that a crash cut off was never
-answered for, and is ignored.  The file stays open during the run, so that a party that runs out of file
-descriptors loses nothing.  Journals hold this party's own splits and digests, and nothing of other parties.
-They are kept after the run: its active party may not have heard that it ended, and is still bound by the
-terms.
+A journal is a file of entries: the terms of the training run, then the splits of one request each, on the
+disk before the request is answered.  An entry that a crash cut off was never answered for, and is ignored.
+Journals hold this party's own splits and digests, and nothing of other parties.  They are kept after the run:
+its active party may not have heard that it ended, and is still bound by the terms.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import weakref
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gbdt_parties._files import append_lines, make_folder, open_to_append, write_atomically
+from gbdt_parties._entries import EntryFile, entry_of, read_entries
+from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.vertical.splits import Splits, check_split
 
@@ -69,26 +65,26 @@ class Journal:
 
     def __init__(self, model: bytes, terms: Terms, splits: Splits, path: Path | None) -> None:
         self.terms, self.splits = terms, splits
-        self._descriptor: int | None = None
-        self._written = len(splits)
+        self._file: EntryFile | None = None
+        self._n_written = len(splits)
         if path is not None:
             header = {"format": FORMAT, "model": model.hex(), "names": splits.names, "terms": terms.__dict__}
-            write_atomically(path, _line(header) + self._lines(0))
-            self._descriptor = open_to_append(path)
-            weakref.finalize(self, os.close, self._descriptor)
+            content = _entry(header) + _entry(self._triples(0))
+            write_atomically(path, content)
+            self._file = EntryFile(path, len(content))
 
-    def _lines(self, start: int) -> str:
+    def _triples(self, start: int) -> list[tuple[int, float, bool]]:
         splits = self.splits
-        triples = list(zip(splits.features, splits.thresholds, splits.default_left, strict=True))
-        return _line(triples[start:]) if start < len(triples) else ""
+        columns = (splits.features[start:], splits.thresholds[start:], splits.default_left[start:])
+        return list(zip(*columns, strict=True))
 
     def keep(self) -> None:
         """Put the splits that are new on the disk."""
-        if self._descriptor is None:
+        new = self._triples(self._n_written)
+        if self._file is None or not new:
             return
-        append_lines(self._descriptor, self._lines(self._written))
-        os.fsync(self._descriptor)
-        self._written = len(self.splits)
+        self._file.append(json.dumps(new).encode(), sync=True)
+        self._n_written = len(self.splits)
 
 
 class Journals:
@@ -135,29 +131,19 @@ class Journals:
             journal = self._in_memory.get(model)
             return None if journal is None else (journal.terms, journal.splits)
         try:
-            lines = path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return None
-        try:
-            header, *requests = [_content(line) for line in lines[:-1]]
+            header, *requests = [json.loads(content) for content, _ in read_entries(path)]
             if header["format"] != FORMAT or header["model"] != model.hex():
                 raise ValueError("another training run's")
             splits, terms = Splits(header["names"]), Terms(**header["terms"])
             for found in requests:
                 for split in found:
                     splits.add(*check_split(split, len(splits.names)))
-        except (ValueError, KeyError, TypeError):
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ProtocolError("this party's journal of the training run is damaged") from None
         return terms, splits
 
 
-def _line(content: Any) -> str:
-    text = json.dumps(content)
-    return f"{zlib.crc32(text.encode()):08x} {text}\n"
-
-
-def _content(line: bytes) -> Any:
-    checksum, _, text = line.partition(b" ")
-    if checksum != f"{zlib.crc32(text):08x}".encode():
-        raise ValueError("checksum")
-    return json.loads(text)
+def _entry(content: Any) -> bytes:
+    return entry_of(json.dumps(content).encode())

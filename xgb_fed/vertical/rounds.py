@@ -30,7 +30,7 @@ from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for, without_floor
 from xgb_fed.vertical.grower import grow_tree
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
-from xgb_fed.vertical.model import VerticalModel, add_leaves
+from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.own_columns import OwnColumns
 from xgb_fed.vertical.passive_finder import PassiveFinder, send_gradients
 from xgb_fed.vertical.routing import Router, route
@@ -85,26 +85,24 @@ class Rounds:
             [party.name for party in training.parties],
             [],
         )
-        kept = checkpoint.load(names) if checkpoint is not None else None
-        self.progress = kept or self._beginning()
-        if kept is not None:
-            self.model.model_id, self.model.splits = kept.model_id, kept.splits
-            self.model.trees, self.model.rounds = kept.trees, kept.rounds
-            self.traffic.flows = kept.traffic.flows
-        self.model.traffic = self.progress.traffic = self.traffic
-        self.model.restarts = self.progress.restarts
-        self.record = TreeRecord(self.model.model_id, None if checkpoint is None else checkpoint.directory)
+        self.progress = self._beginning()
+        kept = checkpoint is not None and checkpoint.load(self.progress)
+        self.model.model_id, self.model.restarts = self.progress.model_id, self.progress.restarts
+        self.model.traffic = self.traffic
+        self.record = TreeRecord()
+        if checkpoint is not None:
+            self.record = TreeRecord(checkpoint.keep_under_way, checkpoint.under_way)
         self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
-        self._steadily = Steadily(patience, self._resume, must_reopen=kept is not None)
+        self._steadily = Steadily(patience, self._resume, must_reopen=kept)
 
     def open(self) -> None:
         """Start, or take up, a session with every party."""
         rows = self.training.rows
         self._steadily(lambda: None if self.passive_finders else self._open(resumed=False))
-        if self.checkpoint is not None and not self.model.trees:
+        if self.checkpoint is not None and not self.checkpoint.has_begun:
             # The first tree must be grown again under the same name and from the same draws.
-            self.checkpoint.save(self.progress)
+            self.checkpoint.begin(self.progress)
         if rows.columns is not None:
             features = bin_features(rows.columns, self.training.settings.max_bin)
             split_gain = self.training.settings.split_gain
@@ -126,7 +124,14 @@ class Rounds:
         state = training.settings.random_state
         seed = int.from_bytes(os.urandom(32), "little") if state is None else int(state)
         return Progress(
-            model.model_id, seed, model.trees, model.rounds, model.splits, margins[0], margins[1:]
+            model.model_id,
+            seed,
+            model.trees,
+            model.rounds,
+            model.splits,
+            margins[0],
+            margins[1:],
+            traffic=self.traffic,
         )
 
     def _resume(self) -> None:
@@ -223,16 +228,12 @@ class Rounds:
             leaf = self._steadily(partial(self._grow_tree, number, g[:, group], h[:, group]))
             progress.leaves.append(leaf)
             if self.checkpoint is not None:
-                self.checkpoint.save(progress)
+                self.checkpoint.add_tree(progress)
         first = len(self.model.trees) - len(groups)
         routed = self._steadily(partial(self._route_evals, first))
-        self.model.rounds.append(len(self.model.trees))
-        for tree, leaf in enumerate(progress.leaves, start=first):
-            self._add(tree, progress.margin, leaf)
-        progress.leaves.clear()
-        for margin, leaves in zip(progress.eval_margins, routed, strict=True):
-            for tree in range(first, len(self.model.trees)):
-                self._add(tree, margin, leaves[:, tree - first])
+        if self.checkpoint is not None:
+            self.checkpoint.add_round(progress, routed)
+        progress.end_round(routed)
 
     def _route_evals(self, first: int) -> list[NDArray[np.int32]]:
         """Leaves of every evaluation set's rows in the trees from some tree on."""
@@ -245,9 +246,6 @@ class Rounds:
             )
             for k, rows in enumerate(self.training.eval_rows, start=1)
         ]
-
-    def _add(self, tree: int, margin: NDArray[np.float32], leaf: NDArray[np.int32]) -> None:
-        add_leaves(margin, self.model.trees[tree].values()[leaf], self.model.group_of(tree))
 
     def _grow_tree(self, number: int, g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.int32]:
         training, settings = self.training, self.training.settings
@@ -318,6 +316,9 @@ class Rounds:
 
     def finish(self) -> None:
         """End the sessions; every party keeps its splits."""
+        if self.checkpoint is not None:
+            # Parties that were told of the end do not go back to an earlier tree.
+            self.checkpoint.sync()
         self._steadily(self._finish)
 
     def _finish(self) -> None:

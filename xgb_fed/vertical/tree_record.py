@@ -2,22 +2,18 @@
 
 A passive party learns which candidate won when it gets `SplitNodes`.  If it could then be lost, come back and
 send other statistics of the same tree, it would learn more at every attempt.  So the active party keeps a
-digest of every level's statistics before it names a candidate, on disk if the training run has a checkpoint.
-A tree that is grown again must meet the same digests, and then the same candidates are named.
+digest of every level's statistics before it names a candidate, in the journal of the training run if it has a
+checkpoint.  A tree that is grown again must meet the same digests, and then the same candidates are named.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from threading import Lock
+from typing import Any
 
-from gbdt_parties._files import write_atomically
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.errors import CheckpointError
-
-RECORD_FILE = "tree-under-way.json"
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,6 @@ class _Content:
 
     Attributes
     ----------
-    model : str
     tree : int
     digests : dict
         Of statistics, by party and level.
@@ -56,7 +51,6 @@ class _Content:
     restarts : list of [int, int, str]
     """
 
-    model: str
     tree: int = -1
     digests: dict[str, list[str]] = field(default_factory=dict)
     told: list[list[str | int]] = field(default_factory=list)
@@ -68,33 +62,24 @@ class TreeRecord:
 
     Parameters
     ----------
-    model_id : bytes
-    directory : Path or None
-        Where the record is kept beside the checkpoint; None keeps it in memory.
-
-    Raises
-    ------
-    CheckpointError
-        If there is a record that cannot be read.
+    keep : callable, optional
+        Puts what is known of the tree under way, a dictionary, on the disk.
+    kept : dict, optional
+        What an earlier process put there, if that tree is not finished.
     """
 
-    def __init__(self, model_id: bytes, directory: Path | None) -> None:
-        self._path = None if directory is None else directory / RECORD_FILE
+    def __init__(
+        self, keep: Callable[[dict[str, Any]], None] | None = None, kept: dict[str, Any] | None = None
+    ) -> None:
+        self._keep = keep
         self._lock = Lock()
-        self._content = _Content(model_id.hex())
-        if self._path is not None and self._path.exists():
-            try:
-                kept = _Content(**json.loads(self._path.read_text()))
-            except (ValueError, TypeError) as error:
-                raise CheckpointError(f"{self._path} cannot be read: {type(error).__name__}") from None
-            if kept.model == model_id.hex():
-                self._content = kept
+        self._content = _Content(**(kept or {}))
 
     def start(self, tree: int) -> list[Restart]:
         """Begin a tree, or begin it again; gives the restarts of this tree that are new."""
         content = self._content
         if content.tree != tree:
-            self._content = _Content(content.model, tree)
+            self._content = _Content(tree)
             return []
         new = [Restart(tree, int(level), str(party)) for party, level in content.told]
         content.restarts += [[restart.tree, restart.level, restart.party] for restart in new]
@@ -128,5 +113,5 @@ class TreeRecord:
             self._content.told.remove([party, level])
 
     def _save(self) -> None:
-        if self._path is not None:
-            write_atomically(self._path, json.dumps(asdict(self._content)))
+        if self._keep is not None:
+            self._keep(asdict(self._content))

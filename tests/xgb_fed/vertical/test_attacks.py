@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from gbdt_parties import messages
+from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from vertical_training import Recorder, parties_of, problem, train
 from xgb_fed import LocalParty
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.vertical.checkpoint import JOURNAL_FILE
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import (
@@ -25,7 +27,7 @@ from xgb_fed.vertical.messages import (
 )
 from xgb_fed.vertical.packing import unpack
 from xgb_fed.vertical.passive import PassiveParty
-from xgb_fed.vertical.tree_record import RECORD_FILE, Restart
+from xgb_fed.vertical.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -115,8 +117,8 @@ def test_attack_across_a_crash_of_the_active_party(tmp_path):
     party.live(strong)
     with pytest.raises(PartyUnavailableError):
         train(PARAMS, X, y, [party], 1, checkpoint=tmp_path)
-    kept = json.loads((tmp_path / RECORD_FILE).read_text())
-    assert kept["told"] == [["cheat", 0]]
+    *_, (last, _) = read_entries(tmp_path / JOURNAL_FILE)
+    assert json.loads(last)["tree"]["told"] == [["cheat", 0]]
     with pytest.raises(ProtocolError, match="fail the checks"):
         train(PARAMS, X, y, [party], 1, checkpoint=tmp_path)
     assert len(party.won) == 1

@@ -1,55 +1,78 @@
-import io
+import json
 import os
 
 import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xgb_fed
+from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties._files import digest_of
-from gbdt_parties.traffic import Flow, Traffic
+from gbdt_parties.traffic import Flow
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.checkpoint import STATE_FILE, Checkpoint, Progress
+from xgb_fed.vertical.checkpoint import JOURNAL_FILE, Checkpoint, Progress
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import ROOT, FederatedTree
+from xgb_fed.vertical.tree_record import Restart
 
 NAMES = ["a", "b"]
-TRAFFIC = Traffic(False, {("active", "bank", "Done"): Flow(3, 2**40, 7)})
+N_ROWS, N_EVAL = 4, 3
 
 
-def tree_of(splits, number):
-    """A tree with a split of the active party, and one of a passive one below it."""
+def beginning():
+    margins = [np.full((n, 1), 0.25, dtype=np.float32) for n in (N_ROWS, N_EVAL)]
+    return Progress(b"", 0, [], [0], Splits(list(NAMES)), margins[0], margins[1:])
+
+
+def grow(progress, checkpoint):
+    """A round of one tree, with a split of the active party, and one of a passive one below it."""
+    number = len(progress.trees)
+    random = np.random.default_rng(number)
     tree, eta = FederatedTree(), np.float32(0.3)
     for parent in (ROOT, 0, 0, 1, 1):
-        tree.add(parent, np.array([number + 1 / 3], dtype=np.float32), eta, number + 2.5)
-    tree.split(0, 0, splits.add(number % 2, number / 3, bool(number % 2)), 1, 2, 0.75)
+        tree.add(parent, random.normal(size=1).astype(np.float32), eta, number + 2.5)
+    tree.split(0, 0, progress.splits.add(number % 2, number / 3, bool(number % 2)), 1, 2, 0.75)
     tree.split(1, 1, number, 3, 4, 0.25)
-    return tree
+    checkpoint.keep_under_way({"tree": number})
+    progress.trees.append(tree)
+    progress.leaves.append(random.choice([2, 3, 4], N_ROWS).astype(np.int32))
+    if number:
+        progress.evaluations[number - 1] = f"[{number - 1}]\teval-logloss:0.5"
+        progress.restarts.append(Restart(number, 1, "bank"))
+    progress.traffic.flows["active", "bank", "Done"] = Flow(3 * number, 2**40, 7)
+    checkpoint.add_tree(progress)
+    end_round(progress, checkpoint)
 
 
-def progress_of(n_trees):
-    splits = Splits(list(NAMES))
-    trees = [tree_of(splits, number) for number in range(n_trees)]
-    random = np.random.default_rng(n_trees)
-    return Progress(
-        b"m" * 16,
-        2**62 + 1,
-        trees,
-        list(range(n_trees + 1)),
-        splits,
-        random.normal(size=(4, 1)).astype(np.float32),
-        [random.normal(size=(3, 1)).astype(np.float32)],
-        [np.arange(4, dtype=np.int32)],
-        {n_trees: "[0]\teval-logloss:0.5"},
-        TRAFFIC,
-    )
+def end_round(progress, checkpoint):
+    eval_leaves = np.random.default_rng(len(progress.rounds)).choice([2, 3, 4], (N_EVAL, 1))
+    checkpoint.add_round(progress, [eval_leaves.astype(np.int32)])
+    progress.end_round([eval_leaves.astype(np.int32)])
+
+
+def kept(tmp_path, n_trees=2):
+    """A training run's progress, and the checkpoint that holds it."""
+    checkpoint, progress = Checkpoint(tmp_path, "digest"), beginning()
+    progress.model_id, progress.seed, progress.agreed = b"m" * 16, 2**62 + 1, ["columns"]
+    checkpoint.begin(progress)
+    for _ in range(n_trees):
+        grow(progress, checkpoint)
+    return checkpoint, progress
+
+
+def loaded(tmp_path):
+    checkpoint, progress = Checkpoint(tmp_path, "digest"), beginning()
+    assert checkpoint.load(progress)
+    return checkpoint, progress
 
 
 def assert_same(one, other):
-    for name in ("model_id", "seed", "trees", "rounds", "splits", "evaluations"):
+    for name in ("model_id", "seed", "trees", "rounds", "splits", "evaluations", "agreed", "restarts"):
         assert getattr(one, name) == getattr(other, name), name
-    assert (one.traffic.encrypted, one.traffic.flows) == (other.traffic.encrypted, other.traffic.flows)
+    assert one.traffic.flows == other.traffic.flows
     pairs = [(one.margin, other.margin)]
     pairs += [*zip(one.eval_margins, other.eval_margins, strict=True)]
     pairs += [*zip(one.leaves, other.leaves, strict=True)]
@@ -57,107 +80,139 @@ def assert_same(one, other):
         assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
 
 
-def kept(tmp_path, n_trees=2):
-    checkpoint = Checkpoint(tmp_path, "digest")
-    for number in range(1, n_trees + 1):
-        checkpoint.save(progress_of(number))
-    return checkpoint
-
-
 def test_nothing_kept(tmp_path):
-    assert Checkpoint(tmp_path / "new" / "folder", "digest").load(NAMES) is None
+    checkpoint = Checkpoint(tmp_path / "new" / "folder", "digest")
+    assert not checkpoint.load(beginning())
+    assert not checkpoint.has_begun
 
 
 def test_what_was_kept_is_taken_up_and_goes_on(tmp_path):
-    kept(tmp_path)
-    again = Checkpoint(tmp_path, "digest")
-    assert_same(again.load(NAMES), progress_of(2))
-    first = (tmp_path / "tree-000000.json").stat()
-    again.save(progress_of(4))
-    assert (tmp_path / "tree-000000.json").stat().st_mtime_ns == first.st_mtime_ns
-    assert_same(Checkpoint(tmp_path, "digest").load(NAMES), progress_of(4))
-    again.clear()
-    assert os.listdir(tmp_path) == []
+    _, expected = kept(tmp_path, 4)
+    _, other = kept(tmp_path / "other")
+    again, progress = loaded(tmp_path / "other")
+    assert again.has_begun
+    assert_same(progress, other)
+    for _ in range(2):
+        grow(progress, again)
+    assert_same(progress, expected)
+    last, progress = loaded(tmp_path / "other")
+    assert_same(progress, expected)
+    last.clear()
+    assert os.listdir(tmp_path / "other") == []
 
 
-@pytest.mark.parametrize("at", range(1, 4))
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
-def test_the_end_at_any_write_leaves_the_last_progress(tmp_path, monkeypatch, at, error):
-    """Two trees and the state are written; the process, or the disk, ends before the at-th is in place."""
-    checkpoint = kept(tmp_path, 1)
-    replace, calls = os.replace, []
-
-    def ends(source, target):
-        calls.append(target)
-        if len(calls) >= at:
-            raise error
-        replace(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("gbdt_parties._files.os.replace", ends)
-        with pytest.raises(type(error)):
-            checkpoint.save(progress_of(3))
-    assert len(calls) == at
-    assert not list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*"))
-    again = Checkpoint(tmp_path, "digest")
-    assert_same(again.load(NAMES), progress_of(1))
-    for one in (again, checkpoint):
-        one.save(progress_of(3))
-        assert_same(Checkpoint(tmp_path, "digest").load(NAMES), progress_of(3))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("checkpoints")
 
 
-@pytest.mark.parametrize("name", [STATE_FILE, "tree-000001.json"])
-def test_a_file_cut_off_anywhere_is_refused(tmp_path, name):
-    kept(tmp_path)
-    content = (tmp_path / name).read_bytes()
-    for end in range(0, len(content), 3 if name != STATE_FILE else 17):
-        (tmp_path / name).write_bytes(content[:end])
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_journal_cut_off_at_any_byte_goes_on_at_the_last_whole_entry(folder, data):
+    """Trees, rounds and the tree under way are those of the whole entries; the run ends as undisturbed."""
+    _, expected = kept(folder, 3)
+    path = folder / JOURNAL_FILE
+    content = path.read_bytes()
+    ends = [end for _, end in read_entries(path)]
+    end = data.draw(st.integers(ends[0], len(content)))
+    path.write_bytes(content[:end])
+    checkpoint, progress = loaded(folder)
+    # In every round: what is under way, the tree, the end of the round.
+    n_whole = sum(whole <= end for whole in ends) - 1
+    assert (len(progress.trees), len(progress.rounds) - 1) == ((n_whole + 1) // 3, n_whole // 3)
+    assert checkpoint.under_way == ({"tree": n_whole // 3} if n_whole % 3 == 1 else None)
+    if progress.leaves:
+        end_round(progress, checkpoint)
+    while len(progress.trees) < 3:
+        grow(progress, checkpoint)
+    assert_same(progress, expected)
+    assert_same(loaded(folder)[1], expected)
+
+
+def test_a_journal_cut_off_before_its_first_entry_ends_is_refused(tmp_path):
+    """The first entry is put in place as a whole: no crash leaves half of it."""
+    kept(tmp_path, 0)
+    content = (tmp_path / JOURNAL_FILE).read_bytes()
+    for end in range(len(content)):
+        (tmp_path / JOURNAL_FILE).write_bytes(content[:end])
         with pytest.raises(CheckpointError, match="cannot be read"):
-            Checkpoint(tmp_path, "digest").load(NAMES)
+            loaded(tmp_path)
 
 
-@pytest.mark.parametrize("name", [STATE_FILE, "tree-000001.json"])
-def test_a_changed_byte_is_noticed_or_of_no_consequence(tmp_path, name):
+def test_a_changed_byte_is_refused(tmp_path):
     kept(tmp_path)
-    content = (tmp_path / name).read_bytes()
-    state = progress_of(2)
-    refused = 0
-    for place in range(0, len(content), 2 if name != STATE_FILE else 7):
+    content = (tmp_path / JOURNAL_FILE).read_bytes()
+    for place in range(0, len(content) - 1, 7):
         changed = bytearray(content)
         changed[place] ^= 1 + place % 255
-        (tmp_path / name).write_bytes(changed)
-        try:
-            assert_same(Checkpoint(tmp_path, "digest").load(NAMES), state)
-        except CheckpointError:
-            refused += 1
-    assert refused > len(content) / 10
+        (tmp_path / JOURNAL_FILE).write_bytes(changed)
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            loaded(tmp_path)
 
 
-def test_a_missing_tree_and_a_tree_of_another_training_are_refused(tmp_path):
+WRONG_ORDERS = [(0, 3), (0, 1, 2, 2), (0, 1, 2, 3, 3), (0, 1, 2, 3, 6), (1, 2, 3)]
+
+
+@pytest.mark.parametrize("order", WRONG_ORDERS, ids=str)
+def test_entries_that_are_missing_or_there_twice_are_refused(tmp_path, order):
+    """Whole entries, none damaged: one too few, one twice, no beginning."""
     kept(tmp_path)
-    other = tmp_path / "other"
-    kept(other)
-    (tmp_path / "tree-000000.json").write_bytes((other / "tree-000001.json").read_bytes())
+    entries = [entry_of(content) for content, _ in read_entries(tmp_path / JOURNAL_FILE)]
+    (tmp_path / JOURNAL_FILE).write_bytes(b"".join(entries[k] for k in order))
     with pytest.raises(CheckpointError, match="cannot be read"):
-        Checkpoint(tmp_path, "digest").load(NAMES)
-    (tmp_path / "tree-000000.json").unlink()
-    with pytest.raises(CheckpointError, match="cannot be read"):
-        Checkpoint(tmp_path, "digest").load(NAMES)
+        loaded(tmp_path)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_the_end_at_any_write_leaves_the_last_progress(tmp_path, monkeypatch, error):
+    checkpoint, _ = kept(tmp_path, 1)
+    expected = loaded(tmp_path)[1]
+    _, progress = loaded(tmp_path)
+    write = os.write
+
+    def ends(descriptor, content):
+        write(descriptor, bytes(content)[: len(content) // 2])
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gbdt_parties._entries.os.write", ends)
+        with pytest.raises(type(error)):
+            grow(progress, checkpoint)
+    assert_same(loaded(tmp_path)[1], expected)
+    again, progress = loaded(tmp_path)
+    grow(progress, again)
+    assert_same(loaded(tmp_path)[1], kept(tmp_path / "other", 2)[1])
+
+
+def test_only_what_is_about_to_be_told_waits_for_the_disk(tmp_path, monkeypatch):
+    synced, fdatasync = [], os.fdatasync
+
+    def noted(descriptor):
+        synced.append([json.loads(e.partition(b"\n")[0]).get("kind") for e, _ in read_entries(path)])
+        fdatasync(descriptor)
+
+    path = tmp_path / JOURNAL_FILE
+    monkeypatch.setattr("gbdt_parties._entries.os.fdatasync", noted)
+    checkpoint, _ = kept(tmp_path, 2)
+    assert synced == [[None, "under way"], [None, *("under way", "tree", "round"), "under way"]]
+    checkpoint.sync()
+    assert len(synced[-1]) == 7
 
 
 def test_another_trainings_progress_is_refused_and_stays(tmp_path):
-    kept(tmp_path)
+    _, expected = kept(tmp_path)
     with pytest.raises(CheckpointError, match="other data, parameters or parties"):
-        Checkpoint(tmp_path, "another").load(NAMES)
-    assert_same(Checkpoint(tmp_path, "digest").load(NAMES), progress_of(2))
+        Checkpoint(tmp_path, "another").load(beginning())
+    assert_same(loaded(tmp_path)[1], expected)
 
 
 def test_pickles_are_not_read(tmp_path):
-    file = io.BytesIO()
-    np.savez(file, state=np.array([object()], dtype=object))
-    (tmp_path / STATE_FILE).write_bytes(file.getvalue())
+    kept(tmp_path, 0)
+    content = {"kind": "tree", "number": 0, "arrays": [["|O", [1]]]}
+    with open(tmp_path / JOURNAL_FILE, "ab") as file:
+        file.write(entry_of(json.dumps(content).encode() + b"\n" + bytes(8)))
     with pytest.raises(CheckpointError, match="cannot be read"):
-        Checkpoint(tmp_path, "digest").load(NAMES)
+        loaded(tmp_path)
 
 
 def test_digests_tell_different_trainings_apart():

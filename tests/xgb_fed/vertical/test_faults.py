@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_limits
 
 import xgb_fed
 from gbdt_parties import messages
+from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.checkpoint import STATE_FILE
+from xgb_fed.vertical.checkpoint import JOURNAL_FILE, Checkpoint
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.tree_record import Restart
@@ -295,7 +296,7 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     def full(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("xgb_fed.vertical.journal.os.fsync", full)
+    monkeypatch.setattr("gbdt_parties._entries.os.fdatasync", full)
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     monkeypatch.undo()
@@ -308,20 +309,18 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, kept = Bank(problem, tmp_path / "bank"), tmp_path / "active"
-    from xgb_fed.vertical import checkpoint as module
+    append, calls = Checkpoint.add_tree, []
 
-    write, calls = module.write_atomically, []
-
-    def full(path, content):
-        calls.append(path.name)
-        if len(calls) > 3:
+    def full(self, progress):
+        calls.append(progress)
+        if len(calls) > 1:
             raise OSError(28, "No space left on device")
-        write(path, content)
+        append(self, progress)
 
-    monkeypatch.setattr(module, "write_atomically", full)
-    with pytest.raises(OSError, match="No space"):
-        problem.train(bank, BINARY, checkpoint=kept)
-    monkeypatch.setattr(module, "write_atomically", write)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "add_tree", full)
+        with pytest.raises(OSError, match="No space"):
+            problem.train(bank, BINARY, checkpoint=kept)
     same = problem.train(bank, BINARY, checkpoint=kept)
     assert essence(same) == essence(reference)
 
@@ -332,7 +331,7 @@ def test_a_checkpoint_is_one_trainings(tmp_path):
     for params, other in [({**BINARY, "eta": 0.1}, problem), (BINARY, Problem(n=91))]:
         with pytest.raises(CheckpointError, match="of a training run with other data"):
             other.train(Bank(other, tmp_path / "bank2"), params, checkpoint=tmp_path / "active")
-    (tmp_path / "active" / STATE_FILE).write_bytes(b"PK nonsense")
+    (tmp_path / "active" / JOURNAL_FILE).write_bytes(b"PK nonsense")
     with pytest.raises(CheckpointError, match="cannot be read"):
         problem.train(Bank(problem, tmp_path / "bank3"), BINARY, checkpoint=tmp_path / "active")
 
@@ -394,19 +393,20 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
 def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     problem, bank = resumable(tmp_path)
     (path,) = bank.directory.glob("*.journal")
-    text = path.read_text()
-    for damaged in (text.split("\n")[0] + "\n", text[:40], ""):
-        path.write_text(damaged)
+    content = path.read_bytes()
+    _, end = next(read_entries(path))
+    for damaged in (content[:end], content[:40], b""):
+        path.write_bytes(damaged)
         bank.restart()
         with pytest.raises(PartyRefusedError, match=r"kept|damaged"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active")
 
 
-def test_a_line_cut_off_by_a_crash_is_ignored(tmp_path):
+def test_an_entry_cut_off_by_a_crash_is_ignored(tmp_path):
     problem, bank = resumable(tmp_path)
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     (path,) = bank.directory.glob("*.journal")
-    path.write_text(path.read_text() + "[[2, 0.5")
+    path.write_bytes(path.read_bytes() + entry_of(b"[[2, 0.5, true]]")[:-3])
     bank.restart()
     same = problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     assert essence(same) == essence(reference)

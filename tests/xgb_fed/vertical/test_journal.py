@@ -1,13 +1,13 @@
 import json
 import os
 import stat
-import zlib
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.errors import ProtocolError
 from limits import no_more_descriptors
 from xgb_fed.vertical.journal import MAX_JOURNALS, Journals, Terms
@@ -67,15 +67,17 @@ def test_a_file_cut_off_holds_whole_requests_or_is_refused(folder, requests, dat
     written(journals, requests)
     path = folder / f"{MODEL.hex()}.journal"
     content = path.read_bytes()
+    ends = [end for _, end in read_entries(path)]
     end = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:end])
     try:
         terms, kept = journals.find(MODEL)
     except ProtocolError:
-        assert b"\n" not in content[:end]
+        assert end < ends[0]
     else:
-        n_lines = content[:end].count(b"\n") - 1
-        assert (terms, kept) == (TERMS, splits_of([splits for splits in requests if splits][:n_lines]))
+        # The first entry is the terms, the second the splits that were there from the start: none.
+        n_requests = max(0, sum(whole <= end for whole in ends) - 2)
+        assert (terms, kept) == (TERMS, splits_of([splits for splits in requests if splits][:n_requests]))
     path.unlink()
 
 
@@ -95,16 +97,16 @@ def test_a_changed_byte_is_refused(folder, requests, data):
 
 
 def test_splits_are_on_the_disk_before_keep_returns(tmp_path, monkeypatch):
-    journals, synced, fsync = Journals(tmp_path), [], os.fsync
+    journals, synced, fdatasync = Journals(tmp_path), [], os.fdatasync
     path = tmp_path / f"{MODEL.hex()}.journal"
     kept = Splits(list(NAMES))
     journal = journals.start(MODEL, TERMS, kept)
 
     def noted(fd):
         synced.append(path.read_bytes())
-        fsync(fd)
+        fdatasync(fd)
 
-    monkeypatch.setattr("xgb_fed.vertical.journal.os.fsync", noted)
+    monkeypatch.setattr("gbdt_parties._entries.os.fdatasync", noted)
     kept.add(0, 0.5, True)
     journal.keep()
     assert synced == [path.read_bytes()]
@@ -184,21 +186,16 @@ def test_a_journal_is_one_models(journals, tmp_path):
         journals.find(OTHER)
 
 
-def line(content):
-    text = json.dumps(content)
-    return f"{zlib.crc32(text.encode()):08x} {text}\n"
-
-
 @pytest.mark.parametrize(
     "split", [[2, 0.5, True], [-1, 0.5, True], [True, 0.5, True], [0, "0.5", True], [0, 0.5, 1], [0, 0.5], 3]
 )
 def test_splits_are_checked_when_read(journals, tmp_path, split):
     journals.start(ONE, TERMS, one_split())
-    with open(file_of(tmp_path, ONE), "a") as file:
-        file.write(line([[1, 0.5, False]]))
+    with open(file_of(tmp_path, ONE), "ab") as file:
+        file.write(entry_of(json.dumps([[1, 0.5, False]]).encode()))
     assert len(journals.find(ONE)[1]) == 2
-    with open(file_of(tmp_path, ONE), "a") as file:
-        file.write(line([split]))
+    with open(file_of(tmp_path, ONE), "ab") as file:
+        file.write(entry_of(json.dumps([split]).encode()))
     with pytest.raises(ProtocolError, match="damaged"):
         journals.find(ONE)
 
@@ -225,7 +222,7 @@ def test_a_training_under_way_needs_no_further_descriptor(journals):
 
 def test_a_journal_that_is_gone_closes_its_file(journals):
     journal = journals.start(ONE, TERMS, one_split())
-    descriptor = journal._descriptor
+    descriptor = journal._file._descriptor
     os.fstat(descriptor)
     del journal
     with pytest.raises(OSError, match="Bad file descriptor"):
