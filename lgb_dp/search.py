@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,10 +39,10 @@ from lgb_dp.checks import (
     checked_number,
     checked_numbers,
 )
-from lgb_dp.data.bins import is_data_frame
 from lgb_dp.data.classes import as_labels, class_numbers
-from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words
+from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -245,8 +245,10 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
         trials = [self._trial(seed, gaussian_epsilon(mu, granted[1]), granted[1]) for seed in seeds]
         self._pay(checked_budget(budget), granted, paid_for, unit)
-        y = as_labels(y)
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        # All of X and y, since an error in one part only would tell in which part a row is.
+        X = as_matrix(X)
+        y = as_labels(y) if is_classifier(self.estimator) else checked_numbers("y", y).reshape(-1)
+        n_rows = X.shape[0]
         if len(y) != n_rows:
             raise InvalidArgumentError(f"y has {len(y)} labels; X has {n_rows} rows")
         train, test = _divided(groups, n_rows, unit, test_share, random)
@@ -258,8 +260,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         for trial in trials:
             with warnings.catch_warnings(record=True) as caught:  # as many as trials would tell their number
                 warnings.simplefilter("always")
-                trial.model.fit(_rows(X, train.rows), y[train.rows], **fit_params)
-            scores = _row_scores(trial.model, _rows(X, test.rows), y[test.rows], fit_params)
+                trial.model.fit(rows_of(X, train.rows), y[train.rows], **fit_params)
+            scores = _row_scores(trial.model, rows_of(X, test.rows), y[test.rows], fit_params)
             if test.person is not None and group_weight == "mean":
                 scores = _mean_shares(scores, test.person)
             largest = unit.row_costs * SCORE_STEPS  # what one row, or all of a person's rows, can add
@@ -390,12 +392,6 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return np.asarray(self.best_estimator_.predict_proba(X))
 
 
-def _rows(X: Any, rows: NDArray[np.int64]) -> Any:
-    if is_data_frame(X):
-        return X.iloc[rows]
-    return np.asarray(X)[rows] if isinstance(X, (list, tuple)) else X[rows]
-
-
 def _divided(
     groups: Any, n_rows: int, unit: Unit, test_share: float, random: SecureRandom
 ) -> tuple[_Part, _Part]:
@@ -410,19 +406,14 @@ def _divided(
 
 def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any]) -> NDArray[np.int64]:
     """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
-    if hasattr(model, "predict_proba"):
+    if is_classifier(model):
         code = class_numbers(as_labels(y), model.classes_)
         of_class = model.predict_proba(X)[np.arange(len(y)), np.nan_to_num(code).astype(np.int64)]
         probability = np.where(np.isnan(code), 0.0, of_class)
         loss = -np.log(np.maximum(probability, 1e-300)) / _WORST_LOG_LIKELIHOOD
     else:
         low, high = fit_params["label_bounds"]
-        loss = (
-            np.minimum(
-                np.abs(model.predict(X) - checked_numbers("y", y)) / (_WORST_ERROR * (high - low)), 1.0
-            )
-            ** 2
-        )
+        loss = np.minimum(np.abs(model.predict(X) - y) / (_WORST_ERROR * (high - low)), 1.0) ** 2
     steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)
     return np.asarray(steps.astype(np.int64))
 

@@ -23,49 +23,20 @@ import lgb_dp
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.training import Training
 from lgb_dp.data import dataset as dataset_module
+from pinned_training import (
+    BINARY,
+    DELTA,
+    PUBLIC_X,
+    PUBLIC_Y,
+    REGRESSION,
+    TRAINERS,
+    a_number,
+    dataset,
+    newton,
+    train,
+)
 from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, NAMES, differences
 
-BINARY, REGRESSION = {"objective": "binary"}, {"objective": "regression"}
-MULTICLASS = {"objective": "multiclass", "num_class": 3}
-DELTA = 1e-5
-rng = np.random.default_rng(0)
-PUBLIC_X = rng.uniform(-1, 1, (40, 4))
-PUBLIC_Y = (PUBLIC_X[:, 0] > 0).astype(float)
-
-
-def newton(**settings):
-    return lgb_dp.NewtonBoost(2.0, DELTA, **settings)
-
-
-def label_of(world, params):
-    return {"binary": world.binary, "regression": world.number}.get(params["objective"], world.kind)
-
-
-def dataset(world, params=BINARY, X=None, **settings):
-    if params is REGRESSION:
-        settings["label_bounds"] = LABEL_BOUNDS
-    settings = {"bounds": BOUNDS, "max_bin": 8, **settings}
-    return lgb_dp.Dataset(world.X if X is None else X, label_of(world, params), **settings)
-
-
-def train(
-    world, trainer, params=BINARY, n_rounds=4, callbacks=(), data=None, X=None, settings=None, **kwargs
-):
-    data = dataset(world, params, X, **(settings or {})) if data is None else data
-    params = {"max_depth": 3, "verbosity": 1, **params}
-    return lgb.train(params, data, n_rounds, callbacks=[trainer, *callbacks], **kwargs)
-
-
-TRAINERS = {
-    "NewtonBoost": (newton, (BINARY, REGRESSION, MULTICLASS)),
-    "DPBoost tight": (lambda: lgb_dp.DPBoost(2.0), (BINARY, REGRESSION, MULTICLASS)),
-    "DPBoost paper": (lambda: lgb_dp.DPBoost(2.0, variant="paper"), (BINARY, REGRESSION)),
-    "SequentialBoost": (lambda: lgb_dp.SequentialBoost(2.0), (BINARY, REGRESSION)),
-    "ParallelBoost": (lambda: lgb_dp.ParallelBoost(2.0), (BINARY, REGRESSION)),
-    "MBoost": (lambda: lgb_dp.MBoost(2.0), (BINARY, MULTICLASS)),
-    "RandomForestLaplace": (lambda: lgb_dp.RandomForestLaplace(2.0), (BINARY, MULTICLASS)),
-    "RandomForestExponential": (lambda: lgb_dp.RandomForestExponential(2.0), (BINARY, MULTICLASS)),
-}
 SETTINGS = {
     "random structure": newton(structure="random"),
     "cyclic structure": newton(structure="cyclic"),
@@ -76,17 +47,6 @@ SETTINGS = {
     "noised leverage": lgb_dp.MBoost(2.0, leverage="noised"),
     "public count": lgb_dp.MBoost(2.0, n_rows=100, alpha=0.5),
 }
-
-
-@pytest.fixture
-def assert_nothing_differs(monkeypatch, capfd):
-    def check(call, *, fails=False):
-        found, seen = differences(call, monkeypatch, capfd)
-        assert found == {}
-        assert ("error" in seen) == fails, seen.get("error")
-        assert fails or seen["releases"]
-
-    return check
 
 
 @pytest.mark.parametrize(("trainer", "params"), [(t, p) for t, (_, ps) in TRAINERS.items() for p in ps])
@@ -212,144 +172,6 @@ def test_cross_validation(assert_nothing_differs):
             return_cvbooster=True,
         )
         return result["cvbooster"].boosters
-
-    assert_nothing_differs(call)
-
-
-@pytest.mark.parametrize("method", ["newton", "dpboost", "mboost"])
-def test_estimators(assert_nothing_differs, method):
-    def call(world):
-        settings = {"method": method, "n_estimators": 4, "epsilon": 2.0}
-        model = lgb_dp.DPLGBMClassifier(**settings)
-        yield model.fit(world.X, world.binary, bounds=BOUNDS, classes=[0, 1])
-        yield lgb_dp.DPLGBMClassifier(**settings).fit(world.X, world.kind, bounds=BOUNDS, classes=[0, 1, 2])
-        if method != "mboost":
-            regressor = lgb_dp.DPLGBMRegressor(**settings)
-            yield regressor.fit(world.X, world.number, bounds=BOUNDS, label_bounds=LABEL_BOUNDS)
-
-    assert_nothing_differs(call)
-
-
-def test_search(assert_nothing_differs):
-    def call(world):
-        search = lgb_dp.DPRandomizedSearchCV(
-            lgb_dp.DPLGBMClassifier(n_estimators=3),
-            {"max_depth": [2, 3], "learning_rate": [0.1, 0.3]},
-            epsilon=2.0,
-            mean_trials=3.0,
-        )
-        search.fit(world.X, world.binary, bounds=BOUNDS, classes=[0, 1])
-        return [search, search.best_params_]
-
-    assert_nothing_differs(call)
-
-
-def test_private_metadata(assert_nothing_differs):
-    def call(world):
-        (low, high), cost = lgb_dp.private_bounds(world.with_missing, 0.5, DELTA)
-        edges, more = lgb_dp.private_quantile_edges(world.with_missing, BOUNDS, 0.5, DELTA, max_bin=6)
-        yield from (low, high, cost, more, *edges.values())
-        yield train(world, newton(), settings={"bin_edges": edges, "paid_for": [cost, more]})
-
-    assert_nothing_differs(call)
-
-
-def a_cell(values, cell):
-    """A copy of the values as objects, one of which cannot be converted."""
-    values = np.array(values, dtype=object)
-    values.flat[len(values) // 3] = cell
-    return values
-
-
-def a_number(values, number):
-    """A copy of the values with one that is not accepted."""
-    values = np.array(values, dtype=np.float64)
-    values.flat[len(values) // 3] = number * len(values)
-    return values
-
-
-def fitted(world, **kwargs):
-    return lgb_dp.DPLGBMClassifier(n_estimators=3).fit(
-        **{"X": world.X, "y": world.binary, "bounds": BOUNDS, "classes": [0, 1], **kwargs}
-    )
-
-
-REFUSED = {
-    "text in X": lambda w: dataset(w, X=a_cell(w.X, w.secret)).construct(),
-    "text in a data frame": lambda w: dataset(
-        w, X=w.frame.assign(age=a_cell(w.X[:, 0], w.secret)), categories={"city": CITIES}
-    ).construct(),
-    "text in labels": lambda w: lgb_dp.Dataset(w.X, a_cell(w.binary, w.secret), bounds=BOUNDS).construct(),
-    "text in weights": lambda w: dataset(w, weight=a_cell(w.weight, w.secret), weight_bound=2.0).construct(),
-    "infinite label": lambda w: lgb_dp.Dataset(w.X, a_number(w.binary, np.inf), bounds=BOUNDS).construct(),
-    "large weight": lambda w: dataset(w, weight=a_number(w.weight, 3.7), weight_bound=2.0).construct(),
-    "unknown label": lambda w: lgb.train(
-        BINARY, lgb_dp.Dataset(w.X, a_number(w.binary, 3.7), bounds=BOUNDS), 2, callbacks=[newton()]
-    ),
-    "label beyond the bounds": lambda w: lgb.train(
-        REGRESSION,
-        lgb_dp.Dataset(w.X, a_number(w.number, 3.7), bounds=BOUNDS, label_bounds=LABEL_BOUNDS),
-        2,
-        callbacks=[newton()],
-    ),
-    "text in X of an estimator": lambda w: fitted(w, X=a_cell(w.X, w.secret)),
-    "text in labels of an estimator": lambda w: lgb_dp.DPLGBMRegressor(n_estimators=3).fit(
-        w.X, a_cell(w.number, w.secret), bounds=BOUNDS, label_bounds=LABEL_BOUNDS
-    ),
-    "text in X of private_bounds": lambda w: lgb_dp.private_bounds(a_cell(w.X, w.secret), 1.0, DELTA),
-}
-
-
-@pytest.mark.parametrize("refused", REFUSED)
-def test_errors(assert_nothing_differs, refused):
-    """What the rows hold may make a call fail; the error does not say what it was."""
-    assert_nothing_differs(lambda world: [REFUSED[refused](world)], fails=True)
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_groups(assert_nothing_differs, trainer):
-    """Persons of several rows, of whom at most two are kept, drawn per person."""
-    settings = {"rows_per_group": 2}
-    assert_nothing_differs(
-        lambda world: [train(world, TRAINERS[trainer][0](), settings={"groups": world.person, **settings})]
-    )
-
-
-@pytest.mark.parametrize("trainer", ["NewtonBoost", "DPBoost tight", "SequentialBoost", "MBoost"])
-def test_groups_of_one_rows_weight(assert_nothing_differs, trainer):
-    def call(world):
-        settings = {"groups": world.person, "rows_per_group": 3, "group_weight": "mean"}
-        return [train(world, TRAINERS[trainer][0](), settings=settings)]
-
-    assert_nothing_differs(call, fails=trainer in ("SequentialBoost", "MBoost"))
-
-
-def test_groups_elsewhere(assert_nothing_differs):
-    def call(world):
-        settings = {"groups": world.person, "rows_per_group": 2}
-        data = dataset(world, **settings)
-        folds, params = lgb_dp.folds(3, data), {"max_depth": 2, "verbosity": 1, **BINARY}
-        result = lgb.cv(params, data, 2, folds=folds, callbacks=[newton()], return_cvbooster=True)
-        yield from result["cvbooster"].boosters
-        (low, high), cost = lgb_dp.private_bounds(world.X, 0.5, DELTA, **settings)
-        yield from (low, high, cost)
-
-    assert_nothing_differs(call)
-
-
-def test_one_budget_for_everything(assert_nothing_differs):
-    """What is refused, and what is left, follows from what was granted."""
-
-    def call(world):
-        budget = lgb_dp.Budget(3.0, 1e-4, pure_epsilon=1.0)
-        _, cost = lgb_dp.private_bounds(world.X, 0.4, DELTA, budget=budget)
-        model = train(world, lgb_dp.NewtonBoost(0.5, DELTA, budget=budget), settings={"paid_for": [cost]})
-        other = train(world, lgb_dp.DPBoost(0.5, budget=budget))
-        with pytest.raises(lgb_dp.BudgetExceededError) as refused:
-            train(world, lgb_dp.DPBoost(0.9, budget=budget))
-        yield from (model, other, cost, budget.report(), repr(budget.spent), repr(budget.remaining))
-        yield str(refused.value)
-        yield lgb_dp.compose(model.privacy, other.privacy)
 
     assert_nothing_differs(call)
 

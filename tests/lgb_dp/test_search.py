@@ -103,7 +103,7 @@ def test_good_settings_are_preferred(monkeypatch):
 
 def test_training_and_scoring_read_disjoint_rows(monkeypatch):
     parts = []
-    monkeypatch.setattr(search, "_rows", lambda X, rows: parts.append(rows) or X[rows])
+    monkeypatch.setattr(search, "rows_of", lambda X, rows: parts.append(rows) or X[rows])
     searched().fit(X, Y.astype(int), bounds=(-3, 3))
     train, test = parts[0], parts[1]
     assert not set(train) & set(test)

@@ -56,8 +56,8 @@ class World:
 
     @property
     def person(self):
-        """Whose row it is: names that are nobody else's, of as many rows as it happens."""
-        number = np.arange(len(self.X)) // (2 + len(self.X) % 3)
+        """Whose row it is: names that are nobody else's, of more rows in the larger world."""
+        number = np.arange(len(self.X)) // (2 + len(self.X) // 40)
         return np.array([f"{self.secret}-{i}" for i in number])
 
     @property

@@ -1,0 +1,111 @@
+"""Side doors of labels: inferred classes, and labels that do not fit what was declared."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import lgb_dp
+from small_training import binary_data, dataset, train
+
+X, Y = binary_data(60)
+BOUNDS = (-3, 3)
+LABELS = Y.astype(int)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.where(Y > 0, "SECRET", "b"), LABELS + 1, LABELS * 918273645, (X[:, 0] > 0) * 2 + LABELS]
+)
+def test_side_door_inferred_classes_warn_void_and_quote_nothing(labels):
+    with pytest.warns(lgb_dp.PrivacyLeakWarning, match="classes") as caught:
+        model = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, labels, bounds=BOUNDS)
+    assert not model.privacy_.private
+    said = f"{[str(w.message) for w in caught]} {model.privacy_}"
+    assert "SECRET" not in said
+    assert "918273645" not in said
+
+
+def test_side_door_assumed_classes_are_noted():
+    model = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, LABELS, bounds=BOUNDS)
+    assert any("assumed to be {0, 1}" in note for note in model.privacy_.notes)
+    declared = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, LABELS, bounds=BOUNDS, classes=[0, 1])
+    assert not any("assumed" in note for note in declared.privacy_.notes)
+
+
+TRAINERS = {
+    "newton": (lambda seed: lgb_dp.NewtonBoost(1.0, 1e-6, random_state=seed), {}),
+    "dpboost": (lambda seed: lgb_dp.DPBoost(1.0, random_state=seed), {}),
+    "paper": (lambda seed: lgb_dp.DPBoost(1.0, variant="paper", random_state=seed), {}),
+    "mboost": (lambda seed: lgb_dp.MBoost(1.0, random_state=seed), {}),
+    "votes": (lambda seed: lgb_dp.RandomForestLaplace(1.0, random_state=seed), {"lambda_l2": 0}),
+    "choice": (lambda seed: lgb_dp.RandomForestExponential(1.0, random_state=seed), {"lambda_l2": 0}),
+}
+
+
+def seeded_text(trainer, labels, weight, **params):
+    make, more = TRAINERS[trainer]
+    low, high = (0, 2) if params["objective"] == "multiclass" else (0, 1)
+    data = dataset(
+        X, labels, weight=weight, weight_bound=1.0, label_overflow="clip",
+        label_bounds=None if high == 2 else (low, high),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return train(data, make(5), **params, **more).model_to_string()
+
+
+@pytest.mark.parametrize("wrong", [7.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("objective", ["binary", "multiclass"])
+def test_side_door_a_row_of_no_class_is_a_row_of_no_weight(trainer, objective, wrong):
+    labels = Y if objective == "binary" else np.arange(60) % 3.0
+    params = {"objective": objective, **({"num_class": 3} if objective == "multiclass" else {})}
+    dropped = np.arange(60) % 7 == 0
+    of_no_class = seeded_text(trainer, np.where(dropped, wrong, labels), np.ones(60), **params)
+    of_no_weight = seeded_text(trainer, labels, np.where(dropped, 0.0, 1.0), **params)
+    assert of_no_class == of_no_weight
+
+
+def test_side_door_a_row_of_no_class_does_not_exist_without_weights_either():
+    dropped = np.arange(60) % 7 == 0
+    texts = []
+    for rows, labels in ((X, np.where(dropped, 4.0, Y)), (X[~dropped], Y[~dropped])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = dataset(rows, labels, label_overflow="clip")
+            texts.append(train(data, lgb_dp.NewtonBoost(1.0, 1e-6, random_state=5)).model_to_string())
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("trainer", ["newton", "dpboost", "paper"])
+def test_side_door_targets_beyond_their_bounds_count_as_the_bounds(trainer):
+    targets = np.where(
+        Y > 0, np.where(np.arange(60) % 2, 1.0, 40.0), np.where(np.arange(60) % 3, 0.0, -np.inf)
+    )
+    beyond = seeded_text(trainer, targets, np.ones(60), objective="regression")
+    assert beyond == seeded_text(trainer, targets.clip(0, 1), np.ones(60), objective="regression")
+
+
+def test_side_door_labels_that_overflow_raise_in_datasets_and_are_clipped_in_estimators():
+    for labels, objective in ((Y * 3, "binary"), (Y * 3, "regression"), (np.full(60, np.nan), "binary")):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="label"):
+            train(dataset(X, labels, label_bounds=(0, 1)), lgb_dp.NewtonBoost(1.0, 1e-6), objective=objective)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classes = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, LABELS * 3, bounds=BOUNDS, classes=[0, 1])
+        numbers = lgb_dp.DPLGBMRegressor(n_estimators=2).fit(X, Y * 3, bounds=BOUNDS, label_bounds=(0, 1))
+        fitting = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, LABELS, bounds=BOUNDS, classes=[0, 1])
+    assert classes.privacy_ == fitting.privacy_, "the report must not tell whether a label overflowed"
+    for model in (classes, numbers):
+        assert model.privacy_.private
+        assert any("label_bounds are clipped" in note for note in model.privacy_.notes)
+    for model, arguments in (
+        (lgb_dp.DPLGBMClassifier(label_overflow="raise"), {"classes": [0, 1]}),
+        (lgb_dp.DPLGBMRegressor(label_overflow="raise"), {"label_bounds": (0, 1)}),
+    ):
+        with pytest.raises(lgb_dp.InvalidArgumentError):
+            model.fit(X, LABELS * 3, bounds=BOUNDS, **arguments)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="label_overflow"):
+        lgb_dp.DPLGBMRegressor(label_overflow="drop").fit(X, Y, bounds=BOUNDS, label_bounds=(0, 1))
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="label_overflow"):
+        dataset(X, Y, label_overflow="drop")
