@@ -1,8 +1,10 @@
 """Two processes over TLS beside one process: time of a tree, memory of a stream, prediction, alignment.
 
     python benchmarks/remote.py [--rows 150000] [--trees 2] [--ids 100000] [--only tree stream predict align]
+    python benchmarks/remote.py --links [--trees 5] [--json build/links.json]
 
-The passive party is a process of its own (``veilboost serve``) on this machine.
+The passive party is a process of its own (``veilboost serve``) on this machine.  With ``--links`` there are
+slow links between the two; see `links`.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from typing import Any
 import numpy as np
 
 import xgb_fed
+from bank_process import Bank, Made, write_csv
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
+from links import measure_links
 from report import machine, print_table, say, yield_when_busy
 from vertical_data import give_credit
 
@@ -30,59 +34,6 @@ SECTIONS = ("tree", "stream", "predict", "align")
 STREAM_BYTES = 1 << 30
 MESSAGE_BYTES = 8 << 20
 MIB = 1 << 20
-
-
-class Made:
-    """A scheme whose key exists: making it is not measured."""
-
-    def __init__(self, scheme: Any) -> None:
-        self._key = scheme.generate()
-
-    def generate(self) -> Any:
-        return self._key
-
-
-class Bank:
-    """A process that serves a file."""
-
-    def __init__(self, folder: Path, file: Path, *more: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "veilboost",
-            "serve",
-            "--data",
-            str(file),
-            "--tls",
-            str(folder / "bank"),
-        ]
-        command += ["--allow", "acme", "--listen", "127.0.0.1:0", "--models", str(folder / "models"), *more]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._process.stdout is not None
-        port = self._process.stdout.readline().rsplit(":", 1)[1]
-        self.party = xgb_fed.RemoteParty(f"127.0.0.1:{int(port)}", folder / "acme", "bank", 60)
-
-    def peak(self) -> float:
-        """Most memory that the process had so far, MiB (Linux)."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-    def close(self) -> None:
-        self.party.close()
-        self._process.terminate()
-        self._process.wait()
-
-
-def write_csv(path: Path, X: np.ndarray, ids: list[str] | None = None) -> Path:
-    import pyarrow
-    import pyarrow.parquet
-
-    columns: dict[str, Any] = {} if ids is None else {"id": ids}
-    columns |= {f"b{k}": X[:, k] for k in range(X.shape[1])}
-    pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    return path
 
 
 def tree_times(folder: Path, n_rows: int, n_trees: int) -> None:
@@ -216,9 +167,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=150_000)
-    parser.add_argument("--trees", type=int, default=2)
+    parser.add_argument("--trees", type=int, help="2 by default, 5 with --links")
     parser.add_argument("--ids", type=int, default=100_000)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--links", action="store_true", help="time of 100 trees over slow links, and no more")
+    parser.add_argument("--json", type=Path, help="where to write the figures of --links")
     parser.add_argument("--serve-sink", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve_sink:
@@ -231,6 +184,9 @@ def main() -> None:
         make_authority(folder / "ca")
         for who in ("acme", "bank"):
             make_certificate(folder / who, folder / "ca", who)
+        if args.links:
+            measure_links(folder, 5 if args.trees is None else args.trees, args.json)
+            return
         if "stream" in args.only:
             stream_memory(folder)
         if "predict" in args.only:
@@ -238,7 +194,7 @@ def main() -> None:
         if "align" in args.only:
             alignment(folder, args.ids)
         if "tree" in args.only:
-            tree_times(folder, args.rows, args.trees)
+            tree_times(folder, args.rows, 2 if args.trees is None else args.trees)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,8 @@ async def relay(host: str, port: int, bytes_per_second: float, latency: float) -
         task = asyncio.current_task()
         connections.add(task)
         try:
-            await asyncio.gather(carry(reader, far_writer, there), carry(far_reader, writer, back))
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(carry(reader, far_writer, there), carry(far_reader, writer, back))
         finally:
             connections.discard(task)
             writer.close()
@@ -99,6 +100,7 @@ async def relay(host: str, port: int, bytes_per_second: float, latency: float) -
     server.close()
     for task in list(connections):
         task.cancel()
+    await asyncio.gather(*connections)
 
 
 class SlowLink:

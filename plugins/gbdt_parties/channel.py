@@ -32,7 +32,11 @@ class Party(Protocol):
         """The party's name in messages and models."""
 
     def handle(self, request: bytes) -> bytes:
-        """Send a request and wait for the answer."""
+        """Send a request and wait for the answer.
+
+        A party with an attribute `takes_parts` that is true also accepts a request as `Parts`, and sends what
+        there is of it while the rest is being made.
+        """
 
 
 def check_parties(parties: Any) -> list[Party]:
@@ -96,9 +100,10 @@ class Channel:
         ProtocolError
             If the answer breaks the protocol.
         """
-        request = messages.write(self._session, self._next, message)
+        request = messages.write_parts(self._session, self._next, message)
         self._traffic.count(self.sender, self.name, message, len(request))
-        reply = self.party.handle(request)
+        handle: Any = self.party.handle
+        reply = handle(request if getattr(self.party, "takes_parts", False) else bytes(request))
         try:
             envelope = messages.read(reply)
         except ProtocolError as error:

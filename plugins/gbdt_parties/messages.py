@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.parts import Parts
 
 VERSION = 1
 _MAGIC = b"VBMS"
@@ -21,8 +22,8 @@ _DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
 Integer = Annotated[int, "i"]
 Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
-Encrypted = Annotated[bytes, "c"]
-"""Ciphertexts, as `cipher.PublicKey` writes them."""
+Encrypted = Annotated[bytes | Parts, "c"]
+"""Ciphertexts, as `cipher.PublicKey` writes them; those of a message that was read are bytes."""
 
 Bits = Annotated[NDArray[np.uint8], "B"]
 Int32s = Annotated[NDArray[np.int32], "I"]
@@ -108,7 +109,12 @@ OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
 
 def write(session: bytes, sequence: int, message: Message) -> bytes:
     """A message as bytes."""
-    parts = [_HEADER.pack(_MAGIC, VERSION, message.kind, session, sequence)]
+    return bytes(write_parts(session, sequence, message))
+
+
+def write_parts(session: bytes, sequence: int, message: Message) -> Parts:
+    """The bytes of a message, of which those of `Encrypted` fields need not all be there yet."""
+    parts: list[Any] = [_HEADER.pack(_MAGIC, VERSION, message.kind, session, sequence)]
     for name, tag in tags(type(message)).items():
         value = getattr(message, name)
         if tag == "i":
@@ -119,7 +125,7 @@ def write(session: bytes, sequence: int, message: Message) -> bytes:
         else:
             data = value.encode() if tag == "s" else value
             parts += [tag.encode(), _U64.pack(len(data)), data]
-    return b"".join(parts)
+    return Parts(sum(map(len, parts)), parts)
 
 
 def read(data: bytes) -> Envelope:

@@ -8,7 +8,7 @@ first axis, and sends its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,6 +62,12 @@ class PublicKey(Protocol):
 
     def to_bytes(self, a: Ciphertexts) -> bytes:
         """Ciphertexts for the wire, with version and key id."""
+
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
+        """What `to_bytes` gives for all parts together: its length, and its bytes.
+
+        The bytes come in two more parts than the ciphertexts, the first and the last: a header and a digest.
+        """
 
     def from_bytes(self, data: bytes) -> Ciphertexts:
         """Ciphertexts from the wire, checked; raises a `CipherError` otherwise."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +113,12 @@ class Plain:
     def to_bytes(self, a: Rows) -> bytes:
         """Integers for the wire."""
         return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
+
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Rows]) -> tuple[int, Iterator[bytes]]:
+        """What `to_bytes` gives for all parts together: its length, and its bytes part by part."""
+        shape = (n_rows, self._width)
+        pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
+        return wire.packed_bytes(*shape), pieces
 
     def from_bytes(self, data: bytes) -> Rows:
         """Integers from the wire."""

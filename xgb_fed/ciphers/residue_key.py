@@ -7,6 +7,7 @@ uniform unit r is a uniform encryption of zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -164,6 +165,12 @@ class ResidueKey:
     def to_bytes(self, a: Residues) -> bytes:
         """Ciphertexts for the wire, with version and key id."""
         return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
+
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Residues]) -> tuple[int, Iterator[bytes]]:
+        """What `to_bytes` gives for all parts together: its length, and its bytes part by part."""
+        shape = (n_rows, self.modulus.width)
+        pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
+        return wire.packed_bytes(*shape), pieces
 
     def from_bytes(self, data: bytes) -> Residues:
         """Ciphertexts from the wire, checked one by one.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -58,11 +59,36 @@ def key_id(scheme: str, public_number: int) -> bytes:
 
 def pack(kind: Kind, scheme: str, key: bytes, rows: NDArray[np.uint64]) -> bytes:
     """Header, payload and digest."""
-    header = _HEADER.pack(_MAGIC, VERSION, kind, SCHEMES[scheme], key, *rows.shape)
+    return b"".join(pack_parts(kind, scheme, key, rows.shape, (rows,)))
+
+
+def pack_parts(
+    kind: Kind, scheme: str, key: bytes, shape: tuple[int, ...], parts: Iterable[NDArray[np.uint64]]
+) -> Iterator[bytes]:
+    """What `pack` gives for all parts together: the header, each part, the digest.
+
+    Parameters
+    ----------
+    kind, scheme, key
+        As `pack` takes them.
+    shape : (int, int)
+        Rows of all parts together, and words of a row.
+    parts : iterable of ndarray of uint64
+        Each is taken once the bytes before it were given.
+    """
+    header = _HEADER.pack(_MAGIC, VERSION, kind, SCHEMES[scheme], key, *shape)
     digest = hashlib.sha256(header)
-    payload = np.ascontiguousarray(rows, dtype="<u8").tobytes()
-    digest.update(payload)
-    return b"".join((header, payload, digest.digest()))
+    yield header
+    for rows in parts:
+        payload = np.ascontiguousarray(rows, dtype="<u8").tobytes()
+        digest.update(payload)
+        yield payload
+    yield digest.digest()
+
+
+def packed_bytes(n_rows: int, n_words: int) -> int:
+    """Length of what `pack` gives for so many rows and words."""
+    return _HEADER.size + 8 * n_rows * n_words + _DIGEST_BYTES
 
 
 def unpack(data: bytes) -> Message:

@@ -102,7 +102,7 @@ class GrowingTree:
 
     def receive(self, key: PublicKey, message: Gradients) -> None:
         """Add the encrypted gradients of the next rows."""
-        part = key.from_bytes(message.values)
+        part = key.from_bytes(bytes(message.values))
         n_sampled = len(self.features.codes)
         if not 0 <= message.group < len(self.received) or self.histograms is not None:
             raise ProtocolError("gradients at a wrong time, or of a wrong group")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +16,6 @@ from xgb_fed.vertical.bin_sums import AgreedColumns, BinSums
 from xgb_fed.vertical.candidates import Candidate, CandidateWalk
 from xgb_fed.vertical.finder import Level, Split
 from xgb_fed.vertical.gradients import FixedPointGradients
-from xgb_fed.vertical.grower import ForEach
 from xgb_fed.vertical.halves import normalised
 from xgb_fed.vertical.messages import (
     LEAF,
@@ -138,7 +135,7 @@ class PassiveFinder:
         packing, public = self._gradients.packing, self._key.public
         bits = packing.gh.bits * packing.classes_per_ciphertext
         per_ciphertext = (public.plaintext_limit.bit_length() - 1) // bits
-        received = public.from_bytes(answer.sums)
+        received = public.from_bytes(bytes(answer.sums))
         n_each = -(-np.count_nonzero(answer.counts) // per_ciphertext)
         if len(received) != n_each * len(packing.groups):
             raise ProtocolError("another number of ciphertexts than announced")
@@ -208,27 +205,3 @@ class PassiveFinder:
             n_left, sums_left = self._bins.left_of(node, bins, goes_left)
             if counts[2 * k] != n_left or (sums[..., 2 * k] != sums_left).any():
                 raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")
-
-
-def send_gradients(
-    passive_finders: list[PassiveFinder],
-    key: PrivateKey,
-    gradients: FixedPointGradients,
-    rows: NDArray[np.int32],
-    for_each: ForEach,
-    rows_at_once: int,
-) -> None:
-    """Encrypt the gradients of a sample once and send them to all passive parties, piece by piece.
-
-    Parameters
-    ----------
-    for_each : callable
-        As `grower.grow_tree` takes it.
-    rows_at_once : int
-        Rows of a message.
-    """
-    for group in range(len(gradients.packing.groups)):
-        for start in range(0, len(rows), rows_at_once):
-            plaintexts = gradients.plaintexts(rows[start : start + rows_at_once])[group]
-            values = key.public.to_bytes(key.encrypt(plaintexts))
-            for_each(partial(PassiveFinder.send, message=Gradients(group, start, values)), passive_finders)

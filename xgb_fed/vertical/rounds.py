@@ -28,11 +28,12 @@ from xgb_fed.vertical.bin_sums import AgreedColumns
 from xgb_fed.vertical.checkpoint import Checkpoint, Progress
 from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for, without_floor
+from xgb_fed.vertical.gradients_ahead import GradientsAhead
 from xgb_fed.vertical.grower import grow_tree
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.own_columns import OwnColumns
-from xgb_fed.vertical.passive_finder import PassiveFinder, send_gradients
+from xgb_fed.vertical.passive_finder import PassiveFinder
 from xgb_fed.vertical.routing import Router, route
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.task import TrainingTask
@@ -267,11 +268,16 @@ class Rounds:
         able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
         finders = self._with_columns(searching, random)
-        self.for_each(lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values()))
         passive_finders = [finder for finder in finders.values() if isinstance(finder, PassiveFinder)]
-        if passive_finders:
-            rows = np.flatnonzero(sample.rows).astype(np.int32)
-            send_gradients(passive_finders, self.key, gradients, rows, self.for_each, self._rows_at_once())
+        rows = (
+            np.flatnonzero(sample.rows).astype(np.int32) if passive_finders else np.empty(0, dtype=np.int32)
+        )
+        with GradientsAhead(self.key, gradients, rows, self._rows_at_once()) as messages_ahead:
+            self.for_each(
+                lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values())
+            )
+            for message in messages_ahead:
+                self.for_each(partial(PassiveFinder.send, message=message), passive_finders)
         tree, leaf = grow_tree(
             dict(sorted(finders.items())),
             levels,

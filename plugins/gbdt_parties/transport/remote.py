@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from gbdt_parties.errors import (
     ProtocolError,
 )
 from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.parts import Parts
 from gbdt_parties.quoting import quoted
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
@@ -74,6 +75,9 @@ class RemoteParty:
     ImportError
         Without ``grpcio``, the extra ``veilboost[remote]``.
     """
+
+    takes_parts = True
+    """See `channel.Party`."""
 
     def __init__(
         self,
@@ -161,7 +165,7 @@ class RemoteParty:
         if call is not None:
             call.cancel()
 
-    def handle(self, request: bytes) -> bytes:
+    def handle(self, request: bytes | Parts) -> bytes:
         """Send a request, wait for the answer.
 
         Raises
@@ -180,11 +184,17 @@ class RemoteParty:
                 f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
             )
         with self._lock, Watchdog(self.timeout, self.interrupt) as dog:
-            call = self._exchange(frames(request, self._row_sets, dog.feed), timeout=DEADLINE)
+            failures: list[Exception] = []
+            call = self._exchange(
+                _watched(frames(request, self._row_sets, dog.feed), failures), timeout=DEADLINE
+            )
             self._call = call
             try:
                 answer, _ = assemble(call, MAX_ANSWER_BYTES, dog.feed, heartbeats=True)
             except grpc.RpcError as error:
+                for failure in failures:
+                    # Of a request in parts, the making of one failed: the party has nothing to do with it.
+                    raise failure from None
                 raise self._explained(error, dog.fired) from None
             except ProtocolError as error:
                 call.cancel()
@@ -211,6 +221,15 @@ class RemoteParty:
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return PartyUnavailableError(f"{who} has not answered in {DEADLINE:g} s")
         return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
+
+
+def _watched(sent: Iterator[bytes], failures: list[Exception]) -> Iterator[bytes]:
+    """What is sent; an error in its making, which gRPC hides, is kept."""
+    try:
+        yield from sent
+    except Exception as error:
+        failures.append(error)
+        raise
 
 
 def _reason(details: str) -> str:

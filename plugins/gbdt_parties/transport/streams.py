@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 from types import TracebackType
@@ -22,6 +24,7 @@ from types import TracebackType
 import numpy as np
 
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.parts import Parts
 
 VERSION = 1
 PIECE_BYTES = 1 << 20
@@ -48,13 +51,38 @@ OPTIONS = [
 RowSets = tuple[bytes, ...]
 
 
-def frames(message: bytes, row_sets: RowSets = (), fed: Callable[[], None] = lambda: None) -> Iterator[bytes]:
-    """Header and pieces; `fed` is called whenever the transport takes one."""
+def frames(
+    message: bytes | Parts, row_sets: RowSets = (), fed: Callable[[], None] = lambda: None
+) -> Iterator[bytes]:
+    """Header and pieces; `fed` is called whenever the transport takes one.
+
+    Of a message in parts, each piece is given as soon as the parts it consists of are there.  If the rest of
+    the parts is given up, the frames end early.
+    """
     yield _HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
-    view = memoryview(message)
-    for start in range(0, len(view), PIECE_BYTES):
-        fed()
-        yield bytes(view[start : start + PIECE_BYTES])
+    with suppress(CancelledError):
+        for piece in _pieces(message if isinstance(message, Parts) else (message,)):
+            fed()
+            yield piece
+
+
+def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The bytes of all parts, cut into pieces of `PIECE_BYTES`; the last one may be shorter."""
+    begun = b""
+    for part in parts:
+        view = memoryview(part)
+        first = PIECE_BYTES - len(begun) if begun else 0
+        if len(view) < first:
+            begun += view
+            continue
+        if begun:
+            yield begun + view[:first]
+        last = first + (len(view) - first) // PIECE_BYTES * PIECE_BYTES
+        for start in range(first, last, PIECE_BYTES):
+            yield bytes(view[start : start + PIECE_BYTES])
+        begun = bytes(view[last:])
+    if begun:
+        yield begun
 
 
 def assemble(

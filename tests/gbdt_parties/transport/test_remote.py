@@ -1,5 +1,6 @@
 import socket
 import time
+from concurrent.futures import Future
 from contextlib import ExitStack
 from threading import Event, Thread
 
@@ -11,6 +12,7 @@ from deployment import HandlerService, Recorder, authority, connected, raw_calls
 from gbdt_parties import messages
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, make_certificate
+from gbdt_parties.parts import Parts
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
@@ -96,6 +98,32 @@ def test_messages_of_any_length_arrive_whole(size):
     message = np.random.default_rng(size).bytes(size)
     with serving(HandlerService(Echo())) as server, connected(server) as party:
         assert party.handle(message) == message
+
+
+def test_requests_in_parts_arrive_whole():
+    parts = [b"a" * 5, b"b" * (streams.PIECE_BYTES + 7), b"c"]
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        assert party.handle(Parts(sum(map(len, parts)), parts)) == b"".join(parts)
+
+
+def test_an_error_in_making_a_part_is_not_the_partys(caplog):
+    broken = Future()
+    broken.set_exception(ZeroDivisionError("made up"))
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        with pytest.raises(ZeroDivisionError, match="made up"):
+            party.handle(Parts(9, [b"a" * 5, broken]))
+        assert party.handle(b"still there") == b"still there"
+
+
+def test_a_request_in_parts_that_is_too_long_is_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(server_module, "MAX_REQUEST_BYTES", 1000)
+    service = HandlerService(Echo())
+    never = Future()
+    with serving(service) as server, connected(server) as party:
+        with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000 are accepted"):
+            party.handle(Parts(1001, [never]))
+        never.cancel()
+    assert not service.exchanges
 
 
 def test_row_sets_travel_with_every_request():

@@ -1,10 +1,12 @@
 import time
+from concurrent.futures import Future
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.parts import Parts
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.streams import Watchdog, assemble, frames
 
@@ -37,6 +39,30 @@ def test_damage_is_refused_or_changes_the_pieces_only(message, data):
         assemble([*stream, b"x"], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="longer"):
         assemble([*stream, b""], 1 << 20, heartbeats=True)
+
+
+@given(st.lists(st.binary(max_size=9), max_size=6), digests)
+def test_a_message_in_parts_has_the_frames_of_the_whole(parts, row_sets):
+    message = b"".join(parts)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(streams, "PIECE_BYTES", 4)
+        assert list(frames(Parts(len(message), parts), row_sets)) == list(frames(message, row_sets))
+
+
+def test_the_first_pieces_are_given_before_the_last_parts_are_made():
+    first, last = Future(), Future()
+    stream = frames(Parts(streams.PIECE_BYTES + 3, [first, last]))
+    next(stream)
+    first.set_result(bytes(streams.PIECE_BYTES + 1))
+    assert next(stream) == bytes(streams.PIECE_BYTES)
+    last.set_result(b"ab")
+    assert list(stream) == [b"\0ab"]
+
+
+def test_frames_of_parts_that_are_given_up_end_early():
+    never = Future()
+    never.cancel()
+    assert len(list(frames(Parts(9, [b"x" * 4, never])))) == 1
 
 
 def test_requests_have_no_heartbeats():

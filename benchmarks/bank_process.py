@@ -1,0 +1,70 @@
+"""The passive party of benchmarks between two processes: a file, and a process that serves it over TLS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xgb_fed
+
+
+class Made:
+    """A scheme whose key exists: making it is not measured."""
+
+    def __init__(self, scheme: Any) -> None:
+        self._key = scheme.generate()
+
+    def generate(self) -> Any:
+        return self._key
+
+
+class Bank:
+    """A process that serves a file."""
+
+    def __init__(self, folder: Path, file: Path, *more: str) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "veilboost",
+            "serve",
+            "--data",
+            str(file),
+            "--tls",
+            str(folder / "bank"),
+        ]
+        command += ["--allow", "acme", "--listen", "127.0.0.1:0", "--models", str(folder / "models"), *more]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        self._certificates = folder / "acme"
+        self.port = int(self._process.stdout.readline().rsplit(":", 1)[1])
+        self.party = self.connected(self.port)
+
+    def connected(self, port: int) -> xgb_fed.RemoteParty:
+        """A connection to the bank, by its own port or that of a relay."""
+        return xgb_fed.RemoteParty(f"127.0.0.1:{port}", self._certificates, "bank", 60)
+
+    def peak(self) -> float:
+        """Most memory that the process had so far, MiB (Linux)."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    def close(self) -> None:
+        self.party.close()
+        self._process.terminate()
+        self._process.wait()
+
+
+def write_csv(path: Path, X: np.ndarray, ids: list[str] | None = None) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns: dict[str, Any] = {} if ids is None else {"id": ids}
+    columns |= {f"b{k}": X[:, k] for k in range(X.shape[1])}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
