@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from gbdt_hosts.lightgbm import default_parameters, resolve_aliases
+from gbdt_hosts.lightgbm import default_parameters, main_names, resolve_aliases
 from lgb_dp.checks import checked_integer, checked_lambda, checked_learning_rate
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 
@@ -43,6 +44,24 @@ _WITHOUT_EFFECT_ON_THE_MODEL = {
     "auc_mu_weights",
 }
 _WHY = {
+    "boosting": "trees are grown by the private trainer; choose it by the callback or by method",
+    "data_sample_strategy": "rows are drawn by the private trainer",
+    "tree_learner": "trees are grown by the private trainer, in one process",
+    "device_type": "trees are grown on the CPU",
+    "linear_tree": "a leaf's linear model would need releases of its own",
+    "lambda_l1": "leaf values come from noisy sums; use lambda_l2",
+    "feature_fraction": "splits are drawn by the private trainer",
+    "feature_fraction_bynode": "splits are drawn by the private trainer",
+    "extra_trees": "splits are drawn by the private trainer",
+    "max_delta_step": "leaf values are bounded by the trainer already",
+    "path_smooth": "it would need private counts of inner nodes",
+    "refit_decay_rate": "refitting would need releases of its own",
+    "bin_construct_sample_cnt": "bins are public: no rows are sampled for them",
+    "min_data_in_bin": "bins are public: no rows are counted in them",
+    "interaction_constraints": "splits are drawn without regard to earlier features of a path",
+    "save_binary": "a Dataset holds rows; keep the original file",
+    "boost_from_average": "the average label is private; the first tree starts from the public centre",
+    "init_score": "pass it to lgb_dp.Dataset",
     "min_data_in_leaf": "a test on a leaf's private count would leak; trees are complete",
     "min_sum_hessian_in_leaf": "a test on a leaf's private count would leak; trees are complete",
     "min_gain_to_split": "a test on a private gain would leak; trees are complete",
@@ -133,6 +152,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
             continue
         if name == "max_bin" and value == max_bin:
             continue
+        check_known(name, value)
         if name not in defaults or _as_text(value) != _as_text(defaults[name]):
             why = f": {_WHY[name]}" if name in _WHY else ""
             spelled = name if name in params else f"{_alias_in(params, name)} ({name})"
@@ -141,13 +161,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
                 f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
             )
 
-    objective = given.get("objective") or "regression"
-    if not isinstance(objective, str) or objective not in _OBJECTIVES:
-        raise UnsupportedParameterError(
-            f"objective={objective!r} is not supported by private training; accepted are "
-            "'binary', 'regression', 'multiclass' and 'multiclassova'"
-        )
-    objective = _OBJECTIVES[objective]
+    objective = checked_objective(given.get("objective") or "regression")
     num_class = int(given.get("num_class") or 1)
     if objective.startswith("multiclass") != (num_class > 1):
         raise InvalidArgumentError(
@@ -166,6 +180,26 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
         given=_given(given),
     )
+
+
+def checked_objective(objective: Any) -> str:
+    """LightGBM's own name of an objective, if private training has it."""
+    if isinstance(objective, str) and objective in _OBJECTIVES:
+        return _OBJECTIVES[objective]
+    raise UnsupportedParameterError(
+        f"objective={objective!r} is not supported by private training; accepted are "
+        "'binary', 'regression', 'multiclass' and 'multiclassova'"
+    )
+
+
+def check_known(name: str, value: Any, others: Iterable[str] = ()) -> None:
+    """Raise an UnsupportedParameterError that suggests a name if neither LightGBM nor `others` has it."""
+    known = main_names()
+    if name in known or name in others:
+        return
+    similar = get_close_matches(name, [*known, *others], n=1)
+    hint = f"; did you mean {similar[0]}?" if similar else ""
+    raise UnsupportedParameterError(f"{name}={value!r} is not supported: the parameter is unknown{hint}")
 
 
 def _given(parameters: Mapping[str, Any]) -> frozenset[str]:

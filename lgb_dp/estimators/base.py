@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
 
 import lightgbm
 import numpy as np
@@ -12,17 +14,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_hosts.lightgbm import main_names
+from gbdt_hosts.scikit_learn import KeywordParameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.params import checked_objective, training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin
 from lgb_dp.data.bins import Spacing, is_data_frame
 from lgb_dp.data.dataset import Dataset, LabelOverflow
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.dpboost.trainer import DPBoost
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.estimators.keywords import chooses_depth, with_keywords
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.estimators.tags import EXPECTED_FAILED_CHECKS
 from lgb_dp.mboost.trainer import MBoost
@@ -50,7 +55,45 @@ _BINS: Mapping[str, tuple[int, Spacing]] = {
 """What max_bin="auto" means: NewtonBoost does not pay for candidates, the others do."""
 
 
-class DPLGBMModel(BaseEstimator):
+@dataclass(frozen=True)
+class _FitSettings:
+    """What a fit is done with.
+
+    Parameters
+    ----------
+    trainer : PrivateTrainer
+    n_rounds : int
+        Boosting iterations.
+    params : mapping
+        For `lightgbm.train`, without the objective.
+    max_bin : int
+    objective : str or None
+        LightGBM's name of the objective that the user asked for.
+    """
+
+    trainer: PrivateTrainer
+    n_rounds: int
+    params: Mapping[str, Any]
+    max_bin: int
+    objective: str | None
+
+
+def _chosen(settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Number of rounds, learning rate and depth; what is left out, the trainer chooses."""
+    asked = {name: settings[name] for name in ("n_estimators", "learning_rate", "max_depth")}
+    chosen = {name: value for name, value in asked.items() if not isinstance(value, str)}
+    unknown = {name: value for name, value in asked.items() if name not in chosen and value != "auto"}
+    if unknown:
+        raise InvalidArgumentError(f"{next(iter(unknown))} must be 'auto' or a number, got {unknown}")
+    if settings["method"] == "newton":
+        return {"n_estimators": AUTOMATIC_ROUNDS, **chosen}
+    automatic = dict(_MBOOST_SETTINGS if settings["method"] == "mboost" else _DPBOOST_SETTINGS)
+    if chooses_depth(others):
+        automatic.pop("max_depth")
+    return {**automatic, **chosen}
+
+
+class DPLGBMModel(KeywordParameters, BaseEstimator):
     """What the classifier and the regressor share.
 
     Parameters
@@ -88,11 +131,20 @@ class DPLGBMModel(BaseEstimator):
         For tests: fixes the noise, which voids the guarantee.
     verbose : int
         LightGBM's verbosity.
+    importance_type : {"split", "gain"}
+        What `feature_importances_` are: how often a feature is split on, or the gains of its splits, which
+        are computed from released values.
+    **keywords
+        LightGBM's other parameters, and other names of these.  `fit` refuses those that private training
+        cannot honour, and says why.
 
     Notes
     -----
     What "auto" chooses follows from public facts and from what was released: no setting reads the data.
     """
+
+    _objectives: ClassVar[tuple[str, ...]]
+    """LightGBM's names of the objectives that the estimator has; the first is the default."""
 
     def __init__(
         self,
@@ -112,6 +164,8 @@ class DPLGBMModel(BaseEstimator):
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
+        importance_type: Literal["split", "gain"] = "split",
+        **keywords: Any,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -128,6 +182,8 @@ class DPLGBMModel(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.importance_type = importance_type
+        self._keep_keywords(keywords)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn 1.6 and later ask."""
@@ -147,67 +203,82 @@ class DPLGBMModel(BaseEstimator):
             "_xfail_checks": dict(EXPECTED_FAILED_CHECKS),
         }
 
-    def _trainer(self, budget: Budget | None) -> PrivateTrainer:
-        if self.method != "dpboost" and (self.gdf or self.trees_per_ensemble != 50):
+    def _trainer(self, settings: Mapping[str, Any], budget: Budget | None) -> PrivateTrainer:
+        method, seed = settings["method"], settings["random_state"]
+        if method != "dpboost" and (settings["gdf"] or settings["trees_per_ensemble"] != 50):
             raise InvalidArgumentError(
-                f"gdf and trees_per_ensemble are settings of method='dpboost', got method={self.method!r}"
+                f"gdf and trees_per_ensemble are settings of method='dpboost', got method={method!r}"
             )
-        if self.method == "newton":
-            return NewtonBoost(self.epsilon, self.delta, random_state=self.random_state, budget=budget)
-        if self.method == "mboost":
+        alpha = settings.get("alpha", "calibrated")
+        if method != "mboost" and alpha != "calibrated":
+            raise InvalidArgumentError(
+                f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
+            )
+        if method == "newton":
+            return NewtonBoost(self.epsilon, self.delta, random_state=seed, budget=budget)
+        if method == "mboost":
             return MBoost(
-                self.epsilon, random_state=self.random_state, budget=budget, **self._mboost_settings()
+                self.epsilon, alpha=alpha, leaf_share=self.leaf_share, random_state=seed, budget=budget
             )
         return DPBoost(
             self.epsilon,
             trees_per_ensemble=self.trees_per_ensemble,
             leaf_share=self.leaf_share,
             gdf=self.gdf,
-            random_state=self.random_state,
+            random_state=seed,
             budget=budget,
         )
-
-    def _mboost_settings(self) -> dict[str, Any]:
-        return {"leaf_share": self.leaf_share}
 
     def check_settings(self) -> None:
         """Raise the error of the first setting that `fit` would not accept; no data is needed."""
         self._read_settings()
 
-    def _read_settings(self, budget: Budget | None = None) -> tuple[PrivateTrainer, int, dict[str, Any], int]:
-        """The trainer, its number of rounds and parameters, and the number of bins."""
+    def _read_settings(self, budget: Budget | None = None) -> _FitSettings:
+        """What a fit will be done with.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+            Naming the first setting that is not accepted.
+        """
         checked_choice("method", self.method, tuple(_BINS))
         checked_choice("label_overflow", self.label_overflow, get_args(LabelOverflow))
-        trainer, settings = self._trainer(budget), self._settings()
-        n_rounds = checked_integer("n_estimators", settings.pop("n_estimators"), 1)
+        checked_choice("importance_type", self.importance_type, ("split", "gain"))
+        signature = inspect.signature(type(self)).parameters
+        defaults = {name: signature[name].default for name in self._get_param_names()}
+        own = {name: getattr(self, name) for name in defaults}
+        settings, others = with_keywords(own, defaults, self._keywords)
+        trainer, chosen = self._trainer(settings, budget), _chosen(settings, others)
+        n_rounds = checked_integer("n_estimators", chosen.pop("n_estimators"), 1)
+        asked = next((others.pop(name) for name in list(others) if main_names()[name] == "objective"), None)
+        objective = None if asked is None else checked_objective(asked)
+        if objective not in (None, *self._objectives):
+            raise UnsupportedParameterError(
+                f"objective={asked!r} is not supported by {type(self).__name__}; accepted are "
+                f"{', '.join(map(repr, self._objectives))}"
+            )
         params = {
-            **settings,
-            "lambda_l2": self.reg_lambda,
-            "num_threads": self.n_jobs,
-            "verbosity": self.verbose,
+            **others,
+            **chosen,
+            "lambda_l2": settings["reg_lambda"],
+            "num_threads": settings["n_jobs"],
+            "verbosity": settings["verbose"],
         }
         max_bin = _BINS[self.method][0]
-        if not (isinstance(self.max_bin, str) and self.max_bin == AUTO):
-            max_bin = checked_max_bin(self.max_bin)
+        if not (isinstance(settings["max_bin"], str) and settings["max_bin"] == AUTO):
+            max_bin = checked_max_bin(settings["max_bin"])
         training_parameters({"objective": "binary", **params}, max_bin)
-        return trainer, n_rounds, params, max_bin
+        return _FitSettings(trainer, n_rounds, params, max_bin, objective)
 
-    def _settings(self) -> dict[str, Any]:
-        """Number of rounds, learning rate and depth; what is left out, the trainer chooses."""
-        asked = {name: getattr(self, name) for name in ("n_estimators", "learning_rate", "max_depth")}
-        chosen = {name: value for name, value in asked.items() if not isinstance(value, str)}
-        unknown = {name: value for name, value in asked.items() if name not in chosen and value != "auto"}
-        if unknown:
-            raise InvalidArgumentError(f"{next(iter(unknown))} must be 'auto' or a number, got {unknown}")
-        if self.method == "newton":
-            return {"n_estimators": AUTOMATIC_ROUNDS, **chosen}
-        return {**(_MBOOST_SETTINGS if self.method == "mboost" else _DPBOOST_SETTINGS), **chosen}
+    def _objective_params(self, asked: str | None, n_classes: int) -> dict[str, Any]:
+        """LightGBM's parameters of the objective, which the user may have asked for."""
+        return {"objective": asked or self._objectives[0]}
 
     def _fit(
         self,
         X: Any,
         target: NDArray[np.float64],
-        objective: Mapping[str, Any],
+        n_classes: int,
         label_bounds: tuple[float, float] | None,
         eval_target: Callable[[Any], NDArray[np.float64]],
         *,
@@ -220,7 +291,8 @@ class DPLGBMModel(BaseEstimator):
         **of_rows: Any,
     ) -> None:
         """Train on a Dataset of which `of_rows` are the arguments that users gave about the rows."""
-        trainer, n_rounds, params, max_bin = self._read_settings(budget)
+        settings = self._read_settings(budget)
+        params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
         around = surroundings()
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=3)
@@ -232,7 +304,7 @@ class DPLGBMModel(BaseEstimator):
             target,
             label_bounds=label_bounds,
             label_overflow=self.label_overflow,
-            max_bin=max_bin,
+            max_bin=settings.max_bin,
             spacing=_BINS[self.method][1],
             **of_rows,
         )
@@ -245,12 +317,12 @@ class DPLGBMModel(BaseEstimator):
             params["metric"] = eval_metric
         evals_result: dict[str, Any] = {}
         booster = lightgbm.train(
-            {**objective, **params},
+            params,
             train_set,
-            n_rounds,
+            settings.n_rounds,
             valid_sets=valid_sets,
             callbacks=[
-                trainer,
+                settings.trainer,
                 *(callbacks or []),
                 lightgbm.record_evaluation(evals_result),
             ],
@@ -270,9 +342,12 @@ class DPLGBMModel(BaseEstimator):
 
     @property
     def feature_importances_(self) -> NDArray[Any]:
-        """How often each feature is split on."""
+        """Importance of each feature by `importance_type`, shape (n_features,), as LightGBM computes it.
+
+        It follows from the model alone: numbers of splits, and gains of released leaf values.
+        """
         check_is_fitted(self, "booster_")
-        return np.asarray(self.booster_.feature_importance())
+        return np.asarray(self.booster_.feature_importance(importance_type=self.importance_type))
 
     def _predict_native(self, X: Any, **kwargs: Any) -> NDArray[Any]:
         check_is_fitted(self, "booster_")

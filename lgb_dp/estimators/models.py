@@ -11,7 +11,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import Auto, checked_numbers
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
@@ -35,6 +34,8 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         )
     )
 
+    _objectives = ("binary", "multiclass", "multiclassova")
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -54,6 +55,8 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
+        importance_type: Literal["split", "gain"] = "split",
+        **keywords: Any,
     ) -> None:
         super().__init__(
             epsilon,
@@ -71,18 +74,17 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,
+            importance_type=importance_type,
+            **keywords,
         )
         self.alpha = alpha
 
-    def _mboost_settings(self) -> dict[str, Any]:
-        return {**super()._mboost_settings(), "alpha": self.alpha}
-
-    def _trainer(self, budget: Budget | None) -> PrivateTrainer:
-        if self.method != "mboost" and self.alpha != "calibrated":
-            raise InvalidArgumentError(
-                f"alpha is a setting of method='mboost', got alpha={self.alpha!r} and method={self.method!r}"
-            )
-        return super()._trainer(budget)
+    def _objective_params(self, asked: str | None, n_classes: int) -> dict[str, Any]:
+        if asked is None:
+            asked = "binary" if n_classes == 2 else "multiclass"
+        if asked == "binary" and n_classes > 2:
+            raise InvalidArgumentError(f"objective='binary' is for 2 classes, got {n_classes}")
+        return {"objective": asked, **({} if asked == "binary" else {"num_class": n_classes})}
 
     def fit(
         self,
@@ -138,17 +140,13 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         def encode(values: Any) -> NDArray[np.float64]:
             return class_numbers(as_labels(values), known)
 
-        n_classes = len(known)
-        objective = (
-            {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
-        )
         numbers = encode(labels)
         if self.label_overflow == "raise" and np.isnan(numbers).any():
             raise InvalidArgumentError("y holds a label that is not among the classes")
         self._fit(
             X,
             numbers,
-            objective,
+            len(known),
             None,
             encode,
             bounds=bounds,
@@ -191,6 +189,8 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
         "What the classifier and the regressor share.", "Differentially private LightGBM regressor."
     )
 
+    _objectives = ("regression",)
+
     def fit(
         self,
         X: Any,
@@ -219,7 +219,7 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
         self._fit(
             X,
             as_is(as_target(y, type(self).__name__)),
-            {"objective": "regression"},
+            1,
             label_bounds,
             as_is,
             bounds=bounds,

@@ -3,7 +3,7 @@
 from gbdt_hosts.lightgbm.booster import PrivateBooster, TreeGrower, initial_model_text, take_over
 from gbdt_hosts.lightgbm.dataset import StandInDataset
 from gbdt_hosts.lightgbm.log import log_info
-from gbdt_hosts.lightgbm.params import default_parameters, resolve_aliases
+from gbdt_hosts.lightgbm.params import default_parameters, main_names, resolve_aliases
 from gbdt_hosts.lightgbm.text import (
     Header,
     Tree,
@@ -24,6 +24,7 @@ __all__ = [
     "guarantee_in",
     "initial_model_text",
     "log_info",
+    "main_names",
     "model_text",
     "resolve_aliases",
     "take_over",

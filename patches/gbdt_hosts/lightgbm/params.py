@@ -14,8 +14,11 @@ from gbdt_hosts.lightgbm.text import parameter_lines
 
 
 @lru_cache(maxsize=1)
-def _main_names() -> dict[str, str]:
-    return {alias: main for main in default_parameters() for alias in _ConfigAliases.get(main)}
+def main_names() -> dict[str, str]:
+    """LightGBM's own name of each parameter, by that name and by its aliases."""
+    _ConfigAliases.get("verbosity")  # the table is read when first asked
+    table = _ConfigAliases.aliases or {}
+    return {alias: main for main, aliases in table.items() for alias in (main, *aliases)}
 
 
 def resolve_aliases(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def resolve_aliases(params: Mapping[str, Any]) -> dict[str, Any]:
     """
     resolved: dict[str, Any] = {}
     for name, value in params.items():
-        main = _main_names().get(name, name)
+        main = main_names().get(name, name)
         given = params.get(main, value)
         if main in resolved and main not in params and resolved[main] != value:
             raise ValueError(f"params give {main!r} twice, as {resolved[main]!r} and as {name}={value!r}")

@@ -1,0 +1,46 @@
+"""A mixin for estimators whose constructor takes a host library's keywords beside its own parameters.
+
+Scikit-learn finds an estimator's parameters in the constructor's signature, where ``**keywords`` do not
+appear.  LightGBM's and XGBoost's estimators solve this in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class KeywordParameters:
+    """Lets ``get_params``, ``set_params`` and ``clone`` see keywords; stands left of ``BaseEstimator``.
+
+    Values are kept as they are given: `fit` is what judges them, so that a search can set them in any order.
+    """
+
+    _keywords: dict[str, Any]
+
+    def _keep_keywords(self, keywords: Mapping[str, Any]) -> None:
+        """Store what the constructor was given beyond its own parameters."""
+        self._keywords = dict(keywords)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, the host library's keywords included.
+
+        Parameters
+        ----------
+        deep : bool
+            As for scikit-learn's estimators.
+        """
+        return {**super().get_params(deep), **self._keywords}  # type: ignore[misc]
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; names that are not the estimator's own are the host library's.
+
+        Returns
+        -------
+        self
+        """
+        own = super().get_params(deep=True)  # type: ignore[misc]
+        given = {name: value for name, value in params.items() if name in own or "__" in name}
+        super().set_params(**given)  # type: ignore[misc]
+        self._keywords.update((name, value) for name, value in params.items() if name not in given)
+        return self
