@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.parts import Parts
+from gbdt_parties.quoting import quoted
 
 VERSION = 1
 _MAGIC = b"VBMS"
@@ -105,6 +106,14 @@ class Refusal(Message):
 
 
 OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
+
+MAX_REASON = 1000
+"""Characters of a reason: it is sent, logged, and kept in memory while refusals are counted."""
+
+
+def refusal(reason: str) -> Refusal:
+    """A refusal for a reason that may quote the request: escaped and cut, however long the request was."""
+    return Refusal(quoted(reason, MAX_REASON), OTHER_REASON)
 
 
 def write(session: bytes, sequence: int, message: Message) -> bytes:

@@ -77,6 +77,16 @@ class SessionHandler(ABC, Generic[S]):
     def closed(self, kept: S) -> None:
         """Called after a session has ended, for whatever reason."""
 
+    @property
+    def has_sessions(self) -> bool:
+        """Whether a session is open, or a request is being answered."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            return bool(self._sessions)
+        finally:
+            self._lock.release()
+
     def is_idle(self, seconds: float) -> bool:
         """Whether no session is open, or no request has come for some seconds."""
         if not self._lock.acquire(blocking=False):
@@ -145,7 +155,7 @@ class SessionHandler(ABC, Generic[S]):
 
     def _refuse(self, session: bytes, reason: str) -> Message:
         self._end(session)
-        return messages.Refusal(reason, messages.OTHER_REASON)
+        return messages.refusal(reason)
 
     def _end(self, session: bytes) -> None:
         ended = self._sessions.pop(session, None)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any
+from weakref import WeakValueDictionary
 
 from gbdt_parties._entries import EntryFile, entry_of, read_entries
 from gbdt_parties._files import make_folder, write_atomically
@@ -65,6 +67,7 @@ class Journal:
 
     def __init__(self, model: bytes, terms: Terms, splits: Splits, path: Path | None) -> None:
         self.terms, self.splits = terms, splits
+        self.is_current = True
         self._file: EntryFile | None = None
         self._n_written = len(splits)
         if path is not None:
@@ -78,8 +81,14 @@ class Journal:
         columns = (splits.features[start:], splits.thresholds[start:], splits.default_left[start:])
         return list(zip(*columns, strict=True))
 
+    def check_current(self) -> None:
+        """Raise `ProtocolError` if another session has taken up the training run since."""
+        if not self.is_current:
+            raise ProtocolError("another session has taken up this training run")
+
     def keep(self) -> None:
         """Put the splits that are new on the disk."""
+        self.check_current()
         new = self._triples(self._n_written)
         if self._file is None or not new:
             return
@@ -99,23 +108,50 @@ class Journals:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._in_memory: dict[bytes, Journal] = {}
+        self._current: WeakValueDictionary[bytes, Journal] = WeakValueDictionary()
+        self._lock = RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock and what sessions of this process hold."""
+        return {"_directory": self._directory, "_in_memory": self._in_memory}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, with a new lock."""
+        self.__dict__.update(state, _current=WeakValueDictionary(), _lock=RLock())
 
     def _path(self, model: bytes) -> Path | None:
         return None if self._directory is None else self._directory / f"{model.hex()}.journal"
 
     def start(self, model: bytes, terms: Terms, splits: Splits) -> Journal:
-        """Open a journal of a training run that starts, or is resumed, with these splits."""
+        """Open a journal of a training run that starts, or is resumed, with these splits.
+
+        Whoever has it open already can write no more: a run is one session's at a time.
+
+        Raises
+        ------
+        ProtocolError
+            If the run was begun on other terms, or with other splits.
+        """
         path = self._path(model)
-        if path is not None:
-            make_folder(path.parent)
-        journal = Journal(model, terms, splits, path)
-        if path is None:
-            self._in_memory.pop(model, None)
-            self._in_memory[model] = journal
-            while len(self._in_memory) > MAX_JOURNALS:
-                del self._in_memory[next(iter(self._in_memory))]
-        else:
-            self._remove_oldest(path)
+        with self._lock:
+            kept = self.find(model)
+            if kept is not None:
+                kept[0].check(terms)
+                if len(splits) > len(kept[1]) or kept[1].first(len(splits)) != splits:
+                    raise ProtocolError("this party has not kept those splits of the training run")
+            before = self._current.get(model)
+            if before is not None:
+                before.is_current = False
+            if path is not None:
+                make_folder(path.parent)
+            journal = self._current[model] = Journal(model, terms, splits, path)
+            if path is None:
+                self._in_memory.pop(model, None)
+                self._in_memory[model] = journal
+                while len(self._in_memory) > MAX_JOURNALS:
+                    del self._in_memory[next(iter(self._in_memory))]
+            else:
+                self._remove_oldest(path)
         return journal
 
     def _remove_oldest(self, newest: Path) -> None:

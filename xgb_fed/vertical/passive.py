@@ -46,6 +46,7 @@ from xgb_fed.vertical.messages import (
     TrainingOpened,
 )
 from xgb_fed.vertical.passive_state import PredictionSession, TrainingSession, training_session
+from xgb_fed.vertical.routing import MAX_BITMAP_BYTES
 from xgb_fed.vertical.splits import Splits
 
 logger = logging.getLogger(__name__)
@@ -154,6 +155,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         return self._answers[type(message)](kept, message)
 
     def _open_training(self, message: OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
+        if model_id in self.splits_by_model or self.journals.find(model_id) is not None:
+            raise ProtocolError("a training run has the number of this session; it can only be resumed")
         key = read_public_key(message.public_key)
         if isinstance(key, Plain) and not self.allow_plain:
             raise ProtocolError("this party does not train without encryption")
@@ -163,6 +166,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if message.n_rows != columns.n_rows:
             raise InvalidDataError(f"the active party has {message.n_rows} rows, this one {columns.n_rows}")
         own = [columns.n_rows for columns in self.eval_sets]
+        if len(message.eval_rows) != len(own):
+            raise InvalidDataError(
+                f"the active party has {len(message.eval_rows)} evaluation sets, this one {len(own)}"
+            )
         if message.eval_rows.tolist() != own:
             raise InvalidDataError(
                 f"the active party's evaluation sets have {message.eval_rows.tolist()} rows, this one's {own}"
@@ -212,23 +219,20 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("a training run is resumed before its first tree")
         kept = self.journals.find(message.model)
         terms, splits = (session.terms, Splits(session.columns.names)) if kept is None else kept
-        # A run that ended here, although the active party never heard of it, ended with all its splits.
-        fewest = len(self.splits_by_model[message.model]) if message.model in self.splits_by_model else 0
-        if not fewest <= message.n_splits <= len(splits):
+        if not self._n_finished(message.model) <= message.n_splits <= len(splits):
             raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training run")
         if splits.names != session.columns.names:
             raise ProtocolError("that training run was on other columns")
         terms.check(session.terms)
         session.model_id, session.splits = message.model, splits.first(message.n_splits)
-        # What is left of the interrupted session would write to the same journal.
-        self.end_sessions(
-            lambda other: (
-                isinstance(other, TrainingSession)
-                and other is not session
-                and other.model_id == message.model
-            )
-        )
+        # From here on, what is left of the interrupted session, under whatever handler, can write no more.
+        session.journal = self.journals.start(session.model_id, session.terms, session.splits)
         return messages.Done()
+
+    def _n_finished(self, model: bytes) -> int:
+        """Splits of a run that has ended here, which the active party may not have heard of; else 0."""
+        splits = self.splits_by_model.get(model)
+        return 0 if splits is None else len(splits)
 
     def _open_model(self, message: OpenModel) -> tuple[PredictionSession, Message]:
         splits = self.splits_by_model.get(message.model)
@@ -293,6 +297,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         tree = session.growing()
         if {len(part) for part in message.__dict__.values()} != {len(message.nodes)}:
             raise ProtocolError("candidates and nodes do not match")
+        if len(message.nodes) > tree.partition.n_nodes:
+            raise ProtocolError("more candidates than nodes")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
         split_ids, flags = [], []
@@ -320,6 +326,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("no such data set")
         columns = sets[message.dataset]
         size = -(-columns.n_rows // 8)
+        if len(message.split_ids) > len(splits) or len(message.rows) > max(MAX_BITMAP_BYTES, size):
+            raise ProtocolError("more splits or row flags than one question has")
         if len(message.rows) != size * len(message.split_ids) or len(message.n_rows) != len(
             message.split_ids
         ):
@@ -347,6 +355,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         if isinstance(session, TrainingSession):
+            if session.journal is not None:
+                session.journal.check_current()
+            if len(session.splits) < self._n_finished(session.model_id):
+                raise ProtocolError("that training run has ended here with more splits")
             self.splits_by_model[session.model_id] = session.splits
             logger.info("end of the training run: %d splits of the model are kept here", len(session.splits))
         return messages.Done()

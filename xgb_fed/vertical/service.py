@@ -7,6 +7,7 @@ name another one's models, rows or sessions.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,11 +93,21 @@ class SplitsFolder(MutableMapping[bytes, Splits]):
     Parameters
     ----------
     directory : Path
+    max_models : int, optional
+        Models of which splits are kept; without limit by default.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, max_models: int = sys.maxsize) -> None:
+        self._directory, self._max_models = directory, max_models
         make_folder(directory)
+
+    def check_room(self) -> None:
+        """Raise `ProtocolError` if there is no room for a further model."""
+        if len(self) >= self._max_models:
+            raise ProtocolError(
+                f"this party keeps its splits of at most {self._max_models} models of one active party; "
+                "its operator can remove some (veilboost models)"
+            )
 
     def _path(self, model: bytes) -> Path:
         return self._directory / f"{model.hex()}.splits.json"
@@ -108,7 +119,12 @@ class SplitsFolder(MutableMapping[bytes, Splits]):
         return Splits.load(path)
 
     def __setitem__(self, model: bytes, splits: Splits) -> None:
+        if model not in self:
+            self.check_room()
         splits.save(self._path(model))
+
+    def __contains__(self, model: object) -> bool:
+        return isinstance(model, bytes) and self._path(model).exists()
 
     def __delitem__(self, model: bytes) -> None:
         self._path(model).unlink()
@@ -148,6 +164,7 @@ class PassiveService(RowService):
             limits.max_memory,
         )
         self._table, self._limits = table, limits
+        self._journals: dict[Path, Journals] = {}
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
@@ -159,12 +176,17 @@ class PassiveService(RowService):
                 raise ProtocolError(
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
                 )
-            if len(SplitsFolder(self.folder_of(caller) / "models")) >= limits.max_models:
-                raise ProtocolError(
-                    f"this party keeps its splits of at most {limits.max_models} models of one active party; "
-                    "its operator can remove some (veilboost models)"
-                )
+            SplitsFolder(self.folder_of(caller) / "models", limits.max_models).check_room()
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
+
+    def _journals_of(self, caller: Caller) -> Journals:
+        """One object for all handlers of a caller: a training run is one session's at a time."""
+        return self._journals.setdefault(caller.directory, Journals(caller.directory / "models"))
+
+    @property
+    def row_bytes(self) -> int:
+        """What a copy of one row takes."""
+        return 4 * self._table.columns.n_features
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> PassiveParty:
         """Make the passive party of some rows, and of evaluation sets."""
@@ -173,11 +195,11 @@ class PassiveService(RowService):
         return PassiveParty(
             columns[0],
             columns[1:],
-            SplitsFolder(caller.directory / "models"),
+            SplitsFolder(caller.directory / "models", self._limits.max_models),
             allow_export=self._limits.consents_to_export,
             allow_plain=self._limits.allow_plain,
             allow_weak_key=self._limits.allow_weak_key,
-            journals=Journals(caller.directory / "models"),
+            journals=self._journals_of(caller),
             min_rows=max(self._limits.min_rows, MIN_ROWS),
             min_node_rows=self._limits.min_node_rows,
             max_bin=self._limits.max_bin,

@@ -26,7 +26,7 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment import Alignment, AlignRows, IntersectIds, Intersector, RowsAligned
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import Record
-from gbdt_parties.memory import MemoryAllowance
+from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import HourlyQuota
 from gbdt_parties.session import SessionHandler
@@ -67,6 +67,8 @@ class Caller:
         Sessions opened.
     memory : MemoryAllowance
         What the caller's rows and sessions may hold together.
+    rooms : dict
+        Memory reserved for the rows of each handler.
     lock : Lock
     parsing : Lock
         Held while a request is taken apart: one at a time.
@@ -78,6 +80,7 @@ class Caller:
     openings: HourlyQuota
     memory: MemoryAllowance
     handlers: OrderedDict[RowSets, SessionHandler[Any]] = field(default_factory=OrderedDict)
+    rooms: dict[RowSets, Room] = field(default_factory=dict)
     used: set[bytes] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
     parsing: Lock = field(default_factory=Lock)
@@ -139,6 +142,11 @@ class RowService(ABC):
     def admit(self, caller: str, message: Message) -> None:
         """Raise `ProtocolError` for a request that this party's limits do not allow."""
 
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int:
+        """Bytes that a handler takes for each row that it is about."""
+
     @abstractmethod
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> SessionHandler[Any]:
         """Make the handler of sessions about some rows.
@@ -157,14 +165,13 @@ class RowService(ABC):
             with known.parsing:
                 envelope = messages.read(request)
         except ProtocolError as error:
-            refusal = messages.Envelope(bytes(16), 0, messages.Refusal(str(error), messages.OTHER_REASON))
+            refusal = messages.Envelope(bytes(16), 0, messages.refusal(str(error)))
             return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
             answer = self._answer(known, caller.name, row_sets, envelope, request)
         except (InvalidDataError, ProtocolError) as error:
-            refused = messages.Refusal(str(error), messages.OTHER_REASON)
-            answer = messages.write(envelope.session, envelope.sequence, refused)
+            answer = messages.write(envelope.session, envelope.sequence, messages.refusal(str(error)))
         return self._sent(caller, messages.read(answer), answer)
 
     def _sent(self, caller: Identity, envelope: messages.Envelope, answer: bytes) -> bytes:
@@ -182,11 +189,14 @@ class RowService(ABC):
         if isinstance(message, (IntersectIds, AlignRows)):
             answer = self._align(caller, message)
         elif self._has_ids and not row_sets:
-            answer = messages.Refusal("rows of this party are named by aligned ids", messages.OTHER_REASON)
+            answer = messages.refusal("rows of this party are named by aligned ids")
         elif (handler := self._handler(caller, row_sets, isinstance(message, self.opening))) is None:
             answer = messages.Refusal("no such session", messages.NO_SESSION)
         else:
-            return handler.handle(request)
+            answered = handler.handle(request)
+            if isinstance(message, self.opening):
+                self._forget_if_refused(caller, row_sets, handler)
+            return answered
         return messages.write(envelope.session, envelope.sequence, answer)
 
     def _count(self, name: str, caller: Caller, message: Message) -> None:
@@ -246,28 +256,43 @@ class RowService(ABC):
             if row_sets not in handlers:
                 if not opens:
                     return None
-                self._make_room(handlers)
-                handlers[row_sets] = self.new_handler(caller, self._positions(caller, row_sets))
+                self._make_room(caller)
+                positions = self._positions(caller, row_sets)
+                size = self.row_bytes * sum(map(len, positions))
+                room = caller.memory.reserve(size, "the rows of this selection")
+                handlers[row_sets] = self.new_handler(caller, positions)
+                caller.rooms[row_sets] = room
             handlers.move_to_end(row_sets)
             return handlers[row_sets]
 
     @staticmethod
-    def _make_room(handlers: OrderedDict[RowSets, SessionHandler[Any]]) -> None:
+    def _forget_if_refused(caller: Caller, row_sets: RowSets, handler: SessionHandler[Any]) -> None:
+        """Forget rows on which no session is open: the opening of the last one was refused."""
+        with caller.lock:
+            if caller.handlers.get(row_sets) is handler and not handler.has_sessions:
+                del caller.handlers[row_sets], caller.rooms[row_sets]
+
+    @staticmethod
+    def _make_room(caller: Caller) -> None:
         """Forget the rows that were used least recently, but none with a session under way."""
+        handlers = caller.handlers
         if len(handlers) < MAX_SELECTIONS:
             return
         idle = next((rows for rows, handler in handlers.items() if handler.is_idle(ABANDONED)), None)
         if idle is None:
             raise ProtocolError(f"sessions on {MAX_SELECTIONS} selections of rows are open; end one first")
-        del handlers[idle]
+        del handlers[idle], caller.rooms[idle]
 
     def _positions(self, caller: Caller, row_sets: RowSets) -> list[NDArray[np.int64]]:
         """Positions of the rows that a request is about, and of those of its evaluation sets."""
         if len(set(row_sets)) != len(row_sets):
             raise ProtocolError("the same rows are named twice")
-        positions = [self._aligned(caller, digest) for digest in row_sets]
-        if sum(map(len, positions)) > MAX_COPIES * len(self._ids):
-            raise ProtocolError(f"row sets have more than {MAX_COPIES} times the rows of this party")
+        positions, n_rows = [], 0
+        for digest in row_sets:
+            positions.append(self._aligned(caller, digest))
+            n_rows += len(positions[-1])
+            if n_rows > MAX_COPIES * len(self._ids):
+                raise ProtocolError(f"row sets have more than {MAX_COPIES} times the rows of this party")
         return positions
 
     def _aligned(self, caller: Caller, digest: bytes) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,16 +18,20 @@ from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
 from veilboost.tables import Table
 from xgb_fed.boosting.features import read_columns
+from xgb_fed.vertical import passive as passive_module
 from xgb_fed.vertical.messages import (
     FindSplits,
     Gradients,
     OpenModel,
     OpenTraining,
+    Routed,
+    RouteRows,
     StartTree,
     TrainingOpened,
 )
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.service import Limits, PassiveService
+from xgb_fed.vertical.splits import Splits
 
 KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
 NONE = np.empty(0, dtype=np.int32)
@@ -206,3 +211,78 @@ def test_memory_of_a_party_stays_within_what_is_agreed():
             assert isinstance(talk.ask(Gradients(group, 0, values)), messages.Done)
     assert refused == 4
     assert resident() - before < 64 * MIB
+
+
+def test_log_attack_by_a_refusal_that_quotes_the_request(service, caplog):
+    """The reason for a refusal is sent, logged and kept; the request it quotes is the caller's."""
+    bank, n = service(), MIB
+    message = replace(opening(), eval_rows=np.full(n, 10**12, dtype=np.int64))
+    answer = Talk(bank, b"1" * 16).ask(message)
+    assert len(answer.reason) <= messages.MAX_REASON
+    assert f"{n} evaluation sets" in answer.reason
+    assert all(len(record.getMessage()) < 2000 for record in caplog.records)
+
+
+def test_log_attack_by_any_reason_is_cut_where_it_is_made():
+    assert len(messages.refusal("x" * MIB).reason) == messages.MAX_REASON + len("...")
+    assert messages.refusal("two\nlines\x1b[2J").reason == "two\\nlines\\x1b[2J"
+
+
+def test_memory_attack_by_one_split_asked_for_many_times():
+    """An array for each of a million splits that no row reaches."""
+    columns = read_columns(np.random.default_rng(0).normal(size=(8, 3)))
+    splits = Splits(["a", "b", "c"])
+    splits.add(0, 0.0, True)
+    bank = PassiveParty(columns, [], {b"m" * 16: splits})
+    talk = Talk(bank, b"1" * 16)
+    talk.ask(OpenModel(b"m" * 16, 0, NONE))
+    n = 200_000
+    question = RouteRows(0, np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.uint8))
+    answers = []
+    assert peak_of(lambda: answers.append(talk.ask(question))) < 4 * MIB
+    assert "more splits" in answers[0].reason
+
+
+def test_memory_of_row_flags_is_bounded_by_what_the_active_party_sends(monkeypatch):
+    monkeypatch.setattr(passive_module, "MAX_BITMAP_BYTES", 2)
+    columns = read_columns(np.random.default_rng(0).normal(size=(8, 3)))
+    splits = Splits(["a", "b", "c"])
+    for threshold in range(3):
+        splits.add(0, float(threshold), True)
+    for n, allowed in ((2, True), (3, False)):
+        talk = Talk(PassiveParty(columns, [], {b"m" * 16: splits}), bytes([n]) * 16)
+        talk.ask(OpenModel(b"m" * 16, 0, NONE))
+        ids = np.arange(n, dtype=np.int32)
+        answer = talk.ask(RouteRows(0, ids, np.ones(n, np.int32), np.ones(n, np.uint8)))
+        assert isinstance(answer, Routed) == allowed
+
+
+def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
+    bank = service(max_memory=N_ROWS * 12 * 5 // 2)
+    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    bank._has_ids = True
+    sets = []
+    for k in range(3):
+        caller.intersector._n_intersected = N_ROWS
+        lines = "".join(f"{i}\n" for i in sorted(map(str, range(k, N_ROWS))))
+        sets.append(Talk(bank, b"s" * 16).ask(AlignRows(lines)).digest)
+    request = messages.write(b"1" * 16, 0, opening(n_rows=N_ROWS - 1))
+    identity = Identity("acme", "", NOBODY.expires)
+    refused = messages.read(bank.handle(identity, (sets[0],), request)).message
+    assert "rows, this one" in refused.reason
+    assert not caller.handlers
+    assert not caller.rooms
+    assert caller.memory.reserved == 0
+    request = messages.write(b"2" * 16, 0, opening(n_rows=N_ROWS))
+    refused = messages.read(bank.handle(identity, tuple(sets), request)).message
+    assert "the rows of this selection would take" in refused.reason
+
+
+def test_models_kept_are_at_most_as_many_as_agreed_when_sessions_end_side_by_side(service, tmp_path):
+    bank = service(max_models=1)
+    talks = [Talk(bank, bytes([k]) * 16) for k in range(1, 4)]
+    for talk in talks:
+        assert isinstance(talk.ask(opening()), TrainingOpened)
+    answers = [talk.ask(messages.Finish()) for talk in talks]
+    assert [isinstance(answer, messages.Done) for answer in answers] == [True, False, False]
+    assert len(list((tmp_path / "bank" / "for-acme" / "models").glob("*.splits.json"))) == 1
