@@ -258,11 +258,11 @@ def test_memory_of_row_flags_is_bounded_by_what_the_active_party_sends(monkeypat
 
 
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
-    bank = service(max_memory=N_ROWS * 12 * 5 // 2)
+    bank = service(max_memory=8000)
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
     bank._has_ids = True
     sets = []
-    for k in range(3):
+    for k in range(4):
         caller.intersector._n_intersected = N_ROWS
         lines = "".join(f"{i}\n" for i in sorted(map(str, range(k, N_ROWS))))
         sets.append(Talk(bank, b"s" * 16).ask(AlignRows(lines)).digest)
