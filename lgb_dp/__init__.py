@@ -4,7 +4,7 @@ from gbdt_kernels._version import __version__ as __version__
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.auditing import AuditReport, audit
-from lgb_dp.boosting.booster import privacy_of
+from lgb_dp.boosting.booster import DPBooster, privacy_of
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.folds import folds
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
@@ -41,6 +41,7 @@ __all__ = [
     "BudgetExceededError",
     "BudgetSpentError",
     "DPBoost",
+    "DPBooster",
     "DPLGBMClassifier",
     "DPLGBMRegressor",
     "DPRandomizedSearchCV",

@@ -28,8 +28,8 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.checks import PROPER_SHARE, checked_integer, checked_number, checked_numbers
-from lgb_dp.data.bins import is_data_frame
 from lgb_dp.data.dataset import Dataset
+from lgb_dp.data.groups import rows_of
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning, PrivateTrainingError
 from lgb_dp.mechanisms.noise import PrivateValues, Released, observed
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -300,7 +300,7 @@ class _Pair:
             # The others' rows are fixed, so that both worlds use the same; the canary is a person of k rows.
             n_copies = checked_integer("rows_per_group", settings.get("rows_per_group"), 1)
             kept, settings["groups"] = _first_rows(settings["groups"], n_copies)
-            X, label = (X.iloc[kept] if is_data_frame(X) else X[kept]), label[kept]
+            X, label = rows_of(X, kept), label[kept]
             if settings.get("weight") is not None:
                 settings["weight"] = checked_numbers("weight", settings["weight"])[kept]
         n = X.shape[0]
@@ -310,7 +310,7 @@ class _Pair:
         model = self._train(pilot, without)
         row, canary_label = self._mislabelled(model, X, label, without)
         rows = np.append(np.arange(n), np.full(n_copies, row))
-        with_it = X.iloc[rows] if is_data_frame(X) else X[rows]
+        with_it = rows_of(X, rows)
         if settings.get("weight") is not None:
             largest = np.full(n_copies, float(without.weight_bound or 1.0))
             settings["weight"] = np.append(checked_numbers("weight", settings["weight"]), largest)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lightgbm
 
-from gbdt_hosts.lightgbm import PrivateBooster, guarantee_in, tree_blocks, tree_digest
+from gbdt_hosts.lightgbm import PrivateBooster, columns_in, guarantee_in, tree_blocks, tree_digest
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.errors import AlteredModelError, NoGuaranteeError
+from lgb_dp.data.tables import Columns, is_table
+from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 
 
 class DPBooster(PrivateBooster):
-    """A LightGBM booster with a privacy report."""
+    """A LightGBM booster with a privacy report, which predicts the tables that it was trained on.
+
+    Private training returns it.  To load a saved model, take it in place of `lightgbm.Booster`:
+    ``lgb_dp.DPBooster(model_file="model.txt")``.
+
+    Parameters
+    ----------
+    params, train_set, model_file, model_str
+        As for `lightgbm.Booster`.
+    """
 
     @property
     def privacy(self) -> PrivacyReport:
@@ -21,14 +32,38 @@ class DPBooster(PrivateBooster):
             return PrivacyReport.from_dict(self._grower.guarantee())
         return privacy_of(self)
 
+    def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Predict, as `lightgbm.Booster.predict` does.
+
+        A table of pandas, polars or pyarrow is encoded as in training: its columns are put in order by their
+        names, and categories that training did not declare count as missing.  In a matrix without names,
+        features are in the order of training and categories are codes, which are the positions of the
+        categories that were declared.
+
+        Parameters
+        ----------
+        data : table, array-like or sparse matrix, shape (n_rows, n_features)
+        *args, **kwargs
+            As for `lightgbm.Booster.predict`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a table has other columns than in training, or columns of another kind.
+        """
+        if is_table(data):
+            columns = Columns.from_dict(columns_in(self.model_to_string(num_iteration=1)))
+            data = columns.matrix(data, self.num_feature())
+        return super().predict(data, *args, **kwargs)
+
 
 def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     """The privacy guarantee that travels inside a model.
 
     Parameters
     ----------
-    model : path or lightgbm.Booster
-        A model file, or a booster, which may have been loaded by LightGBM alone.
+    model : path, str or lightgbm.Booster
+        A model file, the text of one, or a booster, which may have been loaded by LightGBM alone.
 
     Returns
     -------
@@ -36,6 +71,8 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
 
     Raises
     ------
+    ArgumentTypeError
+        If `model` is none of these.
     NoGuaranteeError
         If the model carries none.
     AlteredModelError
@@ -44,6 +81,12 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     """
     if isinstance(model, lightgbm.Booster):
         return report_in(model.model_to_string(num_iteration=-1))
+    if isinstance(model, str) and "\n" in model:
+        return report_in(model)
+    if not isinstance(model, (str, Path)):
+        raise ArgumentTypeError(
+            f"model must be a path, the text of a model or a lightgbm.Booster, got {type(model).__name__}"
+        )
     return report_in(Path(model).read_text(encoding="utf-8"))
 
 

@@ -158,6 +158,7 @@ class Training(ABC):
             feature_names=list(train_set.feature_name),
             feature_infos=train_set.bins.feature_infos,
             pandas_categorical=train_set.pandas_categorical or None,
+            columns=train_set.bins.columns.to_dict(),
         )
         self._bar: Any = None
 

@@ -9,7 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from lgb_dp.checks import checked_numbers, checked_vector
-from lgb_dp.data.bins import is_data_frame
+from lgb_dp.data.tables import is_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import MAX_ROWS
 
@@ -30,13 +30,14 @@ def checked_data(data: Any) -> Any:
     """A matrix with rows and features, a list as an array."""
     if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind not in "biuf"):
         data = checked_numbers("data", data)
-    if not (isinstance(data, np.ndarray) or is_data_frame(data) or scipy.sparse.issparse(data)):
+    if not (isinstance(data, np.ndarray) or is_table(data) or scipy.sparse.issparse(data)):
         raise ArgumentTypeError(
-            f"data must be a numpy array, a pandas DataFrame or a sparse matrix, got {type(data).__name__}"
+            "data must be a numpy array, a table of pandas, polars or pyarrow, or a sparse matrix, "
+            f"got {type(data).__name__}"
         )
     if scipy.sparse.issparse(data) and data.dtype.kind not in "biuf":
         raise ArgumentTypeError(f"a sparse matrix must hold numbers, got {data.dtype.type.__name__}")
-    if data.ndim != 2 or 0 in data.shape:
+    if len(data.shape) != 2 or 0 in data.shape:
         raise InvalidArgumentError(f"data must have rows and features, got shape {data.shape}")
     if data.shape[0] >= MAX_ROWS:
         raise InvalidArgumentError(f"data has {data.shape[0]} rows; fewer than {MAX_ROWS} are supported")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -16,6 +16,19 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.tables import (
+    TIMES,
+    Columns,
+    Kind,
+    as_frame,
+    categories_of_cells,
+    categories_of_dtype,
+    column_names,
+    is_table,
+    kind_of,
+    plain_value,
+    time_as_number,
+)
 from lgb_dp.errors import InvalidArgumentError
 
 Spacing = Literal["linear", "mixed"]
@@ -24,13 +37,8 @@ MIN_STEP = 1e-6
 
 Bounds = tuple[Any, Any] | Mapping[Any, tuple[float, float]]
 DTYPE: Final[Literal["dtype"]] = "dtype"
-"""The word that declares the categories of a pandas dtype to be public."""
+"""The word that declares the categories of a data type to be public."""
 Categories = Literal["dtype"] | Mapping[Any, Sequence[Any] | Literal["dtype"]]
-
-
-def is_data_frame(data: Any) -> bool:
-    """Whether `data` is a pandas DataFrame (pandas need not be installed)."""
-    return hasattr(data, "iloc") and hasattr(data, "columns")
 
 
 @dataclass(frozen=True)
@@ -46,8 +54,8 @@ class PublicBins:
     is_categorical : ndarray of bool, shape (n_features,)
     ranges : tuple of (float, float) or None
         Public bounds of numeric features, for the model file.
-    pandas_categories : mapping of int to list
-        Features whose categories are values of a pandas category column: LightGBM sees their positions.
+    columns : Columns
+        How the columns of a table become the features.
     provenance : Provenance
         What it has cost, or leaked, to know the bins.
     """
@@ -56,14 +64,14 @@ class PublicBins:
     values: tuple[NDArray[np.float64], ...]
     is_categorical: NDArray[np.bool_]
     ranges: tuple[tuple[float, float] | None, ...]
-    pandas_categories: Mapping[int, list[Any]]
+    columns: Columns
     provenance: Provenance
 
     def same_as(self, other: PublicBins) -> bool:
         """Whether both map values to the same codes."""
         return (
             np.array_equal(self.is_categorical, other.is_categorical)
-            and dict(self.pandas_categories) == dict(other.pandas_categories)
+            and self.columns.categories == other.columns.categories
             and all(np.array_equal(a, b) for a, b in zip(self.values, other.values, strict=True))
         )
 
@@ -102,47 +110,20 @@ class PublicBins:
         Raises
         ------
         InvalidArgumentError
-            If the number of features differs.
-        TypeError
-            If a value is not a number and its column has no public categories.
+            If the features differ, or a value is not a number and its column has no public categories.
         """
-        if data.shape[1] != len(self.names):
-            raise InvalidArgumentError(
-                f"data has {data.shape[1]} features; the public bins have {len(self.names)}"
-            )
+        n_features = len(self.names)
         shared = (self.all_values, self.value_offsets, self.is_categorical, n_threads)
+        if is_table(data):
+            return bin_dense(self.columns.reader(data, n_features), data.shape[0], *shared)
+        if data.shape[1] != n_features:
+            raise InvalidArgumentError(
+                f"data has {data.shape[1]} features; the public bins have {n_features}"
+            )
         if scipy.sparse.issparse(data):
             rows = _canonical(data)
             return bin_csr(rows.indptr, rows.indices, rows.data, *shared)
-        return bin_dense(self._reader(data), data.shape[0], *shared)
-
-    def _reader(self, data: Any) -> Callable[[int, int], NDArray[Any]]:
-        """Rows ``start:stop`` as numbers, categories of pandas columns as their positions."""
-        if not is_data_frame(data):
-            return lambda start, stop: data[start:stop]
-        has_objects = any(self._is_object(dtype, f) for f, dtype in enumerate(data.dtypes))
-        if not self.pandas_categories and not has_objects:
-            return lambda start, stop: checked_numbers("data", data.iloc[start:stop])
-
-        def rows_of(start: int, stop: int) -> NDArray[np.float64]:
-            block = data.iloc[start:stop]
-            columns = [self._column(block.iloc[:, f], f) for f in range(block.shape[1])]
-            return np.column_stack(columns)
-
-        return rows_of
-
-    def _is_object(self, dtype: Any, feature: int) -> bool:
-        """Whether a column of declared integer codes may hold other cells, which count as missing."""
-        is_code = self.is_categorical[feature] and feature not in self.pandas_categories
-        return bool(is_code) and dtype.kind not in "iufb"
-
-    def _column(self, column: Any, feature: int) -> NDArray[np.float64]:
-        is_object = self._is_object(column.dtype, feature)
-        if feature not in self.pandas_categories and not is_object:
-            return checked_numbers(f"feature {self.names[feature]!r}", column)
-        known = self.values[feature] if is_object else self.pandas_categories[feature]
-        codes = column.astype("category").cat.set_categories(known).cat.codes.to_numpy(dtype=np.int64)
-        return np.where(codes < 0, np.nan, self.values[feature][codes])
+        return bin_dense(lambda start, stop: data[start:stop], data.shape[0], *shared)
 
 
 def _canonical(data: Any) -> scipy.sparse.csr_matrix:
@@ -172,15 +153,23 @@ def _canonical(data: Any) -> scipy.sparse.csr_matrix:
 
 
 def feature_names(data: Any, given: Any) -> tuple[str, ...]:
-    """Names of the features: those given, a DataFrame's columns, or LightGBM's ``Column_i``."""
+    """Names of the features: those given, a table's columns, or LightGBM's ``Column_i``."""
     n_features = data.shape[1]
     if given is None or (isinstance(given, str) and given == "auto"):
-        if is_data_frame(data):
-            return tuple(str(name) for name in data.columns)
+        if is_table(data):
+            return column_names(as_frame(data))
         return tuple(f"Column_{i}" for i in range(n_features))
     if len(given) != n_features:
         raise InvalidArgumentError(f"feature_name has {len(given)} names; data has {n_features} features")
     return tuple(str(name) for name in given)
+
+
+def _names_of_columns(data: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Names of the columns of this table, or of later ones if this is a matrix whose features have names."""
+    own = feature_names(data, None)
+    if is_table(data):
+        return own
+    return None if names == own else names
 
 
 def _by_feature(mapping: Mapping[Any, Any], names: Sequence[str], argument: str) -> dict[int, Any]:
@@ -205,7 +194,8 @@ def _bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[
                 f"bounds must be (low, high) or a mapping of features to them, got {bounds!r}"
             )
         try:
-            low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (len(names),)) for b in bounds)
+            numbers = (np.asarray(time_as_number(b), dtype=np.float64) for b in bounds)
+            low, high = (np.broadcast_to(b, (len(names),)) for b in numbers)
         except (TypeError, ValueError):
             raise InvalidArgumentError(
                 f"bounds must be two numbers or two arrays of {len(names)} numbers, one per feature"
@@ -215,7 +205,7 @@ def _bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[
 
 
 def _checked_bounds(pair: Any, name: str) -> tuple[float, float]:
-    low, high = (float(b) for b in pair)
+    low, high = (float(time_as_number(b)) for b in pair)
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InvalidArgumentError(f"bounds of feature {name!r} must be finite, got ({low}, {high})")
     if low > high:
@@ -226,8 +216,9 @@ def _checked_bounds(pair: Any, name: str) -> tuple[float, float]:
 
 
 def _checked_edges(edges: Any, name: str) -> NDArray[np.float64]:
-    thresholds = np.asarray(edges, dtype=np.float64)
-    is_finite = thresholds.ndim == 1 and len(thresholds) > 0 and np.isfinite(thresholds).all()
+    given = np.asarray(edges)
+    thresholds = np.asarray([time_as_number(edge) for edge in given.ravel()], dtype=np.float64)
+    is_finite = given.ndim == 1 and len(thresholds) > 0 and np.isfinite(thresholds).all()
     if not is_finite or (np.diff(thresholds) <= 0).any():
         raise InvalidArgumentError(
             f"bin_edges of feature {name!r} must be ascending finite numbers, got {edges!r}"
@@ -236,7 +227,7 @@ def _checked_edges(edges: Any, name: str) -> NDArray[np.float64]:
 
 
 def _checked_categories(values: Any, name: str) -> list[Any]:
-    known = list(values)
+    known = [plain_value(value) for value in values]
     if not known or len(set(known)) != len(known):
         raise InvalidArgumentError(
             f"categories of feature {name!r} must be distinct and at least one, got {known!r}"
@@ -248,13 +239,12 @@ def _checked_categories(values: Any, name: str) -> list[Any]:
     return known
 
 
-def _integer_categories(values: list[Any], name: str) -> NDArray[np.float64]:
-    numbers = np.asarray(values, dtype=np.float64)
-    if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers >= 2**31).any():
+def _integer_categories(values: list[Any], name: str) -> tuple[int, ...]:
+    if not _are_codes(values):
         raise InvalidArgumentError(
             f"categories of feature {name!r} must be integers in [0, 2**31), as LightGBM's, got {values!r}"
         )
-    return np.sort(numbers)
+    return tuple(sorted(int(value) for value in values))
 
 
 def _are_codes(values: Iterable[Any]) -> bool:
@@ -293,14 +283,15 @@ def _spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDA
     return edges[(edges >= low) & (edges < high)]
 
 
-def data_bounds(data: Any, numeric: Sequence[int]) -> dict[int, tuple[float, float]]:
+def data_bounds(data: Any, numeric: Sequence[int], columns: Columns) -> dict[int, tuple[float, float]]:
     """Smallest and largest finite value of numeric columns: private knowledge, never public."""
     result = {}
+    frame = as_frame(data) if is_table(data) else None
     for f in numeric:
-        if scipy.sparse.issparse(data):
+        if frame is not None:
+            column = columns.numbers(frame[:, f], f)
+        elif scipy.sparse.issparse(data):
             column = np.append(data[:, [f]].tocsc().data, 0.0)
-        elif is_data_frame(data):
-            column = checked_numbers(f"column {f} of data", data.iloc[:, f])
         else:
             column = checked_numbers(f"column {f} of data", data[:, f])
         finite = column[np.isfinite(column)]
@@ -308,43 +299,55 @@ def data_bounds(data: Any, numeric: Sequence[int]) -> dict[int, tuple[float, flo
     return result
 
 
+def _kinds(data: Any, n_features: int) -> list[Kind]:
+    """What each column of a table holds; the columns of a matrix are numbers."""
+    if not is_table(data):
+        return ["number"] * n_features
+    frame = as_frame(data)
+    return [kind_of(frame[:, f]) for f in range(n_features)]
+
+
 def _known_categories(
-    data: Any, names: Sequence[str], categories: Categories | None, has_edges: Container[int]
+    data: Any,
+    kinds: Sequence[Kind],
+    names: Sequence[str],
+    categories: Categories | None,
+    skip: Container[int],
 ) -> tuple[dict[int, list[Any]], dict[int, list[Any]], list[str]]:
-    """Categories of pandas columns and of numeric codes, and the features whose dtype was not declared."""
-    dtypes: list[Any] = list(data.dtypes) if is_data_frame(data) else [None] * len(names)
+    """Categories by their values and by codes, and the features whose categories had to be read."""
     of_dtype = {
-        f: list(dtype.categories)
-        for f, dtype in enumerate(dtypes)
-        if hasattr(dtype, "categories") and f not in has_edges
+        f: categories_of_dtype(as_frame(data)[:, f])
+        for f, kind in enumerate(kinds)
+        if kind == "category" and f not in skip
     }
     if isinstance(categories, str):
         if categories != DTYPE:
             raise InvalidArgumentError(
                 f"categories must be a mapping of features to their values or {DTYPE!r}, got {categories!r}"
             )
-        categories = dict.fromkeys(of_dtype, DTYPE)
+        categories = {f: DTYPE for f, listed in of_dtype.items() if listed is not None}
     declared: dict[int, Any] = _by_feature(categories or {}, names, "categories")
-    of_pandas, of_codes = {}, {}
+    by_value, by_code = {}, {}
     for f, name in enumerate(names):
-        values = declared.get(f, of_dtype.get(f))
+        values = declared.get(f)
         if isinstance(values, str):
-            if values != DTYPE or f not in of_dtype:
+            if values != DTYPE or of_dtype.get(f) is None:
                 raise InvalidArgumentError(
-                    f"categories of feature {name!r} must be its values, or {DTYPE!r} for a pandas column of "
-                    f"a category dtype, got {values!r}"
+                    f"categories of feature {name!r} must be its values, or {DTYPE!r} for a column whose "
+                    f"data type lists its categories, got {values!r}"
                 )
             values = of_dtype[f]
+        elif values is None and f in of_dtype:
+            values = of_dtype[f] or categories_of_cells(as_frame(data)[:, f])
         if values is None:
             continue
-        dtype = dtypes[f]
-        # Not by the dtype alone: one private cell that is not a number makes a column of codes an object one.
-        is_object = dtype is not None and dtype.kind not in "iufb" and not _are_codes(values)
-        if f in of_dtype or is_object:
-            of_pandas[f] = _checked_categories(values, name)
+        known = _checked_categories(values, name)
+        # Not by the type alone: one private cell that is not a number makes a column of codes an object one.
+        if f in of_dtype or (kinds[f] not in ("number", "boolean") and not _are_codes(known)):
+            by_value[f] = known
         else:
-            of_codes[f] = _checked_categories(values, name)
-    return of_pandas, of_codes, [names[f] for f in of_dtype if f not in declared]
+            by_code[f] = known
+    return by_value, by_code, [names[f] for f in of_dtype if f not in declared]
 
 
 def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]:
@@ -354,7 +357,7 @@ def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]
     if undeclared:
         leaks.append(
             f"the categories of the dtypes of {list(undeclared)} were read from the data, which leaks them; "
-            f"declare them as `categories`, or pass categories={DTYPE!r} if the dtypes are public"
+            f"declare them as `categories`, or pass categories={DTYPE!r} if public dtypes list them"
         )
     return tuple(leaks)
 
@@ -370,17 +373,34 @@ def public_bins(
 ) -> PublicBins:
     """Bins from what the user declared public; their provenance says what had to be read from the data.
 
+    Parameters
+    ----------
+    data : matrix or table
+    names : tuple of str
+        Feature names, by which the declarations are found.
+    bounds, max_bin, categories, bin_edges, spacing
+        As for `lgb_dp.Dataset`.
+
     Raises
     ------
     InvalidArgumentError
         If a declaration is malformed or a numeric feature has neither bounds nor edges.
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
-    pandas_categories, codes, undeclared = _known_categories(data, names, categories, edges_of)
-    numeric = [
-        f for f in range(len(names)) if f not in codes and f not in pandas_categories and f not in edges_of
-    ]
-    ranges = data_bounds(data, numeric) if bounds is None else _bounds_by_feature(bounds, names)
+    kinds = _kinds(data, len(names))
+    by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of)
+    is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
+    columns = Columns(
+        _names_of_columns(data, names),
+        {f: tuple(known) for f, known in by_value.items()},
+        {f: _integer_categories(codes, names[f]) for f, codes in by_code.items()},
+        {f: kind for f, kind in enumerate(kinds) if kind in TIMES and not is_categorical[f]},
+    )
+    numeric = [f for f in range(len(names)) if not is_categorical[f] and f not in edges_of]
+    unknown = [f for f in numeric if kinds[f] != "boolean"]
+    ranges = data_bounds(data, unknown, columns) if bounds is None else _bounds_by_feature(bounds, names)
+    for f in set(numeric).difference(unknown):
+        ranges.setdefault(f, (0.0, 1.0))  # by the data type
     missing = [names[f] for f in numeric if f not in ranges]
     if missing:
         raise InvalidArgumentError(
@@ -390,10 +410,10 @@ def public_bins(
 
     values: list[NDArray[np.float64]] = []
     for f, name in enumerate(names):
-        if f in pandas_categories:
-            values.append(np.arange(len(pandas_categories[f]), dtype=np.float64))
-        elif f in codes:
-            values.append(_integer_categories(codes[f], name))
+        if f in by_value:
+            values.append(np.arange(len(by_value[f]), dtype=np.float64))
+        elif f in by_code:
+            values.append(np.asarray(columns.codes[f], dtype=np.float64))
         elif f in edges_of:
             values.append(_checked_edges(edges_of[f], name))
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
@@ -402,12 +422,11 @@ def public_bins(
             values.append(_spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise InvalidArgumentError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
-    is_categorical = np.array([f in pandas_categories or f in codes for f in range(len(names))], dtype=bool)
     return PublicBins(
         names,
         tuple(values),
         is_categorical,
         tuple(None if is_categorical[f] else ranges[f] for f in range(len(names))),
-        pandas_categories,
-        Provenance(_leaks(bounds is None and bool(numeric), undeclared)),
+        columns,
+        Provenance(_leaks(bounds is None and bool(unknown), undeclared)),
     )

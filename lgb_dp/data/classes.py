@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.tables import as_series, kind_of
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
 
 _CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"
@@ -25,10 +26,10 @@ _CLASSES_NOTE = (
 
 def as_labels(y: Any) -> NDArray[np.generic]:
     """Labels as a flat array: numbers, truth values, texts or objects; missing numbers are NaN."""
-    if hasattr(y, "iloc") and getattr(getattr(y, "dtype", None), "kind", "O") in "biuf":
-        if y.dtype.kind == "b" and not y.isna().any():
-            return np.asarray(y.to_numpy(dtype=bool))
-        return checked_numbers("y", y)
+    series = as_series(y)
+    is_nullable = series is not None and not isinstance(getattr(y, "dtype", None), np.dtype)
+    if series is not None and is_nullable and kind_of(series) in ("number", "boolean"):
+        return checked_numbers("y", y).reshape(-1)  # whether or not a label is missing
     try:
         return np.asarray(y).reshape(-1)
     except ValueError:  # rows of different lengths
@@ -50,8 +51,20 @@ def _is_missing_value(label: Any) -> bool:
     return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
 
 
-def known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArray[Any], Provenance]:
-    """Sorted classes, and what it leaks, or assumes, to know them."""
+def known_classes(
+    y: NDArray[Any], classes: Sequence[Any] | None, *, are_booleans: bool = False
+) -> tuple[NDArray[Any], Provenance]:
+    """Sorted classes, and what it leaks, or assumes, to know them.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n_rows,)
+        As `as_labels` gives them.
+    classes : sequence or None
+        What was declared.
+    are_booleans : bool
+        Whether the data type of the labels is that of truth values.
+    """
     if classes is not None:
         known = np.unique(np.asarray(classes))
         if len(known) < 2:
@@ -60,9 +73,9 @@ def known_classes(y: NDArray[Any], classes: Sequence[Any] | None) -> tuple[NDArr
     present = y[~_is_missing(y)]
     if len(y) and not len(present):
         raise InvalidArgumentError("y holds no label from which to tell the classes; pass public `classes`")
-    assumed = np.array([False, True]) if y.dtype == bool else np.array([0, 1])
+    assumed = np.array([False, True]) if are_booleans else np.array([0, 1])
     if y.dtype.kind in "biuf" and np.isin(present, assumed).all():
-        return assumed, Provenance(notes=() if y.dtype == bool else (_CLASSES_NOTE,))
+        return assumed, Provenance(notes=() if are_booleans else (_CLASSES_NOTE,))
     if y.dtype.kind == "f" and (present != np.floor(present)).any():
         raise InvalidArgumentError(
             "Unknown label type: continuous.  Labels that are not whole numbers are a regression's; if they "

@@ -28,6 +28,7 @@ from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
+from lgb_dp.data.tables import is_table
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import (
     InvalidArgumentError,
@@ -45,13 +46,16 @@ class Dataset(StandInDataset):
 
     Parameters
     ----------
-    data : ndarray, pandas DataFrame or scipy sparse matrix, shape (n_rows, n_features)
-        NaN means missing.  Entries a sparse matrix does not store are zero.
+    data : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+        A table of pandas, polars or pyarrow may hold numbers, truth values, datetimes (which count in seconds
+        since 1970, UTC), durations (in seconds) and declared categories.  NaN and nulls mean missing.
+        Entries a sparse matrix does not store are zero.
     label : array-like, shape (n_rows,)
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of the numeric features; values outside go to the outermost bins.  `low` and `high` are
-        numbers or arrays with one number per feature.  If they are left out, they are read from the
-        data, which leaks: a `PrivacyLeakWarning` and the privacy report say so.  Not needed with `reference`.
+        numbers (datetimes for columns of datetimes) or arrays with one number per feature.  Columns of truth
+        values need none.  If they are left out, they are read from the data, which leaks: a
+        `PrivacyLeakWarning` and the privacy report say so.  Not needed with `reference`.
     label_bounds : (low, high), optional
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
         unless given).
@@ -64,10 +68,10 @@ class Dataset(StandInDataset):
     spacing : {"linear", "mixed"}
         Bins of equal width, or half of them so and half growing geometrically away from zero.
     categories : mapping of feature to sequence or "dtype", or "dtype", optional
-        Public values of categorical features.  "dtype" declares that the categories of a pandas category
-        dtype are public: for one feature, or for all columns of such a dtype.  A pandas category column that
-        is not declared is categorical anyway, but its categories are read from the data, which leaks: a
-        `PrivacyLeakWarning` and the privacy report say so.
+        Public values of categorical features; any other value counts as missing.  "dtype" declares that the
+        categories which a data type lists (pandas' category, polars' Enum) are public: for one feature, or
+        for all columns of such a type.  A category column that is not declared is categorical anyway, but its
+        categories are read from the data, which leaks: a `PrivacyLeakWarning` and the privacy report say so.
     bin_edges : mapping of feature to array, optional
         Public thresholds of a feature, instead of equal widths.
     public : bool
@@ -180,7 +184,7 @@ class Dataset(StandInDataset):
         if kept is not None:
             self.data = data = rows_of(data, kept)
         self.bins = self._public_bins(data)
-        self.pandas_categorical = list(self.bins.pandas_categories.values()) or None
+        self.pandas_categorical = [list(known) for known in self.bins.columns.categories.values()] or None
         self.codes = self.bins.transform(data)
         self.label = checked_label(self.label, n_rows, must_be_finite=self.label_overflow == "raise")
         self.weight = checked_weight(self.weight, n_rows)
@@ -209,6 +213,8 @@ class Dataset(StandInDataset):
             assert isinstance(self.reference, Dataset)
             assert self.reference.bins is not None
             bins = self.reference.bins
+            if is_table(data):
+                data = bins.columns.in_order(data, len(bins.names))
             if self.bounds is not None and not public_bins(data, bins.names, *declared).same_as(bins):
                 raise InvalidArgumentError(
                     "bounds, max_bin, categories or bin_edges differ from those of the reference"
@@ -259,7 +265,8 @@ class Dataset(StandInDataset):
                 "init_model cannot predict the start scores of rows whose data is gone; make the whole "
                 "Dataset with free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
             )
-        self._used_scores = StartScores.predicted(predictor, data, self._n_rows())
+        assert self.bins is not None
+        self._used_scores = StartScores.predicted(predictor, data, self._n_rows(), self.bins.columns)
 
     # What LightGBM's users call.
 

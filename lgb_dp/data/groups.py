@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
-from lgb_dp.data.bins import is_data_frame
+from lgb_dp.data.tables import is_table, rows_of_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -57,7 +57,7 @@ def group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
     ArgumentTypeError, InvalidArgumentError
         If there is not one group per row, one is missing, or they are of several kinds; none is quoted.
     """
-    given = groups if hasattr(groups, "dtype") else _as_objects(groups)
+    given = groups if hasattr(groups, "__array__") else _as_objects(groups)
     values = np.asarray(given)
     if values.shape != (n_rows,):
         raise InvalidArgumentError(f"groups has shape {values.shape}; data has {n_rows} rows")
@@ -125,6 +125,6 @@ def draw_words(
 
 def rows_of(data: Any, rows: NDArray[np.int64]) -> Any:
     """Some rows of a matrix of any kind."""
-    if is_data_frame(data):
-        return data.iloc[rows]
+    if is_table(data):
+        return rows_of_table(data, rows)
     return data.tocsr()[rows] if scipy.sparse.issparse(data) else data[rows]

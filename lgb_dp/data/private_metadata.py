@@ -22,6 +22,7 @@ from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers
 from lgb_dp.data.bins import Bounds, feature_names, public_bins
 from lgb_dp.data.groups import checked_unit, draw_kept_rows
+from lgb_dp.data.tables import is_table, numeric_matrix
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -36,7 +37,7 @@ _FALSE_CELLS = 1e-3
 def _matrix(data: Any) -> NDArray[np.float64]:
     if scipy.sparse.issparse(data):
         data = data.toarray()
-    matrix = checked_numbers("X", data)
+    matrix = numeric_matrix(data) if is_table(data) else checked_numbers("X", data)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidArgumentError(f"X must have rows and features, got shape {matrix.shape}")
     return matrix
@@ -86,8 +87,8 @@ def private_bounds(
 
     Parameters
     ----------
-    X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-        Numeric; NaN means missing and is not counted.
+    X : array-like, table or sparse matrix, shape (n_rows, n_features)
+        Numbers or times (in seconds, as for `lgb_dp.Dataset`); NaN means missing and is not counted.
     epsilon, delta : float
         What this release may cost, under adding or removing one row (one person with `groups`).
     groups, rows_per_group
@@ -152,8 +153,8 @@ def private_quantile_edges(
 
     Parameters
     ----------
-    X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-        Numeric; NaN means missing and is not counted.
+    X : array-like, table or sparse matrix, shape (n_rows, n_features)
+        Numbers or times (in seconds, as for `lgb_dp.Dataset`); NaN means missing and is not counted.
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of every column, or `private_bounds`'.
     epsilon, delta : float
@@ -185,7 +186,7 @@ def private_quantile_edges(
         )
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
     max_bin = checked_max_bin(max_bin)
-    names = feature_names(matrix, None)
+    names = feature_names(X if is_table(X) else matrix, None)
     bins = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
     matrix, mu, unit = _per_row(matrix, mu, groups, rows_per_group)
     report = _paid("quantiles", mu, delta, unit, budget)

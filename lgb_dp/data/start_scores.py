@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.lightgbm import columns_in, predictor_text
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.tables import Columns, is_table
 from lgb_dp.errors import InvalidArgumentError
 
 _INIT_SCORE_LEAKS = (
@@ -61,8 +63,27 @@ class StartScores:
         return cls(values, is_public=is_public)
 
     @classmethod
-    def predicted(cls, predictor: Any, data: Any, n_rows: int) -> StartScores:
-        """Raw scores that an initial model predicts; they need not be finite."""
+    def predicted(cls, predictor: Any, data: Any, n_rows: int, columns: Columns) -> StartScores:
+        """Raw scores that an initial model predicts; they need not be finite.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the model has other columns or categories than the `columns` of the data.
+        """
+        known = Columns.from_dict(columns_in(predictor_text(predictor, 1)))
+        if known.names and columns.names and known.names != columns.names:
+            raise InvalidArgumentError(
+                "the columns of init_model must be those of the Dataset in the same order, "
+                f"got {list(known.names)} and {list(columns.names)}"
+            )
+        if known.categories and known.categories != columns.categories:
+            raise InvalidArgumentError(
+                "the categories of init_model must be those of the Dataset, in the same order"
+            )
+        # A predictor of LightGBM's own can read tables whose category columns it knows.
+        if is_table(data) and (known.to_dict() or not predictor.pandas_categorical):
+            data = columns.matrix(data, data.shape[1])
         scores = np.asarray(predictor.predict(data, raw_score=True), dtype=np.float64)
         return cls(scores.reshape(n_rows, -1), predictor=predictor)
 

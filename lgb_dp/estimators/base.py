@@ -22,9 +22,10 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import checked_objective, training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin
-from lgb_dp.data.bins import Spacing, is_data_frame
+from lgb_dp.data.bins import Spacing
 from lgb_dp.data.dataset import Dataset, LabelOverflow
 from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.tables import as_frame, is_table
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.keywords import chooses_depth, with_keywords
@@ -329,8 +330,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         )
         self.evals_result_ = evals_result
         self.n_features_in_ = X.shape[1]
-        if is_data_frame(X):
-            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        if is_table(X):
+            self.feature_names_in_ = np.asarray(as_frame(X).columns, dtype=object)
         self.booster_ = booster
 
     @property
@@ -352,7 +353,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     def _predict_native(self, X: Any, **kwargs: Any) -> NDArray[Any]:
         check_is_fitted(self, "booster_")
         X = as_matrix(X)
-        if X.shape[1] != self.n_features_in_:
+        if X.shape[1] != self.n_features_in_ and not is_table(X):  # of which the booster names the columns
             raise InvalidArgumentError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"

@@ -16,6 +16,7 @@ from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight
+from lgb_dp.data.tables import holds_booleans
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.rows import as_target
@@ -110,7 +111,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        X : array-like, table or sparse matrix, shape (n_rows, n_features)
         y : array-like, shape (n_rows,)
         bounds, categories
             Public knowledge of the features, as for `lgb_dp.Dataset`.
@@ -134,8 +135,9 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         public_eval_set : bool
             Whether the rows of `eval_set` are public.
         """
-        labels = as_labels(as_target(y, type(self).__name__))
-        known, provenance = known_classes(labels, classes)
+        target = as_target(y, type(self).__name__)
+        labels = as_labels(target)
+        known, provenance = known_classes(labels, classes, are_booleans=holds_booleans(target))
 
         def encode(values: Any) -> NDArray[np.float64]:
             return class_numbers(as_labels(values), known)

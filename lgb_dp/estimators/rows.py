@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.utils import column_or_1d
 
 from lgb_dp.checks import checked_numbers
-from lgb_dp.data.bins import is_data_frame
+from lgb_dp.data.tables import as_frame, is_table
 from lgb_dp.errors import InvalidArgumentError
 
 
@@ -26,7 +26,7 @@ def as_matrix(X: Any) -> Any:
     """
     if scipy.sparse.issparse(X):
         X = X if X.format in ("csr", "csc") else X.tocsr()
-    elif not is_data_frame(X):
+    elif not is_table(X):
         if not isinstance(X, np.ndarray) and hasattr(X, "__array__"):
             X = np.asarray(X)
         if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind not in "biuf"):
@@ -56,4 +56,4 @@ def as_target(y: Any, estimator: str) -> Any:
         return y
     if y.shape[1:] != (1,):
         raise InvalidArgumentError(f"y should be a 1d array, got an array of shape {y.shape} instead")
-    return y.iloc[:, 0] if is_data_frame(y) else column_or_1d(y, warn=True)
+    return as_frame(y)[:, 0].to_native() if is_table(y) else column_or_1d(y, warn=True)

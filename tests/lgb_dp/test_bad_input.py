@@ -177,7 +177,7 @@ def test_unknown_categories_at_prediction_are_lightgbms_habit():
     data = lgb_dp.Dataset(frame, label=Y, bounds={"b": (-3, 3)}, categories="dtype")
     booster = train(data, lgb_dp.DPBoost(1.0))
     assert np.isfinite(booster.predict(frame.assign(a=pd.Categorical(list("zz") * 30)))).all()
-    with pytest.raises(ValueError, match="categorical_feature"):
+    with pytest.raises(ValueError, match="column 'a' holds numbers; expected are the categories"):
         booster.predict(frame.assign(a=X[:, 0]))
 
 

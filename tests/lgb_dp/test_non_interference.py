@@ -17,6 +17,8 @@ lengths of two arguments that do not fit together.
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import lgb_dp
@@ -30,12 +32,13 @@ from pinned_training import (
     PUBLIC_Y,
     REGRESSION,
     TRAINERS,
+    a_cell,
     a_number,
     dataset,
     newton,
     train,
 )
-from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, NAMES, differences
+from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, NAMES, TABLE, differences
 
 SETTINGS = {
     "random structure": newton(structure="random"),
@@ -81,6 +84,19 @@ INPUTS = {
         {"bounds": dict.fromkeys(NAMES, BOUNDS), "categories": {"city": CITIES}},
         w.frame,
     ),
+    "nullable columns": lambda w: (TABLE, w.table),
+    "objects": lambda w: (TABLE, w.table.astype({"city": object})),
+    "arrow columns": lambda w: (TABLE, w.table.convert_dtypes(dtype_backend="pyarrow")),
+    "polars": lambda w: (TABLE, pl.from_pandas(w.table)),
+    "enum of polars": lambda w: (
+        {**TABLE, "categories": "dtype"},
+        pl.from_pandas(w.table).with_columns(pl.col("city").cast(pl.Enum(CITIES))),
+    ),
+    "pyarrow": lambda w: (TABLE, pl.from_pandas(w.table).to_arrow()),
+    "unknown categories": lambda w: (
+        {**TABLE, "categories": {"city": ["Oslo"]}},
+        w.table.astype({"city": object}).assign(city=a_cell(w.city, [w.secret])),
+    ),
     "categories": lambda w: (
         {"bounds": {0: BOUNDS, 2: BOUNDS, 3: BOUNDS}, "categories": {1: [0.0, 1.0, 2.0]}},
         np.column_stack([w.X[:, 0], w.kind, w.X[:, 2:]]),
@@ -97,6 +113,25 @@ def test_inputs(assert_nothing_differs, kind, trainer):
     def call(world):
         settings, X = INPUTS[kind](world)
         return [train(world, TRAINERS[trainer][0](), X=X, settings=settings)]
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("kind", ["nullable columns", "polars", "pyarrow"])
+def test_tables_everywhere(assert_nothing_differs, kind):
+    """Rows, labels, weights and persons in columns, of which only one world has missing labels."""
+
+    def call(world):
+        settings, X = INPUTS[kind](world)
+        truth = pd.Series(world.binary > 0, dtype="boolean")
+        label = truth.mask(pd.Series(np.arange(len(world.X)) % 5 == 0)) if len(world.X) % 2 else truth
+        of_rows = {"sample_weight": world.weight, "groups": world.person}
+        if kind != "nullable columns":
+            label, of_rows = pl.from_pandas(label), {name: pl.Series(v) for name, v in of_rows.items()}
+        if kind == "pyarrow":
+            label, of_rows = label.to_arrow(), {name: v.to_arrow() for name, v in of_rows.items()}
+        declared = {**settings, "weight_bound": 2.0, "rows_per_group": 3}
+        yield lgb_dp.DPLGBMClassifier(n_estimators=4).fit(X, label, **of_rows, **declared)
 
     assert_nothing_differs(call)
 

@@ -20,12 +20,13 @@ from pinned_training import (
     DELTA,
     REGRESSION,
     TRAINERS,
+    a_cell,
     a_number,
     dataset,
     newton,
     train,
 )
-from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, differences
+from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, TABLE, differences
 
 PERSONS = {
     "rows": lambda world: {},
@@ -150,13 +151,6 @@ def test_private_metadata(assert_nothing_differs):
     assert_nothing_differs(call)
 
 
-def a_cell(values, cell):
-    """A copy of the values as objects, one of which cannot be converted."""
-    values = np.array(values, dtype=object)
-    values.flat[len(values) // 3] = cell
-    return values
-
-
 def fitted(world, **kwargs):
     return lgb_dp.DPLGBMClassifier(n_estimators=3).fit(
         **{"X": world.X, "y": world.binary, "bounds": BOUNDS, "classes": [0, 1], **kwargs}
@@ -167,6 +161,9 @@ REFUSED = {
     "text in X": lambda w: dataset(w, X=a_cell(w.X, w.secret)).construct(),
     "text in a data frame": lambda w: dataset(
         w, X=w.frame.assign(age=a_cell(w.X[:, 0], w.secret)), categories={"city": CITIES}
+    ).construct(),
+    "text in a table": lambda w: dataset(
+        w, X=w.table.assign(age=a_cell(w.X[:, 0], w.secret)), **TABLE
     ).construct(),
     "text in labels": lambda w: lgb_dp.Dataset(w.X, a_cell(w.binary, w.secret), bounds=BOUNDS).construct(),
     "text in weights": lambda w: dataset(w, weight=a_cell(w.weight, w.secret), weight_bound=2.0).construct(),

@@ -37,6 +37,13 @@ def train(
     return lgb.train(params, data, n_rounds, callbacks=[trainer, *callbacks], **kwargs)
 
 
+def a_cell(values, cell):
+    """A copy of the values as objects, one of which cannot be converted."""
+    values = np.array(values, dtype=object)
+    values.flat[len(values) // 3] = cell
+    return values
+
+
 def a_number(values, number):
     """A copy of the values with one that is not accepted."""
     values = np.array(values, dtype=np.float64)

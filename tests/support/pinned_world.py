@@ -25,7 +25,18 @@ import lgb_dp
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
 
+SINCE = np.datetime64("2020-01-01"), np.datetime64("2024-01-01")
 BOUNDS, LABEL_BOUNDS, CITIES = (-1.0, 1.0), (-5.0, 5.0), ["Bergen", "Oslo", "Turku"]
+TABLE = {
+    "bounds": {
+        "age": BOUNDS,
+        "height": (-9, 9),
+        "since": SINCE,
+        "left": (np.timedelta64(-100, "s"), np.timedelta64(100, "s")),
+    },
+    "categories": {"city": CITIES},
+}
+"""What is declared of the columns of `World.table`."""
 NAMES = ["age", "height", "income", "debt"]
 
 
@@ -72,6 +83,18 @@ class World:
         frame["city"] = self.city
         frame["city"] = frame["city"].astype(pd.CategoricalDtype(CITIES))
         return frame
+
+    @property
+    def table(self):
+        """Columns of every kind; only the world with an odd number of rows has missing values."""
+        missing = (len(self.X) % 2) * (np.arange(len(self.X)) % 7 == 0)
+        table = pd.DataFrame({"age": self.X[:, 0], "height": (self.X[:, 1] * 9).round()})
+        table["city"] = self.city.astype(object)
+        table["since"] = (SINCE[0] + np.abs(self.X[:, 2] * 1000).astype("timedelta64[D]")).astype("M8[us]")
+        table["left"] = pd.to_timedelta(self.X[:, 3] * 100, unit="s")
+        table["smokes"] = self.X[:, 2] > 0.1
+        table = table.astype({"age": "Float64", "height": "Int64", "city": "string", "smokes": "boolean"})
+        return table.mask(pd.Series(missing.astype(bool)))
 
     @property
     def sparse(self):

@@ -1,12 +1,19 @@
 """LightGBM's private surface: the live booster, stand-in data sets, model text, parameter aliases."""
 
-from gbdt_hosts.lightgbm.booster import PrivateBooster, TreeGrower, initial_model_text, take_over
+from gbdt_hosts.lightgbm.booster import (
+    PrivateBooster,
+    TreeGrower,
+    initial_model_text,
+    predictor_text,
+    take_over,
+)
 from gbdt_hosts.lightgbm.dataset import StandInDataset
 from gbdt_hosts.lightgbm.log import log_info
 from gbdt_hosts.lightgbm.params import default_parameters, main_names, resolve_aliases
 from gbdt_hosts.lightgbm.text import (
     Header,
     Tree,
+    columns_in,
     guarantee_in,
     model_text,
     tree_blocks,
@@ -20,12 +27,14 @@ __all__ = [
     "StandInDataset",
     "Tree",
     "TreeGrower",
+    "columns_in",
     "default_parameters",
     "guarantee_in",
     "initial_model_text",
     "log_info",
     "main_names",
     "model_text",
+    "predictor_text",
     "resolve_aliases",
     "take_over",
     "tree_blocks",

@@ -31,7 +31,13 @@ from gbdt_hosts.lightgbm.text import (
 if TYPE_CHECKING:
     from ctypes import c_void_p
 
-    from lightgbm.basic import EvalResult, _LGBM_CustomObjectiveFunction, _LGBM_LabelType, _LGBM_WeightType
+    from lightgbm.basic import (
+        EvalResult,
+        _InnerPredictor,
+        _LGBM_CustomObjectiveFunction,
+        _LGBM_LabelType,
+        _LGBM_WeightType,
+    )
 
     from gbdt_hosts.lightgbm.metrics import CustomMetrics
 
@@ -255,13 +261,16 @@ def take_over(
 def initial_model_text(booster: lightgbm.Booster) -> str | None:
     """Text of the model that training continues from, None if there is none."""
     predictor = booster.train_set._predictor
-    if predictor is None:
-        return None
+    return None if predictor is None else predictor_text(predictor)
+
+
+def predictor_text(predictor: _InnerPredictor, n_iterations: int = -1) -> str:
+    """Text of the model that a predictor holds, or of its first iterations."""
     shell: Any = lightgbm.Booster.__new__(lightgbm.Booster)  # its handle may be None only here
     shell.pandas_categorical = None
     shell.best_iteration = -1
     shell._handle = predictor._handle
     try:
-        return str(shell.model_to_string(num_iteration=-1))
+        return str(shell.model_to_string(num_iteration=n_iterations))
     finally:
         shell._handle = None

@@ -22,8 +22,16 @@ DEFAULT_LEFT = 2
 MISSING_IS_NAN = 8
 """Bits of a node's decision type.  Missing type "none", never used here, would send NaN the way of zero."""
 
-GUARANTEE = "dp_guarantee"
-"""Parameter that carries the privacy guarantee as JSON; LightGBM keeps lines it does not know."""
+OURS = "dp_"
+"""What the names of our own parameters begin with.
+
+LightGBM keeps lines it does not know, and warns of them unless their value is empty.  What follows a second
+colon is not part of the value, so that ours are written ``[name: ]: value``.
+"""
+GUARANTEE = f"{OURS}guarantee"
+"""Parameter that carries the privacy guarantee as JSON."""
+COLUMNS = f"{OURS}columns"
+"""Parameter that says, as JSON, how the columns of a table become features."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class Header:
         Public range ``[low:high]`` or categories ``0:1:2`` of each feature.
     pandas_categorical : list or None
         Categories of each pandas category column, in column order.
+    columns : mapping, optional
+        How the columns of a table become features, in types that JSON has.
     """
 
     objective: str
@@ -82,6 +92,7 @@ class Header:
     feature_names: Sequence[str]
     feature_infos: Sequence[str]
     pandas_categorical: list[list[Any]] | None = field(default=None)
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _numbers(values: Any) -> str:
@@ -154,12 +165,18 @@ def model_text(header: Header, blocks: Sequence[str], parameters: Mapping[str, s
         f"feature_infos={' '.join(header.feature_infos)}\n"
         f"tree_sizes={sizes}\n\n"
     )
-    lines = "".join(f"[{key}: {value}]\n" for key, value in parameters.items())
+    if header.columns:
+        parameters = {**parameters, COLUMNS: json.dumps(header.columns)}
+    lines = "".join(_parameter_line(key, value) for key, value in parameters.items())
     categories = json.dumps(header.pandas_categorical, default=_plain_number)
     return (
         f"{top}{''.join(trees)}end of trees\n\nfeature_importances:\n\n"
         f"parameters:\n{lines}\nend of parameters\n\npandas_categorical:{categories}\n"
     )
+
+
+def _parameter_line(key: str, value: str) -> str:
+    return f"[{key}: ]: {value}\n" if key.startswith(OURS) else f"[{key}: {value}]\n"
 
 
 def _plain_number(value: Any) -> Any:
@@ -176,8 +193,8 @@ def parameter_lines(text: str) -> dict[str, str]:
     """The parameter block of a model text."""
     _, _, after = text.partition("\nparameters:")
     block = after.partition("end of parameters")[0]
-    pairs = (line[1:-1].partition(": ") for line in block.splitlines() if line.startswith("["))
-    return {key: value for key, _, value in pairs}
+    pairs = (line[1:].partition(": ") for line in block.splitlines() if line.startswith("["))
+    return {key: value[3:] if value.startswith("]: ") else value[:-1] for key, _, value in pairs}
 
 
 def guarantee_line(guarantee: Mapping[str, Any]) -> dict[str, str]:
@@ -197,14 +214,25 @@ def guarantee_in(text: str) -> dict[str, Any] | None:
     return None if line is None else dict(json.loads(line))
 
 
+def columns_in(text: str) -> dict[str, Any]:
+    """How the columns of a table become the features of a model; empty if its text does not say.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON.
+    """
+    return dict(json.loads(parameter_lines(text).get(COLUMNS, "{}")))
+
+
 def with_guarantee(text: str, guarantee: Mapping[str, Any]) -> str:
     """A model text with another guarantee, for the trees it has."""
     before, _, after = text.partition(f"[{GUARANTEE}: ")
     if not after:
         raise ValueError("the model text holds no guarantee to replace")
     trees = {"trees": [tree_digest(block) for block in tree_blocks(text)]}
-    line = f"[{GUARANTEE}: {guarantee_line({**guarantee, **trees})[GUARANTEE]}]"
-    return before + line + "\n" + after.partition("\n")[2]
+    line = _parameter_line(GUARANTEE, guarantee_line({**guarantee, **trees})[GUARANTEE])
+    return before + line + after.partition("\n")[2]
 
 
 _FLOATS = ("threshold", "leaf_value", "leaf_weight")

@@ -92,7 +92,7 @@ def test_bins_are_those_of_the_bounds_in_every_kind_of_matrix(kind):
 def test_categories_that_no_row_has_are_kept():
     frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200, categories=list("wxyz")), "b": [1, 3] * 200})
     bins = lgb_dp.Dataset(frame, Y, categories={"a": "dtype", "b": range(5)}).construct().bins
-    assert bins.pandas_categories == {0: list("wxyz")}
+    assert bins.columns.categories == {0: tuple("wxyz")}
     assert bins.n_bins.tolist() == [4, 5]
     assert bins.feature_infos == ["0:1:2:3", "0:1:2:3:4"]
 

@@ -1,0 +1,293 @@
+"""Tables of pandas, polars, pyarrow and whatever else narwhals knows, as matrices of numbers.
+
+`Columns` says how: which column is which feature, which number stands for each category, and which columns
+hold times.  It follows from names, data types and declared categories, which are public, and never from a
+cell.  It travels inside the model, so that prediction encodes as training did.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta, timezone
+from typing import Any, Final, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.checks import checked_numbers
+from lgb_dp.errors import InvalidArgumentError
+
+Kind = Literal["number", "boolean", "datetime", "duration", "category", "text", "object", "other"]
+TIMES: Final = ("datetime", "duration")
+_MICROSECONDS = 1e6
+_WORDS: Mapping[Kind, str] = {
+    "number": "numbers",
+    "boolean": "truth values",
+    "datetime": "datetimes",
+    "duration": "durations",
+    "category": "categories",
+    "text": "text",
+    "object": "objects",
+    "other": "values of another type",
+}
+
+
+def is_table(data: Any) -> bool:
+    """Whether `data` is a table of a library that narwhals knows, none of which need be installed."""
+    return bool(nw.dependencies.is_into_dataframe(data))
+
+
+def as_frame(data: Any) -> nw.DataFrame[Any]:
+    """A table as narwhals sees it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If two columns have the same name.
+    """
+    frame: nw.DataFrame[Any]
+    try:
+        frame = nw.from_native(data, eager_only=True)
+        names = column_names(frame)
+    except nw.exceptions.NarwhalsError:
+        names = tuple(str(name) for name in data.columns)
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise InvalidArgumentError(f"data has several columns of the names {twice}")
+    return frame
+
+
+def column_names(frame: nw.DataFrame[Any]) -> tuple[str, ...]:
+    """Names of the columns, as text."""
+    return tuple(str(name) for name in frame.columns)
+
+
+def numeric_matrix(data: Any) -> NDArray[np.float64]:
+    """A table of numbers, truth values and times as a matrix, shape (n_rows, n_columns)."""
+    frame = as_frame(data)
+    kinds = {f: kind_of(frame[:, f]) for f in range(frame.shape[1])}
+    times = {f: kind for f, kind in kinds.items() if kind in TIMES}
+    return Columns(times=times).matrix(data, frame.shape[1])
+
+
+def as_series(values: Any) -> nw.Series[Any] | None:
+    """One column of a library that narwhals knows; None for anything else."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(values, arrow.Array):
+        values = arrow.chunked_array([values])
+    if not nw.dependencies.is_into_series(values):
+        return None
+    series: nw.Series[Any] = nw.from_native(values, series_only=True)
+    return series
+
+
+def holds_booleans(values: Any) -> bool:
+    """Whether the data type of a column or of an array is that of truth values."""
+    series = as_series(values)
+    return getattr(values, "dtype", None) == np.bool_ if series is None else kind_of(series) == "boolean"
+
+
+def rows_of_table(data: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a table, in a table of the same library."""
+    return data.iloc[rows] if hasattr(data, "iloc") else as_frame(data)[rows].to_native()
+
+
+def kind_of(series: nw.Series[Any]) -> Kind:
+    """What a column holds, by its data type alone."""
+    dtype = series.dtype
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype.is_numeric():
+        return "number"
+    if dtype in (nw.Datetime, nw.Date):
+        return "datetime"
+    if dtype == nw.Duration:
+        return "duration"
+    if dtype in (nw.Categorical, nw.Enum):
+        return "category"
+    if dtype == nw.String:
+        return "text"
+    return "object" if dtype in (nw.Object, nw.Unknown) else "other"
+
+
+def categories_of_dtype(series: nw.Series[Any]) -> list[Any] | None:
+    """The categories that a column's data type lists; None where the type does not (polars' Categorical)."""
+    native = series.to_native()
+    if hasattr(native, "iloc"):
+        return list(getattr(native.dtype, "categories", ())) or None
+    return list(series.dtype.categories) if isinstance(series.dtype, nw.Enum) else None
+
+
+def categories_of_cells(series: nw.Series[Any]) -> list[Any]:
+    """The distinct values of a category column, sorted: private knowledge, never public."""
+    return sorted(map(plain_value, series.drop_nulls().unique().to_list()), key=str)
+
+
+def plain_value(value: Any) -> Any:
+    """A category as JSON has it: numbers, truth values and text as they are, anything else as its text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return value if isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def time_as_number(value: Any) -> Any:
+    """Seconds since 1970 (UTC) of a datetime or a date, seconds of a duration; anything else as it is."""
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "us")) / np.timedelta64(1, "us")) / _MICROSECONDS
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "us")) / _MICROSECONDS
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
+        return aware.timestamp()
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=timezone.utc).timestamp()
+    return value
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of a table become the features of a model.
+
+    Parameters
+    ----------
+    names : tuple of str or None
+        Column of each feature; None if training saw no names, and columns are taken by their position.
+    categories : mapping of int to tuple
+        Features whose categories are values of any kind: a value's position is its code.
+    codes : mapping of int to tuple of int
+        Features whose categories are codes already.
+    times : mapping of int to {"datetime", "duration"}
+        Features that are times: seconds since 1970 (UTC), or seconds.
+    """
+
+    names: tuple[str, ...] | None = None
+    categories: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    codes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    times: Mapping[int, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in types that JSON has; empty if every column is a number without a name."""
+        found = {
+            "names": None if self.names is None else list(self.names),
+            "categories": {str(f): list(values) for f, values in self.categories.items()},
+            "codes": {str(f): list(values) for f, values in self.codes.items()},
+            "times": {str(f): kind for f, kind in self.times.items()},
+        }
+        return {key: value for key, value in found.items() if value}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Columns:
+        """Read back what `to_dict` gave."""
+        names = values.get("names")
+        return cls(
+            None if names is None else tuple(names),
+            {int(f): tuple(known) for f, known in values.get("categories", {}).items()},
+            {int(f): tuple(known) for f, known in values.get("codes", {}).items()},
+            {int(f): str(kind) for f, kind in values.get("times", {}).items()},
+        )
+
+    def in_order(self, data: Any, n_features: int) -> nw.DataFrame[Any]:
+        """A table with the column of each feature in its place.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a column is missing, is one too many, or holds another kind of values than in training.
+        """
+        frame = as_frame(data)
+        if self.names is None:
+            if frame.shape[1] != n_features:
+                raise InvalidArgumentError(f"data has {frame.shape[1]} features; {n_features} are expected")
+        elif self.names != (given := column_names(frame)):
+            missing = [name for name in self.names if name not in given]
+            extra = [name for name in given if name not in self.names]
+            if missing or extra:
+                raise InvalidArgumentError(
+                    "data must have the columns of the training data; "
+                    f"missing are {missing}, and unknown are {extra}"
+                )
+            place = {name: f for f, name in enumerate(given)}
+            frame = frame.select([frame.columns[place[name]] for name in self.names])
+        for f, name in enumerate(frame.columns):
+            self._check_kind(f, str(name), kind_of(frame[:, f]))
+        return frame
+
+    def _check_kind(self, feature: int, name: str, kind: Kind) -> None:
+        if feature in self.times:
+            accepted, expected = [self.times[feature]], f"{self.times[feature]}s, as in training"
+        elif feature in self.categories:
+            has_numbers = not all(isinstance(value, str) for value in self.categories[feature])
+            accepted = ["category", "text", "object", *(["number", "boolean"] if has_numbers else [])]
+            expected = "the categories of training; as codes, pass a matrix without names"
+        elif feature in self.codes:
+            accepted, expected = ["number", "boolean", "category", "text", "object"], "codes of categories"
+        else:
+            accepted = ["number", "boolean", "object"]
+            expected = "numbers; text needs `categories` that were declared for training"
+        if kind not in accepted:
+            raise InvalidArgumentError(f"column {name!r} holds {_WORDS[kind]}; expected are {expected}")
+
+    def reader(self, data: Any, n_features: int) -> Callable[[int, int], NDArray[np.float64]]:
+        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing."""
+        frame = self.in_order(data, n_features)
+        kinds = [kind_of(frame[:, f]) for f in range(n_features)]
+        plain = not self.categories and all(kind in ("number", "boolean") for kind in kinds)
+
+        def rows(start: int, stop: int) -> NDArray[np.float64]:
+            block = frame[start:stop]
+            if plain:
+                return checked_numbers("data", block.to_native())
+            return np.column_stack([self.numbers(block[:, f], f) for f in range(n_features)])
+
+        return rows
+
+    def matrix(self, data: Any, n_features: int) -> NDArray[np.float64]:
+        """A whole table as numbers, shape (n_rows, n_features)."""
+        return self.reader(data, n_features)(0, data.shape[0])
+
+    def numbers(self, series: nw.Series[Any], feature: int) -> NDArray[np.float64]:
+        """One column as numbers, NaN for what is missing or an unknown category."""
+        kind, known = kind_of(series), self._code_of(feature)
+        if known is not None and not (feature in self.codes and kind in ("number", "boolean")):
+            return _encoded(series, known)
+        if kind == "datetime":
+            series = series.dt.timestamp("us")
+        elif kind == "duration":
+            series = series.dt.total_microseconds()
+        found = checked_numbers(f"feature {series.name!r}", series.to_native())
+        return found / _MICROSECONDS if kind in TIMES else found
+
+    def _code_of(self, feature: int) -> dict[Any, float] | None:
+        if feature in self.categories:
+            return {value: float(code) for code, value in enumerate(self.categories[feature])}
+        return {code: float(code) for code in self.codes[feature]} if feature in self.codes else None
+
+
+def _encoded(series: nw.Series[Any], known: Mapping[Any, float]) -> NDArray[np.float64]:
+    """Codes of cells, NaN for one that is not known; what a cell holds never shows in another way."""
+    native = series.to_native()
+    if hasattr(native, "cat") and hasattr(native, "iloc"):
+        codes = _codes_of_cells(native.cat.categories.tolist(), known)
+        return np.asarray(np.append(codes, np.nan)[native.cat.codes.to_numpy()])
+    return _codes_of_cells(series.to_list(), known)
+
+
+def _codes_of_cells(cells: Iterable[Any], known: Mapping[Any, float]) -> NDArray[np.float64]:
+    cells = list(cells)
+    if not {*map(type, cells)} <= {str, int, float, bool, type(None)}:
+        cells = [_plain_cell(cell) for cell in cells]
+    return np.array([known.get(cell, np.nan) for cell in cells], dtype=np.float64)
+
+
+def _plain_cell(cell: Any) -> Any:
+    try:
+        return plain_value(cell)
+    except Exception:  # whatever a cell's own conversion raises
+        return None
