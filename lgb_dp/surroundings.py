@@ -2,13 +2,17 @@
 
 A search fits the estimator once per setting and fold, a calibrator reads the labels again, a scaler learns
 from the rows before the estimator sees them: epsilon covers none of it.  Scikit-learn clones estimators and
-leaves no other trace in them, so the callers are asked.  A worker process of joblib shows the same frames,
-except those of the object that started it.
+leaves no other trace in them, so the callers are asked.
+
+A worker of joblib, thread or process, does not show the object that started it.  It does show the function
+that the object sent there, and scikit-learn's are in its own modules.  An object of another package that
+starts threads is looked for in the other threads, where it waits; one that starts processes is not found.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
@@ -19,16 +23,18 @@ from lgb_dp.data.provenance import Provenance
 
 _HARMLESS_PACKAGES = frozenset({"base", "compose", "frozen", "pipeline", "utils", "exceptions"})
 """Of scikit-learn: what they add to one fit, if anything, the rules for their classes say."""
+_MAX_PARTS = 100
+"""Of a list in an estimator: so many items are looked at, since it may be one of numbers."""
 _FIT_ONCE = frozenset({"FixedThresholdClassifier", "FrozenEstimator"})
 """Of the other packages: classes that fit one estimator, once, and learn nothing themselves."""
 
 
-def surroundings() -> Provenance:
-    """What the callers of the running `fit` do that its guarantee does not cover."""
+def surroundings(model: BaseEstimator) -> Provenance:
+    """What the callers of the running `fit` of a model do that its guarantee does not cover."""
     several: dict[str, str] = {}
     leaks: list[str] = []
     notes: list[str] = []
-    for frame in _callers():
+    for frame in _frames_from(sys._getframe(1)):
         module = str(frame.f_globals.get("__name__", ""))
         owner = frame.f_locals.get("self")
         if not isinstance(owner, BaseEstimator):
@@ -53,6 +59,11 @@ def surroundings() -> Provenance:
             leaks += _preprocessing_leak(name, [owner.transformer])
         else:
             several[str(_sklearn_package(kind.__module__))] = name
+    for name in _waiting_owners(type(model)):
+        notes.append(
+            f"another thread is in a method of {name}, which holds a {type(model).__name__}; if it started "
+            "this fit, what else it reads or fits is not covered by epsilon"
+        )
     for wrapper in several.values():
         leaks.append(
             f"{wrapper} fits several models or reads the labels itself, and epsilon covers one fit only; "
@@ -61,11 +72,42 @@ def surroundings() -> Provenance:
     return Provenance(tuple(dict.fromkeys(leaks)), tuple(dict.fromkeys(notes)))
 
 
-def _callers() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(1)
+def _frames_from(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def _waiting_owners(kind: type) -> list[str]:
+    """Classes of the estimators in whose methods other threads are, and that hold an estimator of a kind.
+
+    Which of them started this thread cannot be told, nor if any did, so that they are worth a note and do
+    not void.  The main thread is not anybody's worker.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return []
+    here, names = threading.get_ident(), set()
+    for thread, top in sys._current_frames().items():
+        for frame in _frames_from(top) if thread != here else ():
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, BaseEstimator) and not isinstance(owner, kind) and _holds(owner, kind):
+                names.add(type(owner).__name__)
+    return sorted(names)
+
+
+def _holds(holder: Any, kind: type, depth: int = 6) -> bool:
+    """Whether an estimator of a kind is among the attributes of an object, or in a list of them.
+
+    Objects may hold each other, so that the search ends at a depth.
+    """
+    if isinstance(holder, kind) or not depth:
+        return isinstance(holder, kind)
+    inner: Iterable[Any] = ()
+    if isinstance(holder, BaseEstimator):
+        inner = list(vars(holder).values())
+    elif isinstance(holder, (list, tuple)):
+        inner = holder[:_MAX_PARTS]
+    return any(_holds(part, kind, depth - 1) for part in inner)
 
 
 def _sklearn_package(module: str) -> str | None:

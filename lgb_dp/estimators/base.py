@@ -294,7 +294,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         """Train on a Dataset of which `of_rows` are the arguments that users gave about the rows."""
         settings = self._read_settings(budget)
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
-        around = surroundings()
+        around = surroundings(self)
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=3)
         X = as_matrix(X)

@@ -1,11 +1,13 @@
 """What scikit-learn does around the fit of a private estimator must not undo its guarantee."""
 
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -198,6 +200,63 @@ def test_side_door_unknown_wrappers_are_noted():
     with pytest.warns(lgb_dp.NotPrivateWarning, match="Wrapper"):
         wrapper = Wrapper().fit(X, LABELS)
     assert any("Wrapper" in note for note in wrapper.model_.privacy_.notes)
+
+
+class Threaded(BaseEstimator):
+    """An estimator of somebody else's that fits ours in threads of its own."""
+
+    def __init__(self, estimator=None, times=2):
+        self.estimator = estimator
+        self.times = times
+
+    def fit(self, X, y):
+        with ThreadPoolExecutor(2) as pool:
+            self.models_ = list(pool.map(lambda k: clone(self.estimator).fit(X, y), range(self.times)))
+        return self
+
+
+def in_a_thread(fit):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(fit).result()
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: [("a", model)], make_pipeline])
+def test_side_door_unknown_wrappers_are_noted_in_their_threads(wrap):
+    class Holder(Threaded):
+        def fit(self, X, y):
+            self.held, self.itself, self.numbers = wrap(self.estimator), self, list(range(10**6))
+            model, self.estimator = self.estimator, None
+            self.models_ = [in_a_thread(lambda: clone(model).fit(X, y))]
+            return self
+
+    direct, held = quiet_fit(Threaded(small()), X, LABELS), quiet_fit(Holder(small()), X, LABELS)
+    for name, models in (("Threaded", direct.models_), ("Holder", held.models_)):
+        for model in models:
+            assert any(f"another thread is in a method of {name}" in note for note in model.privacy_.notes)
+            assert model.privacy_.private, "which thread started the fit cannot be told"
+
+
+def test_a_fit_in_a_thread_is_not_accused_of_what_others_do():
+    """Neither a thread of one's own, nor a wrapper of something else that is in another thread."""
+    started, done = threading.Event(), threading.Event()
+
+    class Waiting(Threaded):
+        def fit(self, X, y):
+            started.set()
+            assert done.wait(60)
+            return self
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(1) as pool:
+        warnings.simplefilter("error")
+        elsewhere = pool.submit(Waiting(BoundedRegressor()).fit, X, LABELS)
+        try:
+            assert started.wait(60)
+            model = in_a_thread(lambda: small().fit(X, LABELS))
+        finally:
+            done.set()
+        elsewhere.result()
+    assert not any("thread" in note for note in model.privacy_.notes)
+    assert model.privacy_.private
 
 
 def test_a_plain_fit_has_no_surroundings():
