@@ -31,6 +31,10 @@ class MemoryAllowance:
         self._reserved = 0
         self._returned: deque[int] = deque()
 
+    def __reduce__(self) -> tuple[type[MemoryAllowance], tuple[int]]:
+        """A copy has nothing reserved."""
+        return MemoryAllowance, (self.max_bytes,)
+
     @property
     def reserved(self) -> int:
         """Bytes reserved at present."""

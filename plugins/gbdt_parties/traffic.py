@@ -64,6 +64,15 @@ class Traffic:
             flow.bytes += n_bytes
             flow.ciphertext_bytes += message.ciphertext_bytes
 
+    def add(self, earlier: Traffic) -> None:
+        """Add the flows of an earlier process."""
+        with self._lock:
+            for key, flow in earlier.flows.items():
+                sums = self.flows.setdefault(key, Flow())
+                sums.messages += flow.messages
+                sums.bytes += flow.bytes
+                sums.ciphertext_bytes += flow.ciphertext_bytes
+
     def bytes_from(self, sender: str) -> int:
         """Bytes that left a party."""
         return sum(flow.bytes for (name, _, _), flow in self.flows.items() if name == sender)

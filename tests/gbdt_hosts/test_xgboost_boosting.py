@@ -32,7 +32,8 @@ def test_trees_are_those_of_stock_training(rows):
     margin, models = np.zeros(len(y), dtype=np.float32), []
     for number in range(5):
         p = 1 / (1 + np.exp(-margin))
-        model, margin = grower.grow(0, p - y, np.maximum(p * (1 - p), 1e-16), number)
+        model, values = grower.grow(p - y, np.maximum(p * (1 - p), 1e-16), number)
+        margin += values
         models.append(model)
     ours = booster_from_trees(
         [read_tree(model, 5) for model in models],
@@ -52,14 +53,14 @@ def test_seed_decides_what_is_sampled(rows):
     X, y = rows
     params = {**PARAMS, "subsample": 0.5, "colsample_bytree": 0.5}
     g, h = 0.5 - y, np.full(len(y), 0.25, dtype=np.float32)
-    first, again, other = (TreeGrower(X, params).grow(0, g, h, seed)[0] for seed in (3, 3, 4))
+    first, again, other = (TreeGrower(X, params).grow(g, h, seed)[0] for seed in (3, 3, 4))
     assert first == again
     assert first != other
 
 
 def test_without_statistics_a_tree_has_the_same_splits_and_leaves_and_counts_leaves(rows):
     X, y = rows
-    model, _ = TreeGrower(X, PARAMS).grow(0, 0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)
+    model, _ = TreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)
     before, after = read_tree(model, 5), read_tree(without_statistics(model), 5)
     assert sum(before.sum_hessian[:1]) == 500
     for name in ("left", "right", "parent", "feature", "condition", "default_left"):
@@ -71,19 +72,26 @@ def test_without_statistics_a_tree_has_the_same_splits_and_leaves_and_counts_lea
     assert not np.any(after.weight)
 
 
-def test_classes_do_not_mix(rows):
+def test_a_tree_does_not_depend_on_those_grown_before(rows):
+    """Not even by the columns and rows that it draws: a process that starts again goes on with the same."""
     X, y = rows
+    params = {**PARAMS, "subsample": 0.5, "colsample_bytree": 0.5}
     g, h = 0.5 - y, np.full(len(y), 0.25, dtype=np.float32)
-    grower = TreeGrower(X, PARAMS, n_classes=2)
-    _, one = grower.grow(0, g, h, 0)
-    _, two = grower.grow(1, -g, h, 0)
-    assert np.allclose(one, -two, atol=1e-6)
+    grower = TreeGrower(X, params)
+    grower.grow(-g, h, 1)
+    later, fresh = grower.grow(g, h, 2), TreeGrower(X, params).grow(g, h, 2)
+    assert later[0] == fresh[0]
+    np.testing.assert_array_equal(later[1], fresh[1])
+    np.testing.assert_array_equal(
+        later[1],
+        xgboost.Booster(model_file=bytearray(later[0])).predict(xgboost.DMatrix(X), output_margin=True),
+    )
 
 
 @pytest.fixture(scope="module")
 def model(rows):
     X, y = rows
-    return TreeGrower(X, PARAMS).grow(0, 0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)[0]
+    return TreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)[0]
 
 
 def test_a_split_on_a_missing_column_is_refused(model):

@@ -1,4 +1,4 @@
-"""What a horizontal party keeps from round to round of one training run."""
+"""What a horizontal party keeps from round to round of one training run, and its sums of gradients."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.boosting import TreeGrower
+from gbdt_hosts.xgboost.boosting import TreeGrower, without_statistics
+from gbdt_parties.memory import Room
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
-from xgb_fed.horizontal.shared_model import PENALTIES, TREE_PARAMETERS, SharedTrees
+from xgb_fed.horizontal.messages import Trees
+from xgb_fed.horizontal.row_groups import RowGroups
+from xgb_fed.horizontal.run_journal import RunJournal
+from xgb_fed.horizontal.shared_model import PENALTIES, TREE_PARAMETERS, SharedTrees, add_round
 
 
 @dataclass
@@ -24,6 +28,10 @@ class BoostingState:
     y, weight : ndarray of float32, shape (n_rows,)
     place : int
         This party's place among `party_rows`.
+    params, classes : str
+        Of the message that opened the run.
+    functions : bytes
+        Digest of the hash functions.
     hashes : ndarray of int32 or None
         Hashes of its own rows.
     similar : dict of ndarray of int32, shape (TIE_DRAWS, n_groups)
@@ -31,6 +39,12 @@ class BoostingState:
         column of the paper's matrix S).  In each row of the array, members and ties are drawn again.
     margin, others : ndarray of float32, shape (n_rows, n_classes)
         Margins under all trees, and under all trees but those grown here.
+    own : ndarray of float32, shape (n_rows, n_classes)
+        What the trees that were grown here add to the margins.
+    journal : RunJournal or None
+        From the start of boosting on.
+    rooms : dict
+        Memory reserved for this run, by what it is for.
     gradients : (g, h) or None
         Gradients and hessians of the present margins.
     label_sums : ndarray of float64, shape (n_groups, n_classes), or None
@@ -45,13 +59,18 @@ class BoostingState:
     weight: NDArray[np.float32]
     place: int
     party_rows: list[int]
+    params: str
+    classes: str
+    functions: bytes = b""
     hashes: NDArray[np.int32] | None = None
     similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
     shared: SharedTrees | None = None
     margin: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
     others: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
+    own: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
+    journal: RunJournal | None = None
     grower: TreeGrower | None = None
-    tree_seed: int = 0
+    rooms: dict[str, list[Room]] = field(default_factory=dict)
     gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     label_sums: NDArray[np.float64] | None = None
     g: NDArray[np.float32] | None = None
@@ -70,3 +89,95 @@ class BoostingState:
         factor = (own + sum(self.party_rows[place] for place in self.similar)) / own
         params = {name: getattr(self.settings, name) for name in TREE_PARAMETERS}
         return params | {name: factor * params[name] for name in PENALTIES}
+
+    def start(self, n_features: int, journal: RunJournal) -> SharedTrees:
+        """Begin with the margins before the first tree."""
+        self.journal, self.similar = journal, journal.start.similar
+        self.shared = SharedTrees(self.objective, n_features, journal.start.base_score)
+        self.margin = self.shared.start(len(self.y))
+        self.others, self.own = self.margin.copy(), np.zeros_like(self.margin)
+        return self.shared
+
+    def add_own(self, trees: Trees, values: NDArray[np.float32]) -> None:
+        """Add a round that was grown here, with the leaf values of the own rows.
+
+        Such trees are added up by themselves: in float32 the order of additions matters, and it is the same
+        whether a round was just grown or comes from a journal.
+        """
+        assert self.shared is not None
+        self.own += values
+        self.margin = self.others + self.own
+        self.shared.rounds.append(trees)
+        self.gradients = None
+
+    def add_others(self, trees: Trees, values: NDArray[np.float32]) -> None:
+        """Add a round that another party has grown, with the leaf values of the own rows."""
+        assert self.shared is not None
+        self.margin += values
+        self.others += values
+        self.shared.rounds.append(trees)
+        self.gradients = None
+
+    def values_of(self, X: Any, trees: Trees, n_threads: int) -> NDArray[np.float32]:
+        """Leaf values of the own rows in a round's trees, shape (n_rows, n_classes)."""
+        assert self.shared is not None
+        values = np.zeros_like(self.margin)
+        add_round(values, X, self.shared.read_round(trees), n_threads)
+        return values
+
+    def make_grower(self, X: Any, n_threads: int) -> TreeGrower:
+        """What grows trees on this party's rows."""
+        if self.grower is None:
+            self.grower = TreeGrower(X, self.tree_parameters, n_threads)
+        return self.grower
+
+    def grow(self, X: Any, n_threads: int) -> tuple[Trees, NDArray[np.float32]]:
+        """Grow the next round's trees on own and received gradients.
+
+        Returns
+        -------
+        trees : Trees
+        values : ndarray of float32, shape (n_rows, n_classes)
+            Leaf values of the own rows.
+        """
+        assert self.shared is not None
+        assert self.journal is not None
+        grower = self.make_grower(X, n_threads)
+        g, h = (one.T for one in self.present_gradients())
+        if self.g is not None and self.h is not None:
+            g, h = self.g + g, self.h + h
+            self.g = self.h = None
+        seed = (self.journal.start.tree_seed + len(self.shared.rounds)) % 2**31
+        models, values = [], np.empty_like(self.margin)
+        for k in range(self.objective.n_classes):
+            model, values[:, k] = grower.grow(np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
+            models.append(without_statistics(model))
+        return Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models)), values
+
+    def present_gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return gradients and hessians of the present margins, computed once per round."""
+        if self.gradients is None:
+            self.gradients = self.objective.gradients(self.margin, self.y, self.weight)
+        return self.gradients
+
+    def group_sums(self, groups: RowGroups, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).
+
+        Labels enter by sums over groups that are computed once.  Gradients of single rows, p − y, are rounded
+        by amounts that depend on p and y, so that their sum could tell the labels apart to somebody who knows
+        p, which made-up trees can set for each row.
+
+        Parameters
+        ----------
+        groups : RowGroups
+        alone : bool
+            Whether each row is a group of its own.
+        """
+        reference = self.y if alone else np.zeros_like(self.y)
+        if self.label_sums is None:
+            start = np.zeros_like(self.margin)
+            of_labels, _ = self.objective.gradients(start, self.y, self.weight)
+            of_reference, _ = self.objective.gradients(start, reference, self.weight)
+            self.label_sums = groups.exact_sums(of_labels.astype(np.float64) - of_reference)
+        g, h = self.objective.gradients(self.margin, reference, self.weight)
+        return groups.sums(g) + self.label_sums, groups.sums(h)

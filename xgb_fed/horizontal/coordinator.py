@@ -7,6 +7,7 @@ run on the machine of one of the parties.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +19,17 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
+from gbdt_parties._files import digest_of
 from gbdt_parties.channel import Channel, Party, check_parties
-from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.loop import LoopOptions, boost
+from xgb_fed.boosting.lost_parties import Concurrently, Steadily, check_patience
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
-from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.errors import CheckpointError, InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.horizontal.checkpoint import Checkpoint, Progress
 from xgb_fed.horizontal.messages import (
     FinishBoosting,
     GrowTrees,
@@ -33,12 +37,15 @@ from xgb_fed.horizontal.messages import (
     Introduce,
     Introduction,
     OpenHorizontal,
+    ResumeBoosting,
     StartBoosting,
     Trees,
 )
-from xgb_fed.horizontal.party import COORDINATOR, MIN_SIMILAR, HorizontalParty
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.party_rows import COORDINATOR, MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel, SharedTrees, add_round, read_rows
 
+logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 M = TypeVar("M", bound=messages.Message)
 
@@ -118,6 +125,10 @@ class TurnTaking:
         Evaluation sets of the coordinator, with their names.
     rounds_per_turn : int
         Number s of successive rounds that one party grows.
+    checkpoint : Checkpoint, optional
+        Where the progress is kept, and taken up from; the caller holds its lock.
+    patience : float
+        Seconds to wait for a party that is unavailable.
     """
 
     def __init__(
@@ -126,21 +137,26 @@ class TurnTaking:
         parties: list[Party],
         evals: Sequence[tuple[tuple[Any, ...], str]],
         rounds_per_turn: int = 1,
+        *,
+        checkpoint: Checkpoint | None = None,
+        patience: float = 0.0,
     ) -> None:
         if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
             raise InvalidArgumentError(
                 f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1"
             )
+        check_patience(patience)
         self._rounds_per_turn = int(rounds_per_turn)
-        self.traffic = Traffic(encrypted=False)
-        session = os.urandom(16)
-        self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in parties]
+        self._parties, self._checkpoint = parties, checkpoint
+        self._classify = settings.objective != "reg:squarederror"
+        self.progress = Progress()
+        self._session = self._opened = b""
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
-        classify = settings.objective != "reg:squarederror"
-        introductions = self.ask_all(Introduce(int(classify)), Introduction)
+        self._for_each = Concurrently(self._pool, parties)
+        introductions = Steadily(patience, lambda: None)(self._introduced)
         self.n_features, self.names = self._common_columns(introductions)
         self.party_rows = [answer.n_rows for answer in introductions]
-        self.classes = self._common_classes(introductions) if classify else None
+        self.classes = self._common_classes(introductions) if self._classify else None
         if self.classes is not None and len(self.classes) > 2:
             settings = Settings(
                 **{**_given(settings), "objective": "multi:softprob", "num_class": len(self.classes)}
@@ -148,18 +164,82 @@ class TurnTaking:
         self.settings = settings
         self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         self._evals, self._sets = self._read_evals(evals)
-        base_score = self._open()
-        self.shared = SharedTrees(self.objective, self.n_features, base_score)
+        self._described = _description(introductions)
+        self._training = self._digest()
+        self._load()
+        self._steadily = Steadily(patience, self._reopen)
+        self._steadily(self._open_or_resume)  # which does nothing where reopening has done it
+        self.shared = SharedTrees(self.objective, self.n_features, self.progress.base_score)
+        self.shared.rounds = self.progress.rounds
         for rows in self._evals:
             rows.margin = self.shared.start(len(rows.y))
 
+    @property
+    def traffic(self) -> Traffic:
+        """What left each party, earlier sessions included."""
+        return self.progress.traffic
+
+    def _digest(self) -> str:
+        """Names everything that the result of the training run depends on and the coordinator knows."""
+        evals: list[Any] = []
+        for rows, own in zip(self._evals, self._sets, strict=True):
+            evals += [own.name, rows.X, rows.y]
+        names = [party.name for party in self._parties]
+        params = json.dumps(_given(self.settings))
+        return digest_of(type(self).__name__, params, names, self._described, self._options(), *evals)
+
+    def _options(self) -> tuple[Any, ...]:
+        """Further options that the result depends on."""
+        return (self._rounds_per_turn,)
+
+    def _load(self) -> None:
+        """Take up the progress of an earlier process, if there is any."""
+        if self._checkpoint is None:
+            return
+        kept = self._checkpoint.load(self._training)
+        if kept is not None:
+            self.traffic.add(kept.traffic)
+            kept.traffic = self.traffic
+            self.progress = kept
+
+    def save(self) -> None:
+        """Put the progress on the disk."""
+        if self._checkpoint is not None:
+            self._checkpoint.save(self._training, self.progress)
+
+    def _introduced(self) -> list[Introduction]:
+        """Start a session with every party."""
+        session = os.urandom(16)
+        self._session = session
+        self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in self._parties]
+        return self.ask_all(Introduce(int(self._classify)), Introduction)
+
+    def _reopen(self) -> None:
+        """Go on in new sessions with every party."""
+        introductions = self._introduced()
+        if _description(introductions) != self._described:
+            raise ProtocolError("a party describes other rows than the training run began with")
+        self._open_or_resume()
+        logger.info("all parties are available; going on after %d rounds", len(self.progress.rounds))
+
+    def _open_or_resume(self) -> None:
+        """Open the training run in the present sessions, or take it up after its finished rounds."""
+        rounds = self.progress.rounds
+        if self._opened == self._session:
+            return
+        if rounds:
+            self.ask_all(ResumeBoosting(self.progress.run, len(rounds)), messages.Done)
+        else:
+            self.progress.base_score = self._open()
+        self._opened = self._session
+
     def ask_all(self, message: messages.Message, answer: type[M]) -> list[M]:
         """Ask every party the same, all at the same time."""
-        return self.together([lambda c=c: c.ask(message, answer) for c in self.channels])  # type: ignore[misc]
+        return self._for_each(lambda channel: channel.ask(message, answer), self.channels)
 
-    def together(self, work: list[Callable[[], Answer]]) -> list[Answer]:
+    def together(self, work: Sequence[Callable[[], Answer]]) -> list[Answer]:
         """Run functions at the same time."""
-        return list(self._pool.map(lambda one: one(), work))
+        return self._for_each(lambda one: one(), work)
 
     def others(self, place: int) -> list[tuple[int, Channel]]:
         """Return every party but one, with its place."""
@@ -259,22 +339,58 @@ class TurnTaking:
     def gather(self, builder: int) -> None:
         """Send the builder what it needs of the others; nothing in TFL."""
 
-    def grow(self, number: int) -> None:
-        """Grow one round: one tree, or one per class."""
+    def _start(self) -> None:
+        """Do what precedes the first round; done again in new sessions if a party is lost meanwhile."""
+        self.prepare()
+        self.progress.run = self._session
+        self.ask_all(StartBoosting(np.array(self.shared.base_score)), messages.Done)
+
+    def _grow(self, number: int) -> Trees:
+        """One round: one tree, or one per class.
+
+        Done again in new sessions if a party is lost meanwhile: whoever has answered gives the same answers.
+        """
+        if not self.progress.rounds and self.progress.run != self._session:
+            # Nobody has trees yet, so that there is nothing to take up.
+            self._start()
         builder = number // self._rounds_per_turn % len(self.channels)
         self.gather(builder)
         grown = self.channels[builder].ask(GrowTrees(number), Trees)
         self.together([lambda c=c: c.ask(grown, messages.Done) for _, c in self.others(builder)])  # type: ignore[misc]
-        self.shared.rounds.append(grown)
+        return grown
+
+    def _evaluate(self, grown: Trees) -> None:
+        """Add a round's trees to the margins of evaluation sets."""
         trees = self.shared.read_round(grown) if self._evals else []
         for rows in self._evals:
             add_round(rows.margin, rows.X, trees)
 
+    def grow(self, number: int) -> None:
+        """Grow a round, unless an earlier process has."""
+        if number == len(self.shared.rounds):
+            grown = self._steadily(lambda: self._grow(number))
+            self.shared.rounds.append(grown)
+            self.save()
+        self._evaluate(self.shared.rounds[number])
+
     def run(self, options: LoopOptions) -> HorizontalModel:
-        """Prepare, train, and give every party the model."""
+        """Prepare, train, and give every party the model.
+
+        Raises
+        ------
+        CheckpointError
+            If the checkpoint has more rounds than are asked for.
+        PartyUnavailableError
+            If a party is lost and not back within the run's patience.
+        """
+        n_taken_up = len(self.progress.rounds)
+        if n_taken_up > options.num_boost_round:
+            raise CheckpointError(
+                f"the checkpoint has {n_taken_up} rounds; num_boost_round={options.num_boost_round}"
+            )
         with self._pool:
-            self.prepare()
-            self.ask_all(StartBoosting(np.array(self.shared.base_score)), messages.Done)
+            if not self.progress.rounds:
+                self._steadily(self._start)
             result = boost(
                 options,
                 self.settings.of_xgboost,
@@ -284,11 +400,17 @@ class TurnTaking:
                 description="federated rounds",
             )
             best = result.best_iteration
-            self.ask_all(FinishBoosting(-1 if best is None else best), messages.Done)
+            finish = FinishBoosting(-1 if best is None else best)
+            self._steadily(lambda: self.ask_all(finish, messages.Done))
         booster = self.shared.booster(self.names, best)
         return HorizontalModel(
             booster, self.classes, self.traffic, best, result.best_score, result.evals_result
         )
+
+
+def _description(introductions: list[Introduction]) -> list[tuple[int, int, str, str]]:
+    """What parties say of their rows, to be compared."""
+    return [(one.n_rows, one.n_features, one.names, one.classes) for one in introductions]
 
 
 def _given(settings: Settings) -> dict[str, Any]:

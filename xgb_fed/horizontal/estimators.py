@@ -22,7 +22,7 @@ from xgb_fed.boosting.estimator import (
     with_common_parameters,
 )
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.party import MIN_SIMILAR
+from xgb_fed.horizontal.party_rows import MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel, read_rows
 from xgb_fed.horizontal.simfl import train_simfl
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.ciphers.randomness import SecretStream
 
 SIZE = 32
 """Bytes of a party's contribution, of a commitment and of the seed."""
@@ -48,64 +47,67 @@ def pieces(octets: bytes, n_parties: int) -> list[bytes]:
     return [octets[start : start + SIZE] for start in range(0, len(octets), SIZE)]
 
 
+def agreed_seed(contributions: bytes, commitments: bytes) -> bytes:
+    """The seed that all parties' contributions give, once each matches its commitment.
+
+    Raises
+    ------
+    ProtocolError
+        If one does not, or if there are no commitments.
+    """
+    if not commitments:
+        raise ProtocolError("the parties have not agreed on a hash seed")
+    committed = pieces(commitments, len(commitments) // SIZE)
+    for place, (contribution, commitment) in enumerate(
+        zip(pieces(contributions, len(committed)), committed, strict=True)
+    ):
+        if not hmac.compare_digest(commitment_to(contribution, place), commitment):
+            raise ProtocolError(f"party {place} revealed another hash seed than it had committed to")
+    return seed_from(contributions)
+
+
 @dataclass
 class SeedAgreement:
     """One party's part in agreeing on a seed, in one session.
 
     Parameters
     ----------
-    random : SecretStream
+    contribution : bytes
+        The party's, `SIZE` bytes that it has revealed to nobody.
     place, n_parties : int
         The party's place among the parties, and their number.
     """
 
-    random: SecretStream
+    contribution: bytes
     place: int
     n_parties: int
-    contribution: bytes = b""
-    commitments: list[bytes] = field(default_factory=list)
+    has_committed: bool = False
+    commitments: bytes = b""
 
     def commit(self) -> bytes:
-        """Draw this party's contribution and return the commitment to it.
+        """Return the commitment to this party's contribution.
 
         Raises
         ------
         ProtocolError
             The second time.
         """
-        if self.contribution:
+        if self.has_committed:
             raise ProtocolError("a hash seed is committed to once in a session")
-        self.contribution = self.random.words(1, SIZE // 8).tobytes()
+        self.has_committed = True
         return commitment_to(self.contribution, self.place)
 
-    def reveal(self, commitments: bytes) -> bytes:
-        """Return the contribution, now that everybody's commitments are known.
+    def check(self, commitments: bytes) -> None:
+        """Check everybody's commitments, which are then known, before the contribution is revealed.
 
         Raises
         ------
         ProtocolError
             Before `commit`, the second time, or if this party's own commitment is not in its place.
         """
-        if not self.contribution or self.commitments:
+        if not self.has_committed or self.commitments:
             raise ProtocolError("a hash seed is revealed once in a session, after all parties have committed")
         told = pieces(commitments, self.n_parties)
         if not hmac.compare_digest(told[self.place], commitment_to(self.contribution, self.place)):
             raise ProtocolError("this party's commitment was replaced")
-        self.commitments = told
-        return self.contribution
-
-    def agreed(self, contributions: bytes) -> bytes:
-        """The seed, once everybody's contribution matches its commitment.
-
-        Raises
-        ------
-        ProtocolError
-            If one does not, or before `reveal`.
-        """
-        if not self.commitments:
-            raise ProtocolError("the parties have not agreed on a hash seed")
-        told = pieces(contributions, self.n_parties)
-        for place, (contribution, commitment) in enumerate(zip(told, self.commitments, strict=True)):
-            if not hmac.compare_digest(commitment_to(contribution, place), commitment):
-                raise ProtocolError(f"party {place} revealed another hash seed than it had committed to")
-        return seed_from(contributions)
+        self.commitments = commitments

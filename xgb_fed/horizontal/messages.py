@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from gbdt_parties.messages import Float32s, Float64s, Int32s, Int64s, Integer, Message, Octets, Text
 
 
@@ -143,6 +145,17 @@ class StartBoosting(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class ResumeBoosting(Message):
+    """Coordinator to party: take up a training run of an earlier session after some finished rounds."""
+
+    kind: ClassVar[int] = 119
+    run: Octets
+    """Number of the session in which boosting started, 16 bytes."""
+    n_rounds: Integer
+    """Rounds that all parties have."""
+
+
+@dataclass(frozen=True, eq=False)
 class AggregateGradients(Message):
     """Coordinator to party: sum your gradients at the rows of this party that yours are similar to."""
 
@@ -177,6 +190,13 @@ class Trees(Message):
     """Bytes of each model."""
     models: Octets
     """One-tree models in XGBoost's JSON format without its statistics, one after the other."""
+
+    def split(self) -> list[bytes]:
+        """The model of each class."""
+        ends = np.cumsum(self.lengths).tolist()
+        return [
+            self.models[end - length : end] for end, length in zip(ends, self.lengths.tolist(), strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)

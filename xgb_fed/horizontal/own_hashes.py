@@ -10,39 +10,37 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.similarity.collisions import MAX_HASHES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.hash_seed import MAX_ABANDONED, SeedAgreement, identity_of
+from xgb_fed.horizontal.hash_seed import MAX_ABANDONED, SeedAgreement, agreed_seed, identity_of
+from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, typical_distance
 from xgb_fed.horizontal.messages import ColumnMoments, HashRows, SeedCommitment
 
 
 class OwnHashes:
-    """The hashes of one party's rows, over all of its sessions.
+    """The hashes of one party's rows, in one session after another.
 
     Parameters
     ----------
     X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
     known_features : int
         Number of features that others may know.
-    random : SecretStream
+    kept : KeptState
+        What the party has told in all of its sessions.
     n_threads : int
         Number of threads; 0 means all available processors.
     """
 
-    def __init__(self, X: Any, known_features: int, random: SecretStream, n_threads: int) -> None:
-        self._X, self._least_known, self._random, self._n_threads = X, known_features, random, n_threads
+    def __init__(self, X: Any, known_features: int, kept: KeptState, n_threads: int) -> None:
+        self._X, self._least_known, self._kept, self._n_threads = X, known_features, kept, n_threads
         self._known = known_features
         self._moments: Moments | None = None
-        self._told: dict[bytes, int] = {}
-        self._last_seed = b""
-        self._abandoned = 0
         self._agreement: SeedAgreement | None = None
         self._has_hashed = False
 
     def start_session(self, place: int, n_parties: int) -> None:
         """Forget the previous session, but not what it has told."""
         self._known, self._has_hashed = self._least_known, False
-        self._agreement = SeedAgreement(self._random, place, n_parties)
+        self._agreement = SeedAgreement(self._kept.contribution(), place, n_parties)
 
     def tell_moments(self, known_features: int) -> ColumnMoments:
         """The moments of the columns.
@@ -72,8 +70,8 @@ class OwnHashes:
 
     def commit(self) -> SeedCommitment:
         """Commit to a contribution to the hash seed, and name the seed of the previous session."""
-        last = identity_of(self._last_seed) if self._last_seed else b""
-        return SeedCommitment(self._session.commit(), last)
+        last_seed = self._kept.last_seed
+        return SeedCommitment(self._session.commit(), identity_of(last_seed) if last_seed else b"")
 
     def reveal(self, commitments: bytes) -> bytes:
         """Reveal the contribution.
@@ -83,18 +81,32 @@ class OwnHashes:
         InvalidDataError
             If too many seeds were revealed that nobody then hashed by.
         """
-        if self._abandoned >= MAX_ABANDONED:
-            raise InvalidDataError(f"{self._abandoned} hash seeds were revealed and not used")
-        contribution = self._session.reveal(commitments)
-        self._abandoned += 1
-        return contribution
+        kept, session = self._kept, self._session
+        with kept.lock:
+            answered = kept.is_pending and commitments == kept.commitments
+            if answered and session.has_committed and not session.commitments:
+                # The answer was lost in an earlier session.
+                session.commitments = commitments
+                return kept.contribution(-1)
+            if kept.n_abandoned >= MAX_ABANDONED:
+                raise InvalidDataError(f"{kept.n_abandoned} hash seeds were revealed and not used")
+            session.check(commitments)
+            if session.contribution != kept.contribution():
+                raise ProtocolError("this party has revealed its contribution in another session meanwhile")
+            kept.n_abandoned += 1
+            kept.n_revealed += 1
+            kept.commitments, kept.is_pending = commitments, True
+            kept.save()
+        return session.contribution
 
-    def hash(self, message: HashRows) -> NDArray[np.int32]:
+    def hash(self, message: HashRows) -> tuple[NDArray[np.int32], bytes]:
         """Hash the rows, by functions that this party draws from the agreed seed, in windows of its own.
 
         Returns
         -------
-        ndarray of int32, shape (n_rows, n_hashes)
+        hashes : ndarray of int32, shape (n_rows, n_hashes)
+        functions : bytes
+            Digest that names the hash functions.
 
         Raises
         ------
@@ -115,14 +127,15 @@ class OwnHashes:
                 f"{message.n_hashes} hashes per row; with {np.count_nonzero(message.std)} columns that count "
                 f"and {self._known} of them known to others, this party gives 1 to {max(0, allowed)} (L < d)"
             )
-        seed = self._seed(message.contributions)
-        self._count(seed, message, allowed)
+        with self._kept.lock:
+            seed = self._seed(message.contributions)
+            functions = self._count(seed, message, allowed)
         self._has_hashed = True
-        self._last_seed = seed
-        if message.contributions:
-            self._abandoned -= 1
         window = typical_distance(message.std)
-        return hash_rows(self._X, message.mean, message.std, seed, message.n_hashes, window, self._n_threads)
+        hashes = hash_rows(
+            self._X, message.mean, message.std, seed, message.n_hashes, window, self._n_threads
+        )
+        return hashes, functions
 
     def _check_moments(self, own: Moments, mean: NDArray[np.float64], std: NDArray[np.float64]) -> None:
         n_features = self._X.shape[1]
@@ -137,20 +150,29 @@ class OwnHashes:
             )
 
     def _seed(self, contributions: bytes) -> bytes:
+        """The seed that the contributions give, if they are those of the last agreement."""
+        kept = self._kept
         if contributions:
-            return self._session.agreed(contributions)
-        if not self._last_seed:
+            # A session that follows one that was lost goes on with the agreement of that one.
+            return agreed_seed(contributions, self._session.commitments or kept.commitments)
+        if not kept.last_seed:
             raise ProtocolError("there is no previous session whose hash seed could be used again")
-        return self._last_seed
+        return kept.last_seed
 
-    def _count(self, seed: bytes, message: HashRows, allowed: int) -> None:
+    def _count(self, seed: bytes, message: HashRows, allowed: int) -> bytes:
         """Add up the equations of all sessions; the same hash functions give no new ones."""
+        kept = self._kept
         parts = (seed, message.mean.tobytes(), message.std.tobytes())
         functions = hashlib.sha256(b"".join(parts)).digest()
-        told = {**self._told, functions: max(message.n_hashes, self._told.get(functions, 0))}
+        told = {**kept.told, functions: max(message.n_hashes, kept.told.get(functions, 0))}
         if len(told) > 1 and sum(told.values()) > allowed:
             raise InvalidDataError(
-                f"{sum(self._told.values())} hashes of each row were given away in earlier training runs, "
+                f"{sum(kept.told.values())} hashes of each row were given away in earlier training runs, "
                 f"{allowed} are allowed: train with the same parties and rows again, or use fewer hashes"
             )
-        self._told = told
+        kept.told, kept.last_seed = told, seed
+        if message.contributions and kept.is_pending:
+            kept.n_abandoned -= 1
+            kept.is_pending = False
+        kept.save()
+        return functions

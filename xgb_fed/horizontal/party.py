@@ -7,25 +7,27 @@ tables, moments and trees may be made up to read its rows or labels.
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xgboost
-from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.boosting import TreeGrower, without_statistics
+from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
 from gbdt_parties import messages
-from gbdt_parties.channel import ACTIVE
+from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
 from gbdt_parties.session import SessionHandler
-from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.objectives import Objective
-from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.boosting_state import BoostingState
+from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.lsh import TIE_DRAWS
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
@@ -39,6 +41,7 @@ from xgb_fed.horizontal.messages import (
     Introduce,
     Introduction,
     OpenHorizontal,
+    ResumeBoosting,
     RevealSeed,
     SeedContribution,
     StartBoosting,
@@ -46,23 +49,15 @@ from xgb_fed.horizontal.messages import (
     Trees,
 )
 from xgb_fed.horizontal.own_hashes import OwnHashes
+from xgb_fed.horizontal.party_rows import MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
 from xgb_fed.horizontal.row_groups import RowGroups, group_rows
-from xgb_fed.horizontal.shared_model import SharedTrees, add_round, read_rows, settings_of
+from xgb_fed.horizontal.run_journal import RunJournals, RunStart
+from xgb_fed.horizontal.shared_model import SharedTrees, check_base_score, settings_of
 
-COORDINATOR = "coordinator"
-"""The name, in tables, of whoever passes the parties' messages on."""
-
-MIN_SIMILAR = 3
-"""Default minimum number of rows whose gradients are sent as one sum."""
-
-MAX_CLASSES = 256
-"""Maximum number of distinct labels that a party tells."""
-
-MAX_ROWS = 10_000_000
-"""Default maximum number of rows of all parties together."""
+logger = logging.getLogger(__name__)
 
 
-class HorizontalParty(SessionHandler[None]):
+class HorizontalParty(SessionHandler[bytes]):
     """One organisation's rows and labels in horizontal training.
 
     Parameters
@@ -93,6 +88,10 @@ class HorizontalParty(SessionHandler[None]):
         Drawn from the operating system by default.
     n_jobs : int, default=0
         Number of threads; 0 means all available processors.
+    directory : path, optional
+        Where the party keeps what it must not forget: its groups of rows, the hashes that it has given away,
+        and its part in training runs, so that a run goes on after this process was restarted.  In memory only
+        by default.
 
     Raises
     ------
@@ -116,39 +115,39 @@ class HorizontalParty(SessionHandler[None]):
         max_rows: int = MAX_ROWS,
         random_state: int | None = None,
         n_jobs: int = 0,
+        directory: str | Path | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
-            raise InvalidArgumentError(
-                f"name={name!r} must be a printable text other than {ACTIVE!r} and {COORDINATOR!r}"
-            )
-        self._X, self._names = read_rows(X, f"X of party {name!r}")
-        self._y = np.asarray(y)
-        if self._y.ndim == 2 and self._y.shape[1] == 1:
-            self._y = self._y[:, 0]
-        if self._y.shape != (self._X.shape[0],):
-            raise InvalidDataError(
-                f"party {name!r} has {self._X.shape[0]} rows and labels of shape {self._y.shape}"
-            )
-        for argument, value, least in (
-            ("min_similar", min_similar, 1),
-            ("known_features", known_features, 0),
-            ("max_rows", max_rows, 1),
-        ):
-            if not (isinstance(value, (int, np.integer)) and value >= least):
-                raise InvalidArgumentError(f"{argument}={value!r} must be an integer of at least {least}")
-        self.name = name
-        self._weight = check_weight(sample_weight, len(self._y), f"sample_weight of party {name!r}")
-        self._categorical_labels = bool(categorical_labels)
-        self._min_similar, self._max_rows, self._n_jobs = int(min_similar), int(max_rows), n_jobs
+        rows = PartyRows.of(
+            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows
+        )
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
-        self._random = SecretStream(key)
-        self._own_hashes = OwnHashes(self._X, int(known_features), self._random, n_jobs)
-        self._groups: RowGroups | None = None
+        kept = KeptState("" if directory is None else rows.digest(), key, directory)
+        journals = RunJournals(None if directory is None else Path(directory) / "runs")
+        self._set_up(rows, kept, n_jobs, journals)
+
+    def _set_up(
+        self,
+        rows: PartyRows,
+        kept: KeptState,
+        n_jobs: int,
+        journals: RunJournals,
+        limits: RunLimits | None = None,
+        memory: MemoryAllowance | None = None,
+        models: Path | None = None,
+    ) -> None:
+        self.name = rows.name
+        self._rows, self._X, self._y = rows, rows.X, rows.y
+        self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
+        self._limits = RunLimits() if limits is None else limits
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
+        self._models = models
+        self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
         self._boosting: BoostingState | None = None
         self._model: tuple[SharedTrees, int | None] | None = None
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             OpenHorizontal: self._open_training,
+            ResumeBoosting: self._resume,
             TellMoments: self._tell_moments,
             CommitSeed: self._commit_seed,
             RevealSeed: self._reveal_seed,
@@ -162,8 +161,28 @@ class HorizontalParty(SessionHandler[None]):
             FinishBoosting: self._finish,
         }
 
+    def for_caller(
+        self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
+    ) -> HorizontalParty:
+        """The same party for one of several coordinators, who do not see each other's sessions.
+
+        Parameters
+        ----------
+        directory : Path
+            Where journals and models of this coordinator's training runs are kept.
+        used : set of bytes
+            Sessions that were opened before.
+        memory : MemoryAllowance
+        limits : RunLimits
+        """
+        other = HorizontalParty.__new__(HorizontalParty)
+        SessionHandler.__init__(other, used)
+        journals, models = RunJournals(directory / "runs"), make_folder(directory / "models")
+        other._set_up(self._rows, self._kept, self._n_jobs, journals, limits, memory, models)
+        return other
+
     def __repr__(self) -> str:
-        """Show the name and the shape of the rows."""
+        """Name and shape of the rows."""
         return f"HorizontalParty({self.name!r}, {self._X.shape[0]} rows, {self._X.shape[1]} columns)"
 
     def get_booster(self) -> xgboost.Booster:
@@ -177,24 +196,29 @@ class HorizontalParty(SessionHandler[None]):
         if self._model is None:
             raise InvalidArgumentError(f"party {self.name!r} has no model yet")
         shared, best = self._model
-        return shared.booster(self._names, best)
+        return shared.booster(self._rows.names, best)
 
-    def open(self, message: Message, session: bytes) -> tuple[None, Message]:
+    def open(self, message: Message, session: bytes) -> tuple[bytes, Message]:
         """Introduce this party to a coordinator."""
         assert isinstance(message, Introduce)
-        return None, self._introduce(message)
+        return session, self._introduce(message)
 
-    def answer(self, kept: None, message: Message) -> Message:
+    def answer(self, kept: bytes, message: Message) -> Message:
         """Answer a request of the open session."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
-        if self._boosting is None and not isinstance(message, OpenHorizontal):
+        if self._boosting is None and not isinstance(message, (OpenHorizontal, ResumeBoosting)):
             raise ProtocolError("the training run was not opened")
+        self._session = kept
         return self._answers[type(message)](message)
 
-    def closed(self, kept: None) -> None:
+    def closed(self, kept: bytes) -> None:
         """Drop the training run."""
         self._boosting = None
+
+    @property
+    def _groups(self) -> RowGroups | None:
+        return self._kept.groups
 
     @property
     def _state(self) -> BoostingState:
@@ -208,58 +232,36 @@ class HorizontalParty(SessionHandler[None]):
         return self._state.shared
 
     def _introduce(self, message: Introduce) -> Message:
-        classes = json.dumps(self._classes()) if message.wants_classes else ""
-        names = json.dumps(self._names) if self._names else ""
+        classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
+        names = json.dumps(self._rows.names) if self._rows.names else ""
         return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
 
-    def _classes(self) -> list[Any]:
-        """Return the distinct labels, which only a party that has declared them to be classes tells."""
-        if not self._categorical_labels:
-            raise InvalidDataError(
-                "classes are told only of labels that the party has declared with categorical_labels=True"
-            )
-        if _missing(self._y).any():
-            raise InvalidDataError("y has missing labels")
-        classes: list[Any] = np.unique(self._y).tolist()
-        if len(classes) > MAX_CLASSES:
-            raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are told")
-        return classes
-
     def _open_training(self, message: OpenHorizontal) -> Message:
+        state = self._begin(message.params, message.classes, int(message.place), message.party_rows.tolist())
+        self._own_hashes.start_session(state.place, len(state.party_rows))
+        if state.objective.n_classes > 1:
+            return HorizontalOpened(np.empty(0))
+        exact = state.weight.astype(np.float64)
+        return HorizontalOpened(np.array([exact.sum(), (exact * state.y).sum()]))
+
+    def _begin(self, params: str, classes: str, place: int, party_rows: list[int]) -> BoostingState:
+        """Check what is trained, and make the state of the training run."""
         if self._boosting is not None:
             raise ProtocolError("the training run was opened already")
-        settings = settings_of(message.params)
-        rows = message.party_rows.tolist()
-        if not 0 <= message.place < len(rows) or rows[message.place] != len(self._y):
+        settings = settings_of(params)
+        if not 0 <= place < len(party_rows) or party_rows[place] != len(self._y):
             raise ProtocolError("this party's place or number of rows is wrong")
-        if min(rows) < 1 or sum(rows) > self._max_rows:
-            raise InvalidDataError(f"{sum(rows)} rows of all parties; this party accepts {self._max_rows}")
-        if self._min_similar > 1 and settings.scale_pos_weight != 1:
-            raise InvalidDataError(
-                f"scale_pos_weight={settings.scale_pos_weight} makes gradients depend on labels by another "
-                "factor in each row, so that a sum can tell single labels: only parties with min_similar=1 "
-                "accept it"
-            )
+        self._rows.check_accepted(settings, party_rows)
+        self._limits.check(settings)
         objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
-        y = self._encoded(message.classes)
+        y = self._rows.encoded(classes)
         objective.check_labels(y)
-        weight = np.ones(len(y), dtype=np.float32) if self._weight is None else self._weight
-        self._boosting = BoostingState(settings, objective, y, weight, int(message.place), rows)
-        self._own_hashes.start_session(int(message.place), len(rows))
-        if objective.n_classes > 1:
-            return HorizontalOpened(np.empty(0))
-        exact = weight.astype(np.float64)
-        return HorizontalOpened(np.array([exact.sum(), (exact * y).sum()]))
-
-    def _encoded(self, classes: str) -> NDArray[np.float32]:
-        if not classes:
-            return numeric_vector(self._y, "y")
-        self._classes()  # they are told, so that agreed classes cannot be used to guess at labels
-        known = np.array(json.loads(classes))
-        place = np.minimum(np.searchsorted(known, self._y), len(known) - 1)
-        if not (known[place] == self._y).all():
-            raise InvalidDataError("y has labels that are not among the agreed classes")
-        return place.astype(np.float32)
+        # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
+        room = self._memory.reserve(4 * len(y) * (10 * objective.n_classes + 2), "margins and gradients")
+        state = BoostingState(settings, objective, y, self._rows.weights, place, party_rows, params, classes)
+        state.rooms["run"] = [room]
+        self._boosting = state
+        return state
 
     def _tell_moments(self, message: TellMoments) -> Message:
         return self._own_hashes.tell_moments(int(message.known_features))
@@ -271,15 +273,18 @@ class HorizontalParty(SessionHandler[None]):
         return SeedContribution(self._own_hashes.reveal(message.commitments))
 
     def _hash_rows(self, message: HashRows) -> Message:
-        state = self._state
+        state, least = self._state, self._rows.min_similar
         counted = state.weight > 0
-        if counted.sum() < self._min_similar:
+        if counted.sum() < least:
             raise InvalidDataError(
-                f"{counted.sum()} rows of weights above 0 are fewer than min_similar={self._min_similar}"
+                f"{counted.sum()} rows of weights above 0 are fewer than min_similar={least}"
             )
-        state.hashes = self._own_hashes.hash(message)
-        if self._groups is None:  # and never again: other groups would tell rows apart
-            self._groups = group_rows(state.hashes, counted, self._min_similar, self._random)
+        state.rooms["hashes"] = [self._memory.reserve(4 * len(self._y) * max(0, message.n_hashes), "hashes")]
+        state.hashes, state.functions = self._own_hashes.hash(message)
+        with self._kept.lock:
+            if self._kept.groups is None:  # and never again: other groups would tell rows apart
+                random = self._kept.stream("groups", state.functions)
+                self._kept.keep_groups(group_rows(state.hashes, counted, least, random))
         return HashTable(state.place, state.hashes.reshape(-1))
 
     def _find_similar(self, message: HashTable) -> Message:
@@ -292,55 +297,67 @@ class HorizontalParty(SessionHandler[None]):
         if len(message.hashes) != state.party_rows[place] * state.hashes.shape[1]:
             raise ProtocolError("a hash table of another size than its party's rows")
         theirs = message.hashes.reshape(state.party_rows[place], -1)
-        words = self._random.words(len(self._y), 1)[:, 0]
-        found, _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
-        state.similar[place] = np.take_along_axis(
-            found, self._groups.members(TIE_DRAWS, self._random), axis=1
+        size = 4 * TIE_DRAWS * len(self._groups.starts)
+        state.rooms["run"].append(self._memory.reserve(size, "similar rows"))
+        search = self._memory.reserve(
+            4 * (TIE_DRAWS * len(self._y) + 3 * (state.hashes.size + theirs.size)),
+            "the search for similar rows",
         )
+        # The same for the same tables, however often somebody asks.
+        random = self._kept.stream(
+            "similar rows",
+            state.functions,
+            place.to_bytes(8, "little"),
+            np.ascontiguousarray(theirs).tobytes(),
+        )
+        words = random.words(len(self._y), 1)[:, 0]
+        found, _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
+        state.similar[place] = np.take_along_axis(found, self._groups.members(TIE_DRAWS, random), axis=1)
+        del search
         return messages.Done()
 
     def _start_boosting(self, message: StartBoosting) -> Message:
         state = self._state
         if state.shared is not None:
             raise ProtocolError("boosting has started already")
-        base_score = message.base_score
-        if len(base_score) not in (1, state.objective.n_classes) or not np.isfinite(base_score).all():
-            raise ProtocolError("the base score is malformed")
-        if state.objective.name == "binary:logistic" and not ((base_score > 0) & (base_score < 1)).all():
-            raise ProtocolError("the base score is not a probability")
-        state.shared = SharedTrees(state.objective, self._X.shape[1], base_score.tolist())
-        state.margin = state.shared.start(len(self._y))
-        state.others = state.margin.copy()
+        check_base_score(state.objective, message.base_score)
         given = state.settings.random_state
-        state.tree_seed = int(self._random.words(1, 1)[0, 0]) if given is None else int(given)
-        state.grower = TreeGrower(self._X, state.tree_parameters, state.objective.n_classes, self._n_jobs)
+        seed = (
+            int(self._kept.stream("trees", state.functions).words(1, 1)[0, 0])
+            if given is None
+            else int(given)
+        )
+        start = RunStart(
+            state.params,
+            state.classes,
+            state.place,
+            state.party_rows,
+            message.base_score.tolist(),
+            seed,
+            state.similar,
+        )
+        state.start(self._X.shape[1], self._journals.begin(self._session, start))
+        state.rooms.pop("hashes", None)
+        state.make_grower(self._X, self._n_jobs)
+        logger.info(
+            "a training run on %d rows of %d parties begins", sum(state.party_rows), len(state.party_rows)
+        )
         return messages.Done()
 
-    def _gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return gradients and hessians of the present margins, computed once per round."""
-        state = self._state
-        if state.gradients is None:
-            state.gradients = state.objective.gradients(state.margin, state.y, state.weight)
-        return state.gradients
-
-    def _group_sums(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).
-
-        Labels enter by sums over groups that are computed once.  Gradients of single rows, p − y, are rounded
-        by amounts that depend on p and y, so that their sum could tell the labels apart to somebody who knows
-        p, which made-up trees can set for each row.
-        """
-        state, groups = self._state, self._groups
-        assert groups is not None
-        alone = self._min_similar == 1
-        reference = state.y if alone else np.zeros_like(state.y)
-        if state.label_sums is None:
-            start = np.zeros_like(state.margin)
-            of_labels, _ = state.objective.gradients(start, state.y, state.weight)
-            of_reference, _ = state.objective.gradients(start, reference, state.weight)
-            state.label_sums = groups.exact_sums(of_labels.astype(np.float64) - of_reference)
-        g, h = state.objective.gradients(state.margin, reference, state.weight)
-        return groups.sums(g) + state.label_sums, groups.sums(h)
+    def _resume(self, message: ResumeBoosting) -> Message:
+        """Take up a training run: its trees, and this party's part in it, come from the journal."""
+        journal = self._journals.take_up(message.run)
+        if not 0 <= message.n_rounds <= len(journal.rounds):
+            raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
+        start = journal.start
+        state = self._begin(start.params, start.classes, start.place, start.party_rows)
+        size = 4 * TIE_DRAWS * sum(rows.shape[1] for rows in start.similar.values())
+        state.rooms["run"].append(self._memory.reserve(size, "similar rows"))
+        shared = state.start(self._X.shape[1], journal)
+        for trees, is_own in journal.rounds[: message.n_rounds]:
+            self._add(trees, is_own)
+        logger.info("the training run goes on after %d rounds", len(shared.rounds))
+        return messages.Done()
 
     def _aggregate(self, message: AggregateGradients) -> Message:
         """Sum the groups' gradients at the rows that they are most similar to (Algorithm 2, lines 2 to 8).
@@ -348,15 +365,16 @@ class HorizontalParty(SessionHandler[None]):
         Line 6 of the algorithm means H + h where it prints G + h.
         """
         state, place = self._state, int(message.place)
-        n_rounds = len(self._shared.rounds)
+        n_rounds, groups = len(self._shared.rounds), self._groups
         if place not in state.similar:
             raise ProtocolError("no rows similar to that party's are known")
+        assert groups is not None
         # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
         draw = n_rounds // len(state.party_rows) % TIE_DRAWS
         rows, n_rows = state.similar[place][draw], state.party_rows[place]
         sums = [
             np.concatenate([np.bincount(rows, column, n_rows) for column in one.T])
-            for one in self._group_sums()
+            for one in state.group_sums(groups, alone=self._rows.min_similar == 1)
         ]
         return AggregatedGradients(*(one.astype(np.float32) for one in sums))
 
@@ -375,41 +393,57 @@ class HorizontalParty(SessionHandler[None]):
 
     def _grow(self, message: GrowTrees) -> Message:
         """Grow trees on the own rows with own and received gradients (Algorithm 2, lines 9 to 21)."""
-        state, shared = self._state, self._shared
-        if state.grower is None or message.round != len(shared.rounds):
+        state, shared, number = self._state, self._shared, int(message.round)
+        if number != len(shared.rounds):
             raise ProtocolError("a round out of turn")
-        g, h = (one.T for one in self._gradients())
-        if state.g is not None and state.h is not None:
-            g, h = state.g + g, state.h + h
+        assert state.journal is not None
+        if number < len(state.journal.rounds):
+            # The answer was lost: it is given again, whatever sums were received this time.
+            known, is_own = state.journal.rounds[number]
+            if not is_own:
+                raise ProtocolError(
+                    f"round {number} was grown by another party before the run was interrupted"
+                )
             state.g = state.h = None
-        seed = (state.tree_seed + int(message.round)) % 2**31
-        models = []
-        for k in range(state.objective.n_classes):
-            model, values = state.grower.grow(k, np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
-            state.margin[:, k] = state.others[:, k] + values
-            models.append(without_statistics(model))
-        grown = Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models))
-        shared.rounds.append(grown)
-        state.gradients = None
+            self._add(known, is_own=True)
+            return known
+        grown, values = state.grow(self._X, self._n_jobs)
+        self._reserve(grown)
+        state.journal.add(grown, is_own=True)
+        state.add_own(grown, values)
+        logger.info("round %d: grown here", number + 1)
         return grown
 
     def _add_trees(self, message: Trees) -> Message:
-        state, shared = self._state, self._shared
-        grown = np.zeros_like(state.margin)
-        add_round(grown, self._X, shared.read_round(message), self._n_jobs)
-        state.margin += grown
-        state.others += grown
-        shared.rounds.append(message)
-        state.gradients = None
-        self._gradients()  # while the other parties do the same
+        state, number = self._state, len(self._shared.rounds)
+        assert state.journal is not None
+        self._limits.check_size(message)
+        state.journal.check(number, message)
+        self._add(message, is_own=False)
+        if number == len(state.journal.rounds):
+            state.journal.add(message, is_own=False)
+        logger.info("round %d: received", number + 1)
+        state.present_gradients()  # while the other parties do the same
         return messages.Done()
+
+    def _add(self, trees: Trees, is_own: bool) -> None:
+        """Add a round's trees to the margins."""
+        self._reserve(trees)
+        state = self._state
+        values = state.values_of(self._X, trees, self._n_jobs)
+        if is_own:
+            state.add_own(trees, values)
+        else:
+            state.add_others(trees, values)
+
+    def _reserve(self, trees: Trees) -> None:
+        self._state.rooms["run"].append(self._memory.reserve(len(trees.models), "the trees so far"))
 
     def _finish(self, message: FinishBoosting) -> Message:
         best = int(message.best_iteration)
         self._model = self._shared, None if best < 0 else best
+        journal = self._state.journal
+        if self._models is not None and journal is not None:
+            write_atomically(self._models / f"{journal.run.hex()}.json", as_json(self.get_booster()))
+        logger.info("end of the training run: %d rounds", len(self._shared.rounds))
         return messages.Done()
-
-
-def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which labels are NaN or None."""
-    return np.asarray(y != y) if y.dtype != object else np.array([v is None or v != v for v in y], dtype=bool)

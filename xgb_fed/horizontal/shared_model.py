@@ -69,6 +69,14 @@ def settings_of(params: str) -> Settings:
         raise ProtocolError(f"parameters: {error}") from None
 
 
+def check_base_score(objective: Objective, base_score: NDArray[np.float64]) -> None:
+    """Raise `ProtocolError` for a base score that no training run has."""
+    if len(base_score) not in (1, objective.n_classes) or not np.isfinite(base_score).all():
+        raise ProtocolError("the base score is malformed")
+    if objective.name == "binary:logistic" and not ((base_score > 0) & (base_score < 1)).all():
+        raise ProtocolError("the base score is not a probability")
+
+
 @dataclass
 class SharedTrees:
     """The trees that every party has, and margins of rows under them.
@@ -108,12 +116,8 @@ class SharedTrees:
             or lengths.sum() != len(message.models)
         ):
             raise ProtocolError(f"{len(lengths)} trees in a round of {self.objective.n_classes}, or cut off")
-        ends = np.cumsum(lengths).tolist()
         try:
-            return [
-                read_tree(message.models[end - length : end], self.n_features, group)
-                for group, (end, length) in enumerate(zip(ends, lengths.tolist(), strict=True))
-            ]
+            return [read_tree(one, self.n_features, group) for group, one in enumerate(message.split())]
         except ValueError as error:
             raise ProtocolError(f"a round's trees: {error}") from None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
+from xgb_fed.horizontal.checkpoint import Checkpoint
 from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
 from xgb_fed.horizontal.hash_seed import SIZE
 from xgb_fed.horizontal.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
@@ -36,7 +38,7 @@ from xgb_fed.horizontal.messages import (
     SeedContribution,
     TellMoments,
 )
-from xgb_fed.horizontal.party import MIN_SIMILAR
+from xgb_fed.horizontal.party_rows import MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel
 
 WARNING = (
@@ -58,6 +60,8 @@ def train_simfl(
     early_stopping_rounds: int | None = None,
     verbose_eval: bool | int = True,
     callbacks: Sequence[Any] = (),
+    checkpoint: str | Path | None = None,
+    patience: float = 0.0,
 ) -> HorizontalModel:
     """Train on rows that several parties hold, with the same columns.
 
@@ -89,6 +93,13 @@ def train_simfl(
         Whether to print metrics, or after how many rounds each time.
     callbacks : sequence of xgboost.callback.TrainingCallback
         Called before and after every round.
+    checkpoint : path, optional
+        Directory for the coordinator's progress.  The same call after a crash goes on after the last finished
+        round, and ends in the same model; callbacks see all rounds again.  The parties must keep their part
+        too: servers do, and `HorizontalParty` objects with a ``directory``.
+    patience : float, default=0.0
+        Seconds to wait for a party that is unavailable before giving up; training then goes on after the last
+        finished round.
 
     Returns
     -------
@@ -102,6 +113,10 @@ def train_simfl(
         For rows or labels that cannot be trained on.
     ProtocolError, PartyRefusedError
         If a party breaks the protocol, or refuses.
+    PartyUnavailableError
+        If a party is lost, and not back within `patience` seconds.
+    CheckpointError
+        If `checkpoint` belongs to another training run, or another one is using it now.
 
     Warns
     -----
@@ -117,7 +132,19 @@ def train_simfl(
         categorical_labels=settings.objective != "reg:squarederror",
         min_similar=min_similar,
     )
-    return SimFL(settings, members, evals, n_hashes, known_features).run(options)
+    if checkpoint is None:
+        return SimFL(settings, members, evals, n_hashes, known_features, patience=patience).run(options)
+    if any(isinstance(party, (tuple, list)) for party in parties):
+        raise InvalidArgumentError(
+            f"checkpoint={str(checkpoint)!r} needs parties that keep their part of the run: servers, "
+            "or HorizontalParty objects with a directory"
+        )
+    kept = Checkpoint(checkpoint)
+    with kept.locked():
+        training = SimFL(
+            settings, members, evals, n_hashes, known_features, checkpoint=kept, patience=patience
+        )
+        return training.run(options)
 
 
 class SimFL(TurnTaking):
@@ -130,12 +157,16 @@ class SimFL(TurnTaking):
         evals: Sequence[tuple[tuple[Any, ...], str]] = (),
         n_hashes: int | None = None,
         known_features: int = 0,
+        *,
+        checkpoint: Checkpoint | None = None,
+        patience: float = 0.0,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
-        super().__init__(settings, parties, evals)
+        self._n_hashes, self._known = n_hashes, known_features
+        super().__init__(settings, parties, evals, checkpoint=checkpoint, patience=patience)
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
             raise InvalidDataError(
@@ -146,7 +177,9 @@ class SimFL(TurnTaking):
             raise InvalidDataError(
                 f"{self.n_features} columns, {known_features} of them known, cannot be hashed"
             )
-        self._n_hashes, self._known = n_hashes, known_features
+
+    def _options(self) -> tuple[Any, ...]:
+        return (self._n_hashes, self._known)
 
     def prepare(self) -> None:
         """Agree on moments and on a hash seed, exchange hash tables, find similar rows (Algorithm 1)."""
@@ -203,12 +236,20 @@ class SimFL(TurnTaking):
         last = {answer.last_seed for answer in committed}
         if len(last) == 1 and last != {b""}:
             return b""
+        if self.progress.contributions:
+            # They were revealed before a party was lost; some parties may have hashed by their seed already.
+            return self.progress.contributions
         for channel, answer in zip(self.channels, committed, strict=True):
             if len(answer.commitment) != SIZE:
                 raise ProtocolError(f"party {channel.name!r}: the commitment to a hash seed is malformed")
-        request = RevealSeed(b"".join(answer.commitment for answer in committed))
-        revealed = self.ask_all(request, SeedContribution)
-        return b"".join(answer.contribution for answer in revealed)
+        if not self.progress.commitments:
+            self.progress.commitments = b"".join(answer.commitment for answer in committed)
+            self.save()
+        # Whoever has revealed its contribution before a party was lost reveals the same one again.
+        revealed = self.ask_all(RevealSeed(self.progress.commitments), SeedContribution)
+        self.progress.contributions = b"".join(answer.contribution for answer in revealed)
+        self.save()
+        return self.progress.contributions
 
     def gather(self, builder: int) -> None:
         """Send the builder the added-up sums of all others for its rows (Algorithm 2, lines 1 to 8)."""

@@ -11,29 +11,30 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.model import ScalarTree
+from gbdt_hosts.xgboost.model import ScalarTree, as_json
 
 _ITERATION_IS_ASKED_FOR = "iteration" in inspect.signature(xgboost.Booster.boost).parameters
 """`Booster.boost` takes the iteration from version 2.1 on."""
 
 
 class TreeGrower:
-    """Grower of trees on the same rows, for one class at a time; the rows are binned once.
+    """Grower of trees on the same rows, one at a time; the rows are binned once.
+
+    Every tree is grown by a booster of its own.  A booster that has grown trees draws columns by a stream
+    that goes on from tree to tree, so that a tree would depend on when the process was started.
 
     Parameters
     ----------
     X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
     params : mapping
         XGBoost's tree parameters.
-    n_classes : int
-        Number of trees in one round.
     n_threads : int
         Number of threads; 0 means all available processors.
     """
 
-    def __init__(self, X: Any, params: Mapping[str, Any], n_classes: int = 1, n_threads: int = 0) -> None:
+    def __init__(self, X: Any, params: Mapping[str, Any], n_threads: int = 0) -> None:
         self._data = xgboost.QuantileDMatrix(X, max_bin=params["max_bin"], nthread=n_threads or None)
-        common = {
+        self._params = {
             **params,
             "tree_method": "hist",
             "objective": "reg:squarederror",
@@ -43,17 +44,14 @@ class TreeGrower:
             # Draws then depend on seed and iteration, not on which thread has drawn how often before.
             "seed_per_iteration": True,
         }
-        self._boosters = [xgboost.Booster(common, cache=[self._data]) for _ in range(n_classes)]
 
     def grow(
-        self, group: int, g: NDArray[np.float32], h: NDArray[np.float32], seed: int
+        self, g: NDArray[np.float32], h: NDArray[np.float32], seed: int
     ) -> tuple[bytes, NDArray[np.float32]]:
-        """Grow a tree on the gradients and hessians of one class.
+        """Grow a tree on given gradients and hessians.
 
         Parameters
         ----------
-        group : int
-            Number of the class.
         g, h : ndarray of float32, shape (n_rows,)
             Gradients and hessians.
         seed : int
@@ -64,18 +62,15 @@ class TreeGrower:
         model : bytes
             One-tree model in XGBoost's JSON format.
         values : ndarray of float32, shape (n_rows,)
-            For each row, the sum of its leaf values in all trees grown so far for the class.  It comes from
-            XGBoost's prediction cache, so that no tree is traversed.
+            Leaf value of each row.  It comes from XGBoost's prediction cache, so that no tree is traversed.
         """
-        booster = self._boosters[group]
         if _ITERATION_IS_ASKED_FOR:
+            booster = xgboost.Booster(self._params, cache=[self._data])
             booster.boost(self._data, seed, grad=g, hess=h)
         else:
-            booster.set_param({"seed": seed})
+            booster = xgboost.Booster({**self._params, "seed": seed}, cache=[self._data])
             booster.boost(self._data, grad=g, hess=h)  # type: ignore[call-arg]
-        last = booster.num_boosted_rounds()
-        model = bytes(booster[last - 1 : last].save_raw("json"))
-        return model, booster.predict(self._data, output_margin=True)
+        return as_json(booster), booster.predict(self._data, output_margin=True)
 
 
 def without_statistics(model: bytes) -> bytes:

@@ -44,6 +44,11 @@ class ScalarTree:
     group: int = 0
 
 
+def as_json(booster: xgboost.Booster) -> bytes:
+    """A booster in XGBoost's JSON format."""
+    return bytes(booster.save_raw("json"))
+
+
 def booster_from_trees(
     trees: Sequence[ScalarTree],
     *,
@@ -151,6 +156,6 @@ def _floats(values: Sequence[float]) -> list[float]:
 
 def read_trees(booster: xgboost.Booster) -> list[dict[str, Any]]:
     """The trees of a native booster as XGBoost's JSON has them."""
-    model = json.loads(booster.save_raw("json"))
+    model = json.loads(as_json(booster))
     trees: list[dict[str, Any]] = model["learner"]["gradient_booster"]["model"]["trees"]
     return trees

@@ -41,13 +41,13 @@ def train(parties, rounds=6, params=PARAMS, **options):
 
 @pytest.fixture
 def grown_on(monkeypatch):
-    """What every tree is grown on: (class, g, h)."""
+    """What every tree is grown on: (g, h)."""
     seen = []
     grow = TreeGrower.grow
 
-    def recorded(self, group, g, h, seed):
-        seen.append((group, g.astype(np.float64), h.astype(np.float64)))
-        return grow(self, group, g, h, seed)
+    def recorded(self, g, h, seed):
+        seen.append((g.astype(np.float64), h.astype(np.float64)))
+        return grow(self, g, h, seed)
 
     monkeypatch.setattr(TreeGrower, "grow", recorded)
     return seen
@@ -84,8 +84,7 @@ def test_weighted_gradients_add_up_to_those_of_all_rows_for_every_builder(grown_
             margin, y.astype(np.float32), weight.astype(np.float32)
         )
         for k in range(n_classes):
-            group, own_g, own_h = grown_on[number * n_classes + k]
-            assert group == k
+            own_g, own_h = grown_on[number * n_classes + k]
             assert len(own_g) == len(parties[number % 3][1])
             assert own_g.sum() == pytest.approx(
                 g[:, k].sum(dtype=np.float64), abs=1e-4 * float(np.abs(g).sum())
@@ -113,7 +112,7 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     expected = p - parties[0]._y
     for j in (1, 2):
         np.add.at(expected, similar[j, 0], p - parties[j]._y)
-    assert np.allclose(grown_on[0][1], expected, atol=1e-5)
+    assert np.allclose(grown_on[0][0], expected, atol=1e-5)
     assert similar[1, 0].max() > 0
 
 
@@ -133,7 +132,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     margin = booster.predict(xgboost.DMatrix(X), output_margin=True, iteration_range=(0, 2))
     expected = margin - y
     np.add.at(expected, draws[1], margin - y - 1)
-    assert np.allclose(grown_on[2][1], expected, atol=1e-4)
+    assert np.allclose(grown_on[2][0], expected, atol=1e-4)
 
 
 def test_penalties_are_set_against_one_gradient_a_row(monkeypatch):
@@ -167,9 +166,9 @@ def test_penalties_times_a_factor_are_sums_divided_by_it():
     params["min_child_weight"] = 2.0
     penalties = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
     factored = params | {name: 4 * params[name] for name in penalties}
-    _, one = TreeGrower(X, params).grow(0, g / 4, h / 4, 0)
-    _, two = TreeGrower(X, factored).grow(0, g, h, 0)
-    _, unpenalised_by_row = TreeGrower(X, params).grow(0, g, h, 0)
+    _, one = TreeGrower(X, params).grow(g / 4, h / 4, 0)
+    _, two = TreeGrower(X, factored).grow(g, h, 0)
+    _, unpenalised_by_row = TreeGrower(X, params).grow(g, h, 0)
     assert np.allclose(one, two, rtol=1e-5)
     assert not np.allclose(one, unpenalised_by_row, rtol=1e-2)
 
@@ -307,7 +306,7 @@ def test_tfl_of_one_builder_at_a_time_is_stock_training_on_each_turn(grown_on):
 def test_tfl_in_longer_turns(grown_on):
     parties = drawn_parties(2)
     train_tfl(PARAMS, parties, 6, rounds_per_turn=2, verbose_eval=False)
-    assert [len(g) for _, g, _ in grown_on] == [400, 400, 410, 410, 400, 400]
+    assert [len(g) for g, _ in grown_on] == [400, 400, 410, 410, 400, 400]
     with pytest.raises(ValueError, match="rounds_per_turn=0"):
         train_tfl(PARAMS, parties, 6, rounds_per_turn=0, verbose_eval=False)
 

@@ -232,7 +232,6 @@ def told_by(party, n_others, objective):
             answers.append(np.concatenate([sums.g, sums.h]))
         random = np.random.default_rng(number)
         tree, _ = grower.grow(
-            0,
             (random.choice([1, 2.0**27], N_ROWS) * random.standard_normal(N_ROWS)).astype(np.float32),
             np.ones(N_ROWS, dtype=np.float32),
             number,

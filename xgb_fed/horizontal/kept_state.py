@@ -1,0 +1,154 @@
+"""What a horizontal party must not forget from one session, caller or process to the next.
+
+These are its groups of rows, the hash functions it has hashed by, the seed agreements it has taken part in,
+and a secret key.  All draws that decide which rows' gradients are added where come from that key and from
+what is agreed, so the same question is always answered by the same selection of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import json
+import os
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.horizontal.hash_seed import SIZE
+from xgb_fed.horizontal.row_groups import RowGroups
+
+FORMAT = 1
+STATE_FILE = "horizontal.json"
+GROUPS_FILE = "groups.npz"
+KEY_BYTES = 32
+
+
+class KeptState:
+    """The memory of one party, shared by all of its sessions.
+
+    Parameters
+    ----------
+    rows : str
+        Digest of the rows, labels and weights, and of the minimum size of groups.
+    key : bytes, optional
+        32 bytes that determine the draws.  Drawn from the operating system by default.
+    directory : path, optional
+        Where everything is kept; in memory only by default.
+
+    Attributes
+    ----------
+    told : dict
+        Number of hashes of each row that were given away, by digest of the hash functions.
+    last_seed : bytes
+        The seed of the last hash functions; empty before the first ones.
+    n_revealed, n_abandoned : int
+        Seed contributions that were revealed, and those of them that were not used.
+    commitments : bytes
+        Commitments of all parties in the last agreement in which this party revealed its contribution.
+    is_pending : bool
+        Whether that agreement has not been used yet.
+    groups : RowGroups or None
+    lock : RLock
+        To be held while any of these is looked at and changed.
+
+    Raises
+    ------
+    InvalidDataError
+        If the directory was written for other rows, or is damaged.
+    """
+
+    def __init__(self, rows: str, key: bytes | None = None, directory: str | Path | None = None) -> None:
+        self.lock = RLock()
+        self.told: dict[bytes, int] = {}
+        self.last_seed = self.commitments = b""
+        self.n_revealed = self.n_abandoned = 0
+        self.is_pending = False
+        self.groups: RowGroups | None = None
+        self._rows = rows
+        self._directory = None if directory is None else make_folder(directory)
+        self._key = os.urandom(KEY_BYTES) if key is None else key
+        if self._directory is not None:
+            if (self._directory / STATE_FILE).exists():
+                self._load(self._directory)
+            else:
+                self.save()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock."""
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, with a new lock."""
+        self.__dict__.update(state)
+        self.lock = RLock()
+
+    def stream(self, purpose: str, *agreed: bytes) -> SecretStream:
+        """The draws for a purpose: the same whenever they are made, and a secret to everybody else."""
+        message = b"\0".join([purpose.encode(), *(hashlib.sha256(part).digest() for part in agreed)])
+        return SecretStream(hmac.digest(self._key, message, "sha256"))
+
+    def contribution(self, place: int = 0) -> bytes:
+        """The next contribution to a hash seed that is to be revealed; with −1 the one revealed last."""
+        stream = self.stream("contribution", (self.n_revealed + place).to_bytes(8, "little"))
+        return stream.words(1, SIZE // 8).tobytes()
+
+    def keep_groups(self, groups: RowGroups) -> None:
+        """Keep the groups, for good: other groups of the same rows would tell rows apart."""
+        if self._directory is not None:
+            file = io.BytesIO()
+            np.savez(file, order=groups.order, starts=groups.starts)
+            write_atomically(self._directory / GROUPS_FILE, file.getvalue())
+        self.groups = groups
+
+    def save(self) -> None:
+        """Put everything but the groups on the disk, before anything that depends on it leaves."""
+        if self._directory is None:
+            return
+        content = {
+            "format": FORMAT,
+            "rows": self._rows,
+            "key": self._key.hex(),
+            "told": {functions.hex(): count for functions, count in self.told.items()},
+            "last_seed": self.last_seed.hex(),
+            "revealed": self.n_revealed,
+            "abandoned": self.n_abandoned,
+            "commitments": self.commitments.hex(),
+            "pending": self.is_pending,
+        }
+        write_atomically(self._directory / STATE_FILE, json.dumps(content))
+
+    def _load(self, directory: Path) -> None:
+        try:
+            content = json.loads((directory / STATE_FILE).read_bytes())
+            if content["format"] != FORMAT:
+                raise ValueError("another format")
+            rows = content["rows"]
+            self._key = bytes.fromhex(content["key"])
+            self.told = {bytes.fromhex(name): int(count) for name, count in content["told"].items()}
+            self.last_seed = bytes.fromhex(content["last_seed"])
+            self.n_revealed, self.n_abandoned = int(content["revealed"]), int(content["abandoned"])
+            self.commitments, self.is_pending = (
+                bytes.fromhex(content["commitments"]),
+                bool(content["pending"]),
+            )
+            if (directory / GROUPS_FILE).exists():
+                with np.load(directory / GROUPS_FILE, allow_pickle=False) as file:
+                    self.groups = RowGroups(file["order"], file["starts"])
+        except OSError:
+            raise
+        except Exception as error:
+            # A damaged archive makes its readers raise nearly anything.
+            raise InvalidDataError(f"{directory} cannot be read: {type(error).__name__}") from None
+        if rows != self._rows:
+            raise InvalidDataError(
+                f"{directory} was written for other rows, labels or weights, or for another min_similar.  "
+                "With another directory this party begins anew: rows that are in both data sets are then in "
+                "two groups, and differences of their sums can tell about fewer rows than a group has"
+            )

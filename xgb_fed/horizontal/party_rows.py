@@ -1,0 +1,187 @@
+"""One organisation's rows and labels in horizontal training, and what it agrees to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties._files import digest_of
+from gbdt_parties.channel import ACTIVE
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.features import check_weight, numeric_vector
+from xgb_fed.boosting.params import Settings
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.messages import Trees
+from xgb_fed.horizontal.shared_model import read_rows
+
+COORDINATOR = "coordinator"
+"""The name, in tables, of whoever passes the parties' messages on."""
+
+MIN_SIMILAR = 3
+"""Default minimum number of rows whose gradients are sent as one sum."""
+
+MAX_CLASSES = 256
+"""Maximum number of distinct labels that a party tells."""
+
+MAX_ROWS = 10_000_000
+"""Default maximum number of rows of all parties together."""
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """What training runs may ask of a party.
+
+    Attributes
+    ----------
+    max_bin, max_depth : int
+        Bins of a column, and levels of a tree.
+    max_round_bytes : int
+        Length of the trees of a round that another party has grown, as JSON.
+    """
+
+    max_bin: int = 65_535
+    max_depth: int = 30
+    max_round_bytes: int = sys.maxsize
+
+    def check(self, settings: Settings) -> None:
+        """Refuse settings beyond the limits."""
+        for name in ("max_bin", "max_depth"):
+            value, limit = getattr(settings, name), getattr(self, name)
+            if value > limit:
+                raise InvalidDataError(f"{name}={value}; this party accepts at most {limit}")
+
+    def check_size(self, trees: Trees) -> None:
+        """Refuse trees that would take too much memory to read."""
+        if len(trees.models) > self.max_round_bytes:
+            raise InvalidDataError(
+                f"{len(trees.models)} bytes of trees in a round; this party accepts {self.max_round_bytes}"
+            )
+
+
+@dataclass(frozen=True)
+class PartyRows:
+    """Checked rows, labels and options; the parameters of `HorizontalParty` say what each is.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidDataError
+        By `of`, naming the argument.
+    """
+
+    name: str
+    X: Any
+    names: list[str]
+    y: NDArray[Any]
+    weight: NDArray[np.float32] | None
+    categorical_labels: bool
+    min_similar: int
+    known_features: int
+    max_rows: int
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        name: str,
+        sample_weight: Any,
+        categorical_labels: bool,
+        min_similar: int,
+        known_features: int,
+        max_rows: int,
+    ) -> PartyRows:
+        """Check the arguments of a party."""
+        if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
+            raise InvalidArgumentError(
+                f"name={name!r} must be a printable text other than {ACTIVE!r} and {COORDINATOR!r}"
+            )
+        rows, names = read_rows(X, f"X of party {name!r}")
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.shape != (rows.shape[0],):
+            raise InvalidDataError(
+                f"party {name!r} has {rows.shape[0]} rows and labels of shape {labels.shape}"
+            )
+        for argument, value, least in (
+            ("min_similar", min_similar, 1),
+            ("known_features", known_features, 0),
+            ("max_rows", max_rows, 1),
+        ):
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InvalidArgumentError(f"{argument}={value!r} must be an integer of at least {least}")
+        weight = check_weight(sample_weight, len(labels), f"sample_weight of party {name!r}")
+        return cls(
+            name,
+            rows,
+            names,
+            labels,
+            weight,
+            bool(categorical_labels),
+            int(min_similar),
+            int(known_features),
+            int(max_rows),
+        )
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """Factors of gradients and hessians; ones by default."""
+        return np.ones(len(self.y), dtype=np.float32) if self.weight is None else self.weight
+
+    def digest(self) -> str:
+        """Names everything that groups of rows depend on."""
+        labels = self.y if self.y.dtype != object else repr(self.y.tolist())
+        return digest_of(self.X, labels, self.weight, self.min_similar)
+
+    def classes(self) -> list[Any]:
+        """Return the distinct labels, which only a party that has declared them to be classes tells."""
+        if not self.categorical_labels:
+            raise InvalidDataError(
+                "classes are told only of labels that the party has declared with categorical_labels=True"
+            )
+        if _missing(self.y).any():
+            raise InvalidDataError("y has missing labels")
+        classes: list[Any] = np.unique(self.y).tolist()
+        if len(classes) > MAX_CLASSES:
+            raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are told")
+        return classes
+
+    def encoded(self, classes: str) -> NDArray[np.float32]:
+        """The labels as the objective has them, by the agreed classes (a JSON list, empty for regression)."""
+        if not classes:
+            return numeric_vector(self.y, "y")
+        self.classes()  # they are told, so that agreed classes cannot be used to guess at labels
+        known = np.array(json.loads(classes))
+        place = np.minimum(np.searchsorted(known, self.y), len(known) - 1)
+        if not (known[place] == self.y).all():
+            raise InvalidDataError("y has labels that are not among the agreed classes")
+        return place.astype(np.float32)
+
+    def check_accepted(self, settings: Settings, party_rows: list[int]) -> None:
+        """Refuse a training run that this party does not agree to.
+
+        Raises
+        ------
+        InvalidDataError
+            Saying why.
+        """
+        if min(party_rows) < 1 or sum(party_rows) > self.max_rows:
+            raise InvalidDataError(
+                f"{sum(party_rows)} rows of all parties; this party accepts {self.max_rows}"
+            )
+        if self.min_similar > 1 and settings.scale_pos_weight != 1:
+            raise InvalidDataError(
+                f"scale_pos_weight={settings.scale_pos_weight} makes gradients depend on labels by another "
+                "factor in each row, so that a sum can tell single labels: only parties with min_similar=1 "
+                "accept it"
+            )
+
+
+def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which labels are NaN or None."""
+    return np.asarray(y != y) if y.dtype != object else np.array([v is None or v != v for v in y], dtype=bool)

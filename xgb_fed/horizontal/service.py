@@ -1,0 +1,103 @@
+"""A horizontal party behind a server: SimFL with the coordinators that it allows, within its limits.
+
+Every coordinator has a folder of its own, with its training runs and models.  What the party tells of its
+rows is counted over all of them: its groups of rows, and the hashes that it has given away.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity.alignment import AlignRows, IntersectIds
+from gbdt_parties.messages import Message
+from gbdt_parties.transport.service import Caller, RowService
+from xgb_fed.horizontal.messages import Introduce, OpenHorizontal, ResumeBoosting
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.party_rows import RunLimits
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class HorizontalLimits:
+    """What a horizontal party agrees to, beside what its `HorizontalParty` says about its own rows.
+
+    Attributes
+    ----------
+    questions_per_hour, sessions_per_hour : int
+        Resumptions, and sessions, of one coordinator.
+    max_memory : int
+        Bytes of hashes, gradients and trees that are held for one coordinator.
+    max_models : int
+        Models that are kept for one coordinator; an operator removes those that are not needed.
+    max_bin, max_depth : int
+        Bins of a column, and levels of a tree, of a training run.
+    max_round_bytes : int
+        Length of the trees of a round that another party has grown.
+    """
+
+    questions_per_hour: int = 120
+    sessions_per_hour: int = 240
+    max_memory: int = 8 << 30
+    max_models: int = 1000
+    max_bin: int = 256
+    max_depth: int = 10
+    max_round_bytes: int = 16 << 20
+
+
+class HorizontalService(RowService):
+    """A horizontal party's answers.
+
+    Parameters
+    ----------
+    party : HorizontalParty
+        With a directory, so that it does not forget what it has told when it is started again.
+    directory : path
+        Where training runs, models and the record are kept.
+    limits : HorizontalLimits
+    """
+
+    opening = (Introduce,)
+    questions = (ResumeBoosting,)
+
+    def __init__(self, party: HorizontalParty, directory: str | Path, limits: HorizontalLimits) -> None:
+        super().__init__(
+            (),
+            False,
+            directory,
+            party.name,
+            0,
+            limits.questions_per_hour,
+            limits.sessions_per_hour,
+            limits.max_memory,
+        )
+        self._party, self._limits = party, limits
+
+    def admit(self, caller: str, message: Message) -> None:
+        """Refuse alignments, and training runs whose model there is no room for."""
+        if isinstance(message, (IntersectIds, AlignRows)):
+            raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
+        if isinstance(message, OpenHorizontal):
+            n_models = sum(1 for _ in (self.folder_of(caller) / "models").glob("*.json"))
+            if n_models >= self._limits.max_models:
+                raise ProtocolError(
+                    f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
+                    "operator can remove some (veilboost models)"
+                )
+            logger.info("%s starts a training run", caller)
+
+    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalParty:
+        """Make the party as this coordinator sees it."""
+        limits = self._limits
+        return self._party.for_caller(
+            caller.directory,
+            caller.used,
+            caller.memory,
+            RunLimits(limits.max_bin, limits.max_depth, limits.max_round_bytes),
+        )
