@@ -59,7 +59,9 @@ _WORST_ERROR = 0.25
 _NOT_SEARCHED = frozenset({"method", "random_state", "epsilon", "delta", "budget"})
 _OF_GROUPS = frozenset({"groups", "rows_per_group", "group_weight"})
 _NOT_PASSED_ON = _OF_GROUPS | {
-    *("X", "y", "sample_weight", "eval_set", "eval_metric", "public_eval_set", "callbacks", "budget")
+    *("X", "y", "sample_weight", "eval_set", "eval_metric", "public_eval_set", "callbacks", "budget"),
+    *("eval_names", "eval_sample_weight", "eval_init_score", "eval_X", "eval_y"),
+    *("init_score", "public_init_score", "init_model"),
 }
 _FITTED = ("best_estimator_", "best_params_", "privacy_")
 

@@ -28,6 +28,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import as_frame, is_table
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.keywords import chooses_depth, with_keywords
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.estimators.tags import EXPECTED_FAILED_CHECKS
@@ -283,11 +284,10 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         label_bounds: tuple[float, float] | None,
         eval_target: Callable[[Any], NDArray[np.float64]],
         *,
+        evaluation: Evaluation,
         budget: Budget | None,
-        eval_set: Sequence[tuple[Any, Any]] | None,
-        eval_metric: Any,
-        public_eval_set: bool,
         callbacks: Sequence[Callable[..., Any]] | None,
+        init_model: Any,
         provenance: Provenance | None = None,
         **of_rows: Any,
     ) -> None:
@@ -311,24 +311,33 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         )
         train_set.disclose(around).disclose(provenance or Provenance())
         valid_sets: list[lightgbm.Dataset] = [
-            Dataset(as_matrix(X_eval), eval_target(y_eval), reference=train_set, public=public_eval_set)
-            for X_eval, y_eval in eval_set or []
+            Dataset(
+                as_matrix(rows),
+                eval_target(labels),
+                weight=weight,
+                init_score=score,
+                reference=train_set,
+                public=evaluation.is_public,
+            )
+            for rows, labels, weight, score in evaluation.sets()
         ]
-        if eval_metric is not None:
-            params["metric"] = eval_metric
-        evals_result: dict[str, Any] = {}
+        if evaluation.metric_names() is not None:
+            params["metric"] = evaluation.metric_names()
+        self.evals_result_: dict[str, Any] = {}
         booster = lightgbm.train(
             params,
             train_set,
             settings.n_rounds,
             valid_sets=valid_sets,
+            valid_names=None if evaluation.names is None else list(evaluation.names),
+            feval=evaluation.feval() or None,
+            init_model=getattr(init_model, "booster_", init_model),
             callbacks=[
                 settings.trainer,
                 *(callbacks or []),
-                lightgbm.record_evaluation(evals_result),
+                lightgbm.record_evaluation(self.evals_result_),
             ],
         )
-        self.evals_result_ = evals_result
         self.n_features_in_ = X.shape[1]
         if is_table(X):
             self.feature_names_in_ = np.asarray(as_frame(X).columns, dtype=object)
@@ -337,9 +346,9 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     @property
     def privacy_(self) -> PrivacyReport:
         """The guarantee of the fitted model."""
-        check_is_fitted(self, "booster_")
-        assert isinstance(self.booster_, DPBooster)
-        return self.booster_.privacy
+        booster = self._fitted_booster
+        assert isinstance(booster, DPBooster)
+        return booster.privacy
 
     @property
     def feature_importances_(self) -> NDArray[Any]:
@@ -347,10 +356,51 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
 
         It follows from the model alone: numbers of splits, and gains of released leaf values.
         """
-        check_is_fitted(self, "booster_")
-        return np.asarray(self.booster_.feature_importance(importance_type=self.importance_type))
+        return np.asarray(self._fitted_booster.feature_importance(importance_type=self.importance_type))
 
-    def _predict_native(self, X: Any, **kwargs: Any) -> NDArray[Any]:
+    @property
+    def _fitted_booster(self) -> lightgbm.Booster:
+        check_is_fitted(self, "booster_")
+        return self.booster_
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """Names of the features in the model."""
+        return self._fitted_booster.feature_name()
+
+    @property
+    def best_iteration_(self) -> int:
+        """Number of iterations that early stopping chose; not positive without early stopping."""
+        return int(self._fitted_booster.best_iteration)
+
+    @property
+    def best_score_(self) -> dict[str, Any]:
+        """Metrics of the best iteration, by evaluation set and metric."""
+        return self._fitted_booster.best_score
+
+    @property
+    def n_estimators_(self) -> int:
+        """Number of iterations that were trained; early stopping may leave fewer than `n_estimators`."""
+        return int(self._fitted_booster.current_iteration())
+
+    @property
+    def n_iter_(self) -> int:
+        """The same as `n_estimators_`."""
+        return self.n_estimators_
+
+    @property
+    def objective_(self) -> str:
+        """LightGBM's name of the objective."""
+        return str(self._fitted_booster.params["objective"])
+
+    @property
+    def n_features_(self) -> int:
+        """The same as `n_features_in_`."""
+        check_is_fitted(self, "booster_")
+        return int(self.n_features_in_)
+
+    def _predict_native(self, X: Any, **how: Any) -> Any:
+        """What LightGBM predicts: an array, or for SHAP values of a sparse matrix perhaps a sparse one."""
         check_is_fitted(self, "booster_")
         X = as_matrix(X)
         if X.shape[1] != self.n_features_in_ and not is_table(X):  # of which the booster names the columns
@@ -358,4 +408,4 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        return np.asarray(self.booster_.predict(X, **kwargs))
+        return self.booster_.predict(X, **how)

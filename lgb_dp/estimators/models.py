@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
@@ -19,6 +20,7 @@ from lgb_dp.data.groups import GroupWeight
 from lgb_dp.data.tables import holds_booleans
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
+from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.rows import as_target
 
 
@@ -102,10 +104,19 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         group_weight: GroupWeight | None = None,
         paid_for: Sequence[PrivacyReport] = (),
         budget: Budget | None = None,
+        init_score: Any = None,
+        public_init_score: bool = False,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_init_score: Sequence[Any] | None = None,
         eval_metric: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
         public_eval_set: bool = False,
+        feature_name: Any = "auto",
         callbacks: Sequence[Callable[..., Any]] | None = None,
+        init_model: Any = None,
     ) -> DPLGBMClassifier:
         """Train.
 
@@ -130,10 +141,19 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         budget : Budget, optional
             Pays for the fit when it starts; refused where it does not suffice.  It is an argument of `fit`,
             as it belongs to the rows: parameters are copied by `clone` and pickled with the model.
-        eval_set, eval_metric, callbacks
-            As for LightGBM's estimators.
+        init_score, public_init_score
+            Raw scores to start from, as for `lgb_dp.Dataset`; predictions do not include them.
+        eval_set, eval_names, eval_sample_weight, eval_init_score, eval_metric, eval_X, eval_y
+            As for LightGBM's estimators.  A function among the metrics takes labels and predictions, and
+            weights if it has a third argument.
         public_eval_set : bool
-            Whether the rows of `eval_set` are public.
+            Whether the rows of the evaluation sets are public.
+        feature_name : "auto" or sequence of str
+        callbacks
+            As for LightGBM's estimators.
+        init_model : path, lightgbm.Booster or fitted estimator, optional
+            Model to continue from; its guarantee is composed with that of the fit.  One without a guarantee
+            voids that of the fit.
         """
         target = as_target(y, type(self).__name__)
         labels = as_labels(target)
@@ -159,11 +179,22 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
             rows_per_group=rows_per_group,
             group_weight=group_weight,
             paid_for=paid_for,
+            init_score=init_score,
+            public_init_score=public_init_score,
+            feature_name=feature_name,
             budget=budget,
-            eval_set=eval_set,
-            eval_metric=eval_metric,
-            public_eval_set=public_eval_set,
+            evaluation=Evaluation(
+                eval_set,
+                eval_X,
+                eval_y,
+                eval_names,
+                eval_sample_weight,
+                eval_init_score,
+                eval_metric,
+                public_eval_set,
+            ),
             callbacks=callbacks,
+            init_model=init_model,
             provenance=provenance,
         )
         self.classes_ = known
@@ -175,15 +206,65 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         tags.classifier_tags.poor_score = True  # the noise of a small data set's model
         return tags
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, shape (n_rows, n_classes)."""
-        probability = self._predict_native(X)
-        return np.column_stack([1 - probability, probability]) if probability.ndim == 1 else probability
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes."""
+        check_is_fitted(self, "booster_")
+        return len(self.classes_)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable class of each row."""
-        proba = self.predict_proba(X)
-        return np.asarray(self.classes_[proba.argmax(axis=1)])
+    def predict_proba(
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
+            As for LightGBM's estimators: raw scores, leaves or SHAP values instead, of some iterations.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            Or what else was asked for, in LightGBM's shape.
+        """
+        result = self._predict_native(
+            X,
+            raw_score=raw_score,
+            start_iteration=start_iteration,
+            num_iteration=num_iteration,
+            pred_leaf=pred_leaf,
+            pred_contrib=pred_contrib,
+            **kwargs,
+        )
+        if raw_score or pred_leaf or pred_contrib or result.ndim == 2:
+            return result
+        return np.column_stack([1 - result, result])
+
+    def predict(
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Most probable class of each row, or what else was asked for; as `predict_proba`."""
+        result = self.predict_proba(
+            X, raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
+        )
+        if raw_score or pred_leaf or pred_contrib:
+            return result
+        return np.asarray(self.classes_[result.argmax(axis=1)])
 
 
 class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
@@ -208,10 +289,19 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
         group_weight: GroupWeight | None = None,
         paid_for: Sequence[PrivacyReport] = (),
         budget: Budget | None = None,
+        init_score: Any = None,
+        public_init_score: bool = False,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_init_score: Sequence[Any] | None = None,
         eval_metric: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
         public_eval_set: bool = False,
+        feature_name: Any = "auto",
         callbacks: Sequence[Callable[..., Any]] | None = None,
+        init_model: Any = None,
     ) -> DPLGBMRegressor:
         """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
 
@@ -232,11 +322,22 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
             rows_per_group=rows_per_group,
             group_weight=group_weight,
             paid_for=paid_for,
+            init_score=init_score,
+            public_init_score=public_init_score,
+            feature_name=feature_name,
             budget=budget,
-            eval_set=eval_set,
-            eval_metric=eval_metric,
-            public_eval_set=public_eval_set,
+            evaluation=Evaluation(
+                eval_set,
+                eval_X,
+                eval_y,
+                eval_names,
+                eval_sample_weight,
+                eval_init_score,
+                eval_metric,
+                public_eval_set,
+            ),
             callbacks=callbacks,
+            init_model=init_model,
         )
         return self
 
@@ -246,6 +347,35 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
         tags.regressor_tags.poor_score = True  # the noise of a small data set's model
         return tags
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted target of each row."""
-        return self._predict_native(X)
+    def predict(
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Predicted target of each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
+            As for LightGBM's estimators: leaves or SHAP values instead, of some iterations.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+            Or what else was asked for, in LightGBM's shape.
+        """
+        return self._predict_native(
+            X,
+            raw_score=raw_score,
+            start_iteration=start_iteration,
+            num_iteration=num_iteration,
+            pred_leaf=pred_leaf,
+            pred_contrib=pred_contrib,
+            **kwargs,
+        )

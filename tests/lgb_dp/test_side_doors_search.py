@@ -91,7 +91,10 @@ def test_side_door_values_are_checked_before_the_first_trial(monkeypatch, settin
         searched(settings).fit(X, LABELS, bounds=BOUNDS)
 
 
-@pytest.mark.parametrize("argument", ["callbacks", "sample_weight", "eval_set", "eval_metric", "bound"])
+@pytest.mark.parametrize(
+    "argument",
+    ["callbacks", "sample_weight", "eval_set", "eval_metric", "eval_X", "init_score", "init_model", "bound"],
+)
 def test_side_door_arguments_that_see_every_trial_are_refused(argument):
     with pytest.raises(lgb_dp.InvalidArgumentError, match=argument):
         searched().fit(X, LABELS, bounds=BOUNDS, **{argument: [print]})
