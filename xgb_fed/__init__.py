@@ -12,6 +12,7 @@ from gbdt_parties.errors import (
     PartyRefusedError,
     PartyUnavailableError,
     ProtocolError,
+    RowMismatchError,
     SessionLostError,
 )
 from gbdt_parties.identity.alignment import Alignment, align
@@ -82,6 +83,7 @@ __all__ = [
     "PlaintextRangeError",
     "ProtocolError",
     "RemoteParty",
+    "RowMismatchError",
     "SessionLostError",
     "Traffic",
     "UnsupportedParameterError",

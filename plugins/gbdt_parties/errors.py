@@ -23,6 +23,10 @@ class InvalidDataError(PartyError, ValueError):
     """A matrix, label or weight cannot be used for training or prediction."""
 
 
+class RowMismatchError(InvalidDataError):
+    """Parties have other rows than each other, or the same ones in another order."""
+
+
 class ProtocolError(PartyError, RuntimeError):
     """A message breaks the protocol: malformed, replayed, out of order, or impossible in content."""
 

@@ -401,8 +401,10 @@ def test_no_evaluation_set_as_xgboost_says_it():
 def test_missing_parties_at_prediction(fitted):
     with pytest.raises(ValueError, match="lacks"):
         fitted.predict(X[:, :3], [])
-    with pytest.raises(xgb_fed.PartyRefusedError, match="300"):
+    with pytest.raises(xgb_fed.RowMismatchError, match=r"other rows than the 300 .* parties="):
         fitted.predict(NEW[:, :3])
+    with pytest.raises(xgb_fed.PartyRefusedError, match="300"):
+        fitted.predict(NEW[:, :3], fitted.parties_)
 
 
 @pytest.mark.parametrize("name", ["", "active", None, "a\nb"])

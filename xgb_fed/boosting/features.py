@@ -51,6 +51,24 @@ class Columns:
             return Columns(self.data.tocsr()[rows].tocsc(), self.names)
         return Columns(self.data[rows], self.names)
 
+    def check_names(self, names: list[str], argument: str) -> None:
+        """Check that these are the columns that were trained on; those without names fit by their number.
+
+        Raises
+        ------
+        InvalidDataError
+            Naming the columns that are missing and those that are too many, or the right order.
+        """
+        if self.names in (names, [f"f{k}" for k in range(len(names))]):
+            return
+        missing = [name for name in names if name not in self.names]
+        unknown = [name for name in self.names if name not in names]
+        if missing or unknown:
+            raise InvalidDataError(
+                f"{argument} must have the columns that were trained on: missing {missing}, unknown {unknown}"
+            )
+        raise InvalidDataError(f"{argument} must have its columns in the order of training, {names}")
+
     def column(self, feature: int) -> NDArray[np.float32]:
         """Values of one column, NaN where missing."""
         if not scipy.sparse.issparse(self.data):

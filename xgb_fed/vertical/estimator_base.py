@@ -19,6 +19,7 @@ from xgb_fed.boosting.estimator import FederatedXGBModel, normalised
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.model import VerticalModel
+from xgb_fed.vertical.row_names import RowIdentity
 from xgb_fed.vertical.task import ActiveData
 from xgb_fed.vertical.training import train
 
@@ -27,6 +28,7 @@ class VerticalXGBModel(FederatedXGBModel):
     """What the classifier and the regressor share."""
 
     model_: VerticalModel
+    _rows_of_parties: RowIdentity | None = None
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class VerticalXGBModel(FederatedXGBModel):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the parties: a pickle of the model holds nobody's rows."""
-        return {name: value for name, value in super().__getstate__().items() if name != "parties_"}
+        kept_here = ("parties_", "_rows_of_parties")
+        return {name: value for name, value in super().__getstate__().items() if name not in kept_here}
 
     def _positions(self, X: Any) -> Any:
         """Return the index of a data frame as the rows' positions in the parties' data, if asked for."""
@@ -127,6 +130,8 @@ class VerticalXGBModel(FederatedXGBModel):
             patience=patience,
         )
         self._keep(model, parties)
+        columns = model.own_columns(X) if model.splits.names else None
+        self._rows_of_parties = None if columns is None else RowIdentity.of(X, columns)
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(model.splits.names, dtype=object)
 
@@ -134,6 +139,7 @@ class VerticalXGBModel(FederatedXGBModel):
         self.model_ = model
         self.parties_ = list(parties)
         self.n_features_in_ = len(model.splits.names)
+        self._rows_of_parties = None
 
     @property
     def feature_importances_(self) -> NDArray[np.float32]:
@@ -157,15 +163,32 @@ class VerticalXGBModel(FederatedXGBModel):
         pred_leaf: bool = False,
     ) -> NDArray[Any]:
         check_is_fitted(self, "model_")
-        parties = self._parties(parties)
-        return self.model_.predict(
+        rows = None if parties is not None or self.rows_by_index else self._checked_rows(X)
+        prediction = self.model_.predict(
             X,
-            parties,
+            self._parties(parties),
             output_margin=output_margin,
             pred_leaf=pred_leaf,
             iteration_range=iteration_range,
             rows=self._positions(X),
         )
+        if rows is not None:
+            self._rows_of_parties = rows
+        return prediction
+
+    def _checked_rows(self, X: Any) -> RowIdentity | None:
+        """The rows of a question to the parties that are kept, which must be those of the one before.
+
+        These parties have their columns of certain rows: those of `fit`, or, after `load_model`, those that
+        were predicted first.
+        """
+        columns = self.model_.own_columns(X)
+        if columns is None:
+            return None
+        rows = RowIdentity.of(X, columns)
+        if self._rows_of_parties is not None:
+            self._rows_of_parties.check(rows, "X")
+        return rows
 
     def _parties(self, parties: Sequence[Party] | None) -> Sequence[Party]:
         if parties is None and not hasattr(self, "parties_"):

@@ -133,6 +133,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             For parameters that cannot be trained with; the text names them.
         InvalidDataError
             For rows or labels that cannot be trained on.
+        RowMismatchError
+            If the index of a data frame names other rows than a party's, or another order.
         ProtocolError
             If a party refuses, or breaks the protocol.
         PartyUnavailableError
@@ -175,7 +177,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             The active party's columns.
         parties : sequence of Party, optional
             Passive parties with their columns of these rows (`LocalParty.with_rows`).  Those of `fit` by
-            default.
+            default, and then X must hold the rows of `fit`.
         iteration_range : (int, int), optional
             First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
 
@@ -200,7 +202,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         X : matrix of shape (n_rows, n_features), or None
             The active party's columns.
         parties : sequence of Party, optional
-            Passive parties with their columns of these rows.  Those of `fit` by default.
+            Passive parties with their columns of these rows.  Those of `fit` by default, and then X must hold
+            the rows of `fit`.
         output_margin : bool, default=False
             Return margins instead.
         iteration_range : (int, int), optional
@@ -344,7 +347,8 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         X : matrix of shape (n_rows, n_features), or None
             The active party's columns.
         parties : sequence of Party, optional
-            Passive parties with their columns of these rows.  Those of `fit` by default.
+            Passive parties with their columns of these rows.  Those of `fit` by default, and then X must hold
+            the rows of `fit`.
         output_margin : bool, default=False
             Without effect: with squared error, margins are values.
         iteration_range : (int, int), optional

@@ -11,6 +11,7 @@ from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive import PassiveParty
+from xgb_fed.vertical.row_names import RowNames
 from xgb_fed.vertical.splits import Splits
 
 
@@ -20,7 +21,8 @@ class LocalParty:
     Parameters
     ----------
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        The party's columns of the rows, in the active party's order.
+        The party's columns of the rows, in the active party's order.  The index of a data frame is compared
+        with the active party's.
     name : str
         Unique among the parties.
     eval_sets : sequence of matrices
@@ -45,10 +47,13 @@ class LocalParty:
         columns = read_columns(X, f"X of party {name!r}")
         if columns.n_features == 0:
             raise InvalidDataError(f"X of party {name!r} has no columns")
+        eval_sets = list(eval_sets)
         evals = [read_columns(e, f"eval_sets[{k}] of party {name!r}") for k, e in enumerate(eval_sets)]
-        for other in evals:
-            _same_columns(columns, other, name)
+        for k, other in enumerate(evals):
+            _same_number(columns, other, name)
+            other.check_names(columns.names, f"eval_sets[{k}] of party {name!r}")
         self.name = name
+        self.row_names = [RowNames.of(rows) for rows in (X, *eval_sets)]
         self._columns, self._evals = columns, evals
         self._allow_export, self._require_encryption = allow_export, require_encryption
         self._splits_by_model: dict[bytes, Splits] = {}
@@ -89,7 +94,7 @@ class LocalParty:
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
         )
-        _same_columns(self._columns, other._columns, self.name)
+        _same_number(self._columns, other._columns, self.name)
         other._splits_by_model = self._splits_by_model
         other._start()
         return other
@@ -107,7 +112,7 @@ class LocalParty:
             self._splits_by_model[bytes.fromhex(path.name.split(".")[0])] = Splits.load(path)
 
 
-def _same_columns(one: Columns, other: Columns, name: str) -> None:
+def _same_number(one: Columns, other: Columns, name: str) -> None:
     if one.n_features != other.n_features:
         raise InvalidDataError(
             f"party {name!r} has {one.n_features} columns to train on and {other.n_features} in other rows"

@@ -23,6 +23,7 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
 from xgb_fed.vertical.routing import MAX_ROWS, Router, route, row_positions
+from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 from xgb_fed.vertical.tree_record import Restart
@@ -149,14 +150,23 @@ class VerticalModel:
         Returns
         -------
         ndarray of float32, shape (n_rows,) or (n_rows, n_classes); or of int32, shape (n_rows, n_trees)
+
+        Raises
+        ------
+        RowMismatchError
+            If the index of X names other rows than a party's data frame or alignment, or another order.
+        InvalidDataError
+            If X has not the columns that were trained on, in the same order.
         """
         by_name = {party.name: party for party in check_parties(parties)}
         missing = [name for name in self.parties if name not in by_name]
         if missing:
             raise InvalidArgumentError(f"parties lacks {missing}; the model was trained with {self.parties}")
-        columns = self._own_columns(X)
+        columns = self.own_columns(X)
+        used = [by_name[name] for name in self.parties]
+        check_rows(RowNames.of(X), used, "X", row_positions(rows))
         trees = self._chosen(iteration_range)
-        leaves = self._route(columns, [by_name[name] for name in self.parties], trees, rows, traffic)
+        leaves = self._route(columns, used, trees, rows, traffic)
         if pred_leaf:
             return leaves
         margin = self.margins(leaves, trees)
@@ -164,11 +174,26 @@ class VerticalModel:
             return margin if self.n_classes > 1 else margin[:, 0]
         return self.objective.to_prediction(margin)
 
-    def _own_columns(self, X: Any) -> Columns | None:
+    def own_columns(self, X: Any) -> Columns | None:
+        """The active party's columns of some rows, checked.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features), or None if the active party has no columns
+
+        Returns
+        -------
+        Columns or None
+
+        Raises
+        ------
+        InvalidDataError
+            Naming the columns that are missing, too many, or in another order.
+        """
         if X is None and not self.splits.names:
             return None
         columns = read_columns(X)
-        self.splits.check_columns(columns)
+        columns.check_names(self.splits.names, "X")
         return columns
 
     def _route(

@@ -28,6 +28,7 @@ from xgb_fed.errors import (
     UnsupportedParameterError,
 )
 from xgb_fed.vertical.routing import row_positions
+from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.tree_modes import TreeMode
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class ActiveRows:
     y: NDArray[np.float32]
     weight: NDArray[np.float32] | None
     positions: NDArray[np.int32]
+    names: RowNames | None = None
 
     @classmethod
     def read(cls, given: ActiveData, objective: Objective, argument: str) -> ActiveRows:
@@ -75,7 +77,7 @@ class ActiveRows:
         weight = check_weight(given.weight, len(y), f"weight of {argument}")
         if columns is not None and columns.n_features == 0:
             columns = None
-        return cls(columns, y, weight, row_positions(given.rows))
+        return cls(columns, y, weight, row_positions(given.rows), RowNames.of(given.data))
 
     @property
     def n_rows(self) -> int:
@@ -110,6 +112,7 @@ class TrainingTask:
         self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
         self._check_weight()
         self._check_evals()
+        self._check_rows()
         n_own = 0 if self.rows.columns is None else self.rows.columns.n_features
         if not self.parties and not n_own:
             raise InvalidDataError("no columns: the active party has none, and there are no parties")
@@ -185,6 +188,13 @@ class TrainingTask:
         for rows, name in self.evals:
             if (None if rows.columns is None else rows.columns.n_features) != own:
                 raise InvalidDataError(f"evaluation set {name!r} has other columns than active_data")
+            if rows.columns is not None and self.rows.columns is not None:
+                rows.columns.check_names(self.rows.columns.names, f"evaluation set {name!r}")
+
+    def _check_rows(self) -> None:
+        check_rows(self.rows.names, self.parties, "active_data", self.rows.positions)
+        for k, (rows, name) in enumerate(self.evals, start=1):
+            check_rows(rows.names, self.parties, f"evaluation set {name!r}", rows.positions[:0], k)
 
     def announced(self) -> str:
         """What the progress bar says; who waits for the compiler on this machine is told so, once."""

@@ -78,6 +78,8 @@ def train(
     ------
     InvalidArgumentError, ArgumentTypeError, InvalidDataError
         For what cannot be trained, before anything leaves.
+    RowMismatchError
+        If the index of a data frame names other rows than a party's, or another order.
     ProtocolError
         If a party refuses, or breaks the protocol.
     PartyUnavailableError

@@ -148,6 +148,11 @@ class RemoteParty:
         """Name and address."""
         return f"RemoteParty({self.address!r}, name={self.name!r})"
 
+    @property
+    def row_sets(self) -> tuple[bytes, ...]:
+        """Alignments of the rows to train on or to predict, then of each evaluation set."""
+        return self._row_sets
+
     def with_rows(self, *row_sets: bytes) -> RemoteParty:
         """The same party, asked about other rows."""
         other = RemoteParty.__new__(RemoteParty)
