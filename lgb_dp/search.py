@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
-from gbdt_hosts.lightgbm import with_guarantee
+from gbdt_hosts.lightgbm import resolve_aliases, with_guarantee
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon
@@ -75,13 +75,14 @@ class _Trial:
     model : DPLGBMClassifier or DPLGBMRegressor
     params : dict
         The settings that were drawn.
-    verbose : int
-        What the estimator's `verbose` will be after the search, during which it says nothing.
+    verbosity : dict
+        What the estimator's `verbose` (and its aliases) will be after the search, during which it says
+        nothing.
     """
 
     model: Any
     params: Mapping[str, Any]
-    verbose: int
+    verbosity: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class _Part:
 
     rows: NDArray[np.int64]
     person: NDArray[np.int64] | None
+
+
+def _is_alias(name: str, parameter: str) -> bool:
+    """Whether LightGBM, or scikit-learn, calls a parameter by a name."""
+    return parameter in resolve_aliases({name: None})
 
 
 def logarithmic_gamma(mean: float) -> float:
@@ -306,7 +312,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         known = self.estimator.get_params(deep=False)
         for settings in [distributions] if isinstance(distributions, Mapping) else distributions:
             for name in settings:
-                if name in _NOT_SEARCHED:
+                if name in _NOT_SEARCHED or _is_alias(name, "seed"):
                     raise InvalidArgumentError(
                         f"param_distributions holds {name!r}, which cannot be searched: the guarantee is for "
                         "trials of one method and one budget, with secret noise"
@@ -321,12 +327,13 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         """A trial with settings drawn at random, which were checked."""
         (params,) = ParameterSampler(self.param_distributions, 1, random_state=seed)
         model = clone(self.estimator).set_params(**params)
-        verbose = model.verbose
-        model.set_params(epsilon=epsilon, delta=delta, verbose=-1)
+        settings = model.get_params(deep=False)
+        verbosity = {name: value for name, value in settings.items() if _is_alias(name, "verbosity")}
+        model.set_params(epsilon=epsilon, delta=delta, **dict.fromkeys(verbosity, -1))
         if self.random_state is not None:
             model.set_params(random_state=seed)
         model.check_settings()
-        return _Trial(model, params, verbose)
+        return _Trial(model, params, verbosity)
 
     @staticmethod
     def _pay(
@@ -379,7 +386,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             report = replace(report, budget=budget.id)
         text = best.model.booster_.model_to_string(num_iteration=-1)
         best.model.booster_ = DPBooster(model_str=with_guarantee(text, report.to_dict()))
-        best.model.set_params(verbose=best.verbose)
+        best.model.set_params(**best.verbosity)
         # All at once, so that an interrupt leaves either none of them or all.
         self.__dict__.update(best_estimator_=best.model, best_params_=best.params, privacy_=report)
 

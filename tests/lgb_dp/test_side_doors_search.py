@@ -60,14 +60,19 @@ def without_trial(original):
     return fit
 
 
-@pytest.mark.parametrize("name", ["method", "random_state", "epsilon", "delta", "budget", "depth"])
+@pytest.mark.parametrize(
+    "name", ["method", "random_state", "seed", "random_seed", "epsilon", "delta", "budget", "depth"]
+)
 @pytest.mark.parametrize("as_list", [False, True])
 def test_side_door_settings_that_cannot_be_searched_are_refused_before_the_first_trial(
     monkeypatch, name, as_list
 ):
     monkeypatch.setattr(lgb_dp.DPLGBMClassifier, "fit", without_trial(lgb_dp.DPLGBMClassifier.fit))
     settings = {"max_depth": [1, 2], name: [1, 2]}
-    search = searched([{"max_depth": [2]}, settings] if as_list else settings)
+    alias = {name: 1} if "seed" in name else {}
+    search = searched(
+        [{"max_depth": [2]}, settings] if as_list else settings, lgb_dp.DPLGBMClassifier(**alias)
+    )
     with pytest.raises(lgb_dp.InvalidArgumentError, match=repr(name)):
         search.fit(X, LABELS, bounds=BOUNDS)
 
@@ -114,16 +119,25 @@ def test_side_door_a_seeded_trial_voids_the_search():
         assert not lgb_dp.privacy_of(seeded.best_estimator_.booster_).private
 
 
-def test_side_door_the_search_does_not_tell_how_many_trials_it_ran(monkeypatch, capfd):
-    said = []
+@pytest.mark.parametrize("name", ["verbose", "verbosity"])
+def test_side_door_the_search_does_not_tell_how_many_trials_it_ran(monkeypatch, capfd, name):
+    said, spoken, fit = [], [], lgb_dp.DPLGBMClassifier.fit
+
+    @functools.wraps(fit)
+    def listened(self, *args, **kwargs):
+        spoken.append(self.get_params()[name])
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(lgb_dp.DPLGBMClassifier, "fit", listened)
     for n_trials in (1, 5):
         monkeypatch.setattr(search_module, "draw_number_of_trials", lambda *_, n=n_trials: n)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = searched(model=lgb_dp.DPLGBMClassifier(n_estimators=5, verbose=1)).fit(X, LABELS)
+            found = searched(model=lgb_dp.DPLGBMClassifier(n_estimators=5, **{name: 1})).fit(X, LABELS)
         said.append(([str(w.message) for w in caught], capfd.readouterr()))
-        assert found.best_estimator_.verbose == 1
+        assert found.best_estimator_.get_params()[name] == 1
     assert said[0] == said[1]
+    assert spoken == [-1] * 6
 
 
 def paid_report(epsilon=2.0):
