@@ -25,9 +25,8 @@ from gbdt_parties._files import write_atomically
 from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.model import add_leaves
 from xgb_fed.vertical.splits import Splits, check_split
-from xgb_fed.vertical.tree import FederatedTree
+from xgb_fed.vertical.tree import FederatedTree, add_leaves
 from xgb_fed.vertical.tree_record import Restart
 
 FORMAT = 2

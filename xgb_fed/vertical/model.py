@@ -25,7 +25,7 @@ from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, Re
 from xgb_fed.vertical.routing import MAX_ROWS, Router, route, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.splits import Splits
-from xgb_fed.vertical.tree import LEAF, FederatedTree
+from xgb_fed.vertical.tree import LEAF, FederatedTree, add_leaves
 from xgb_fed.vertical.tree_record import Restart
 
 FORMAT = 1
@@ -412,14 +412,6 @@ def _revealed(answer: RevealedSplits, name: str, n_features: int) -> Splits:
         answer.thresholds.tolist(),
         answer.default_left.astype(bool).tolist(),
     )
-
-
-def add_leaves(margin: NDArray[np.float32], values: NDArray[np.float32], group: int | None) -> None:
-    """Add a tree's leaf values to the margins of one class, or of all (None)."""
-    if group is None:
-        margin += values
-    else:
-        margin[:, group] += values[:, 0]
 
 
 def _scalar_tree(

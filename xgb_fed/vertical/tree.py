@@ -74,3 +74,11 @@ class FederatedTree:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return dict(self.__dict__)
+
+
+def add_leaves(margin: NDArray[np.float32], values: NDArray[np.float32], group: int | None) -> None:
+    """Add a tree's leaf values to the margins of one class, or of all (None)."""
+    if group is None:
+        margin += values
+    else:
+        margin[:, group] += values[:, 0]
