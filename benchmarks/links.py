@@ -69,6 +69,8 @@ class Measured:
     sampling: str
     link: str
     n_measured: int
+    cpu_seconds_per_tree: float
+    """Processor time of both processes."""
     first_tree: float
     seconds_per_tree: float
     bytes_per_tree: float
@@ -121,13 +123,14 @@ def _measure(folder: Path, n_rows: int, n_columns: int, n_trees: int) -> list[Me
             for place, link in enumerate(LINKS):
                 relay = None if math.isinf(link.mbit) else SlowLink(bank.port, link.mbit, link.one_way_ms)
                 party = bank.party if relay is None else bank.connected(relay.port)
-                load = load_average()
+                load, cpu = load_average(), time.process_time() + bank.cpu_seconds()
                 try:
                     times, n_bytes = _train(party, data, key, params, n_trees)
                 finally:
                     if relay is not None:
                         party.close()
                         relay.close()
+                cpu = time.process_time() + bank.cpu_seconds() - cpu
                 per_tree = (times[-1] - times[0]) / (n_trees - 1)
                 one = Measured(
                     n_rows,
@@ -135,6 +138,7 @@ def _measure(folder: Path, n_rows: int, n_columns: int, n_trees: int) -> list[Me
                     sampling,
                     link.name,
                     n_trees,
+                    cpu / n_trees,
                     times[0],
                     per_tree,
                     n_bytes / n_trees,
@@ -170,6 +174,7 @@ def _print(results: list[Measured]) -> None:
             [
                 f"{one.n_rows} x {one.n_columns}, {one.sampling}, {one.link}",
                 one.seconds_per_tree,
+                one.cpu_seconds_per_tree,
                 one.bytes_per_tree / 1e6,
                 one.seconds,
                 one.transfer_seconds,
@@ -178,7 +183,7 @@ def _print(results: list[Measured]) -> None:
                 one.seconds / one.published,
             ]
         )
-    head = ["", "s per tree", "MB per tree", "s for 100", "bytes over bandwidth s"]
+    head = ["", "s per tree", "CPU s per tree", "MB per tree", "s for 100", "bytes over bandwidth s"]
     head += ["over bytes and LAN", "SecretFlow s", "ratio"]
     title = f"{N_TREES} trees, extrapolated from {results[0].n_measured}"
     print_table(f"{title} (SecretFlow: at most {N_TREES} trees, two machines)", head, rows)

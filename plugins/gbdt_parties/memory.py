@@ -9,6 +9,9 @@ from threading import Lock
 
 from gbdt_parties.errors import ProtocolError
 
+SPARE = 0.25
+"""Fraction of all bytes within which there is room for what can be done without."""
+
 
 class Room:
     """Reserved bytes, which are given back when nobody refers to this object any more."""
@@ -62,6 +65,24 @@ class MemoryAllowance:
                     f"{self.max_bytes >> 20} MiB for one active party, of which {in_use >> 20} MiB are in use"
                 )
             self._reserved += n_bytes
+        return self._room(n_bytes)
+
+    def reserve_spare(self, n_bytes: int) -> Room | None:
+        """Reserve bytes for something that can be done without, unless that leaves too little for the rest.
+
+        Returns
+        -------
+        Room or None
+            None if more than `SPARE` of all bytes would be in use then.
+        """
+        in_use = self.reserved
+        with self._lock:
+            if max(in_use, self._reserved) + n_bytes > SPARE * self.max_bytes:
+                return None
+            self._reserved += n_bytes
+        return self._room(n_bytes)
+
+    def _room(self, n_bytes: int) -> Room:
         room = Room(n_bytes)
         # A finalizer may run in a thread that holds the lock, so it only leaves a note.
         weakref.finalize(room, self._returned.append, n_bytes)

@@ -23,3 +23,16 @@ def test_room_in_a_circle_is_given_back_when_it_is_needed():
     circle.append(circle)
     del circle
     assert allowance.reserve(100, "another tree").n_bytes == 100
+
+
+def test_what_can_be_done_without_takes_no_room_that_something_else_may_need():
+    allowance = MemoryAllowance(100)
+    first = allowance.reserve_spare(20)
+    assert first.n_bytes == allowance.reserved == 20
+    assert allowance.reserve_spare(6) is None
+    assert allowance.reserved == 20
+    del first
+    tree = allowance.reserve(30, "a tree")
+    assert allowance.reserve_spare(1) is None
+    del tree
+    assert allowance.reserve_spare(25) is not None

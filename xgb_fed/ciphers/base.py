@@ -60,6 +60,9 @@ class PublicKey(Protocol):
     def rerandomise(self, a: Ciphertexts) -> Ciphertexts:
         """The same plaintexts under fresh randomness."""
 
+    def prepare(self, wanted: int) -> bool:
+        """Make some of what `rerandomise` takes ahead; False once there is enough for `wanted` rows."""
+
     def to_bytes(self, a: Ciphertexts) -> bytes:
         """Ciphertexts for the wire, with version and key id."""
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from gbdt_parties.key_stream import this_process
 from xgb_fed.ciphers.base import KeepsSecrets
 
+AT_ONCE = 64
+"""Obfuscators that `ObfuscatorPool.prepare_some` makes at most: several for each thread."""
+
 
 class ObfuscatorPool(KeepsSecrets):
     """A bounded store of obfuscators made ahead of time; threads may share it.
@@ -66,6 +69,13 @@ class ObfuscatorPool(KeepsSecrets):
                 kept = made if ready is None else np.concatenate([ready, made])
                 self._keep(kept[: self._capacity])
         return len(self)
+
+    def prepare_some(self, wanted: int) -> bool:
+        """Make a few ahead, in a fraction of a second; False once `wanted` or `capacity` are ready."""
+        missing = min(wanted, self._capacity) - len(self)
+        if missing > 0:
+            self.prepare(min(missing, AT_ONCE))
+        return missing > AT_ONCE
 
     def take(self, count: int) -> NDArray[np.uint64]:
         """Return obfuscators that were never used before: ready ones first, then fresh ones."""

@@ -110,6 +110,10 @@ class Plain:
         """A copy: there is no randomness."""
         return np.array(a)
 
+    def prepare(self, wanted: int) -> bool:
+        """There is nothing to prepare."""
+        return False
+
     def to_bytes(self, a: Rows) -> bytes:
         """Integers for the wire."""
         return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)

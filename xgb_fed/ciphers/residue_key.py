@@ -150,6 +150,10 @@ class ResidueKey:
         """The same plaintexts under fresh randomness: products with uniform encryptions of zero."""
         return self.add(a, self.obfuscators.take(len(a)))
 
+    def prepare(self, wanted: int) -> bool:
+        """Make some encryptions of zero ahead; False once `wanted` are ready, or as many as are kept."""
+        return self.obfuscators.prepare_some(wanted)
+
     def from_integers(self, values: list[int]) -> Residues:
         """Ciphertexts given as integers, as other libraries have them; checked."""
         if any(not 0 <= value < self.modulus.value for value in values):

@@ -18,6 +18,11 @@ from xgb_fed.vertical.partition import Partition
 MAX_STATISTICS_BYTES = 4 << 30
 """Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
 
+MIN_ROWS_AHEAD = 4096
+"""Rows that are summed up at the root ahead of the question for its statistics, at least."""
+BINS_AHEAD = 4
+"""The same as a multiple of the bins, each of which takes an addition."""
+
 
 @dataclass
 class GrowingTree:
@@ -36,6 +41,10 @@ class GrowingTree:
         The encrypted gradients; one array for each ciphertext of a row.
     received : list of int
         Rows of each that have arrived.
+    n_added : list of int
+        Rows of each that are, or will be, in `at_root`.
+    at_root : list of Histograms
+        For each of the first ciphertexts of a row, the sums at the root of the first rows.
     partition : Partition
         All rows, in the nodes of the present level.
     histograms : Histograms or None
@@ -56,7 +65,9 @@ class GrowingTree:
     position: NDArray[np.int32]
     sources: list[Ciphertexts]
     received: list[int]
+    n_added: list[int]
     partition: Partition
+    at_root: list[Histograms] = field(default_factory=list)
     histograms: Histograms | None = None
     slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     with_statistics: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -97,6 +108,7 @@ class GrowingTree:
             position=(np.cumsum(sampled) - 1).astype(np.int32),
             sources=[],
             received=[0] * n_groups,
+            n_added=[0] * n_groups,
             partition=Partition.root(len(sampled)),
         )
 
@@ -115,6 +127,32 @@ class GrowingTree:
             raise ProtocolError("gradients of a wrong group")
         self.sources[message.group][start : start + len(part)] = part
         self.received[message.group] += len(part)
+
+    def rows_to_add(self, group: int) -> range:
+        """Rows that have arrived and were not given here before, if it is worth while to sum them up now.
+
+        A few rows are not: whatever their number, their sums are added bin by bin to those before.
+        """
+        start, received = self.n_added[group], self.received[group]
+        worth = max(MIN_ROWS_AHEAD, BINS_AHEAD * int(self.features.bin_offsets[-1]))
+        if received - start >= worth or received == len(self.features.codes):
+            self.n_added[group] = received
+        return range(start, self.n_added[group])
+
+    def add_at_root(self, key: PublicKey, group: int, rows: range) -> None:
+        """Add the next rows to the sums at the root."""
+        histograms = build_histograms(
+            key,
+            [self.sources[group]],
+            self.features.codes,
+            np.arange(rows.start, rows.stop, dtype=np.int32),
+            np.array([0, len(rows)], dtype=np.int64),
+            self.features.bin_offsets,
+        )
+        if len(self.at_root) == group:
+            self.at_root.append(histograms)
+        else:
+            self.at_root[group] = self.at_root[group].plus(key, histograms)
 
     def nodes_with_statistics(self, min_node_rows: int) -> NDArray[np.int64]:
         """The nodes of the present level that are large enough: nothing but their rows decides it."""
@@ -176,11 +214,15 @@ class GrowingTree:
                 f"statistics of this level take {size >> 20} MiB, this party keeps at most "
                 f"{MAX_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
             )
-        chosen = sampled.selected(summed)
-        rows = self.position[chosen.rows]
-        built = build_histograms(
-            key, self.sources, self.features.codes, rows, chosen.starts, self.features.bin_offsets
-        )
+        if parents is None and self.at_root:
+            built = Histograms([part.sums[0] for part in self.at_root], self.at_root[0].counts)
+            self.at_root = []
+        else:
+            chosen = sampled.selected(summed)
+            rows = self.position[chosen.rows]
+            built = build_histograms(
+                key, self.sources, self.features.codes, rows, chosen.starts, self.features.bin_offsets
+            )
         self.slots = np.full(self.partition.n_nodes, -1, dtype=np.int64)
         self.slots[summed] = np.arange(len(summed))
         if len(derived) and parents is not None and above is not None:

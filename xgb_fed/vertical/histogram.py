@@ -48,6 +48,14 @@ class Histograms:
         sums = [np.concatenate(groups) for groups in zip(*(part.sums for part in parts), strict=True)]
         return Histograms(sums, np.concatenate([part.counts for part in parts]))
 
+    def plus(self, key: PublicKey, other: Histograms) -> Histograms:
+        """Node by node and bin by bin, the sums of both."""
+        added = []
+        for own, others in zip(self.sums, other.sums, strict=True):
+            flat = key.add(own.reshape(-1, *own.shape[2:]), others.reshape(-1, *others.shape[2:]))
+            added.append(flat.reshape(own.shape))
+        return Histograms(added, self.counts + other.counts)
+
     def less(self, key: PublicKey, other: Histograms) -> Histograms:
         """Node by node, the sums of these histograms without the rows of the other ones.
 

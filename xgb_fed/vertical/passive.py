@@ -27,7 +27,6 @@ from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
 from xgb_fed.vertical.finder import MIN_ROWS
-from xgb_fed.vertical.growing_tree import GrowingTree
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
     Assignments,
@@ -154,6 +153,11 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError(f"{type(message).__name__} is not a request")
         return self._answers[type(message)](kept, message)
 
+    def closed(self, kept: PredictionSession) -> None:
+        """End what a session does ahead."""
+        if isinstance(kept, TrainingSession):
+            kept.meanwhile.close()
+
     def _open_training(self, message: OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
         if model_id in self.splits_by_model or self.journals.find(model_id) is not None:
             raise ProtocolError("a training run has the number of this session; it can only be resumed")
@@ -269,13 +273,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
         columns = np.unique(message.columns)
         if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
             raise ProtocolError("the tree's columns are not this party's")
-        session.reserve_gradients(int(sampled.sum()))
-        session.tree = GrowingTree.started(session.features, columns, sampled, session.n_groups)
+        session.start_tree(columns, sampled)
         return messages.Done()
 
     def _receive_gradients(self, session: PredictionSession, message: Gradients) -> Message:
         session = training_session(session)
-        session.growing().receive(session.key, message)
+        session.receive(message)
         return messages.Done()
 
     def _find_splits(self, session: PredictionSession, message: FindSplits) -> Message:
@@ -285,12 +288,13 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("statistics were asked for before all gradients came")
         if tree.n_levels == session.max_depth:
             raise ProtocolError(f"statistics of more than {session.max_depth} levels were asked for")
+        session.meanwhile.finish()
         parents = tree.advance(message)
         session.reserve_level()
         nodes = tree.nodes_with_statistics(self._min_node_rows)
         tree.build(session.key, nodes, parents)
         tree.n_levels += 1
-        return tree.statistics(session.key, nodes, session.field_bits, session.per_ciphertext)
+        return session.statistics(nodes)
 
     def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
         session = training_session(session)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
@@ -11,7 +15,12 @@ from xgb_fed.boosting.features import BinnedFeatures, Columns
 from xgb_fed.ciphers.base import PublicKey
 from xgb_fed.vertical.growing_tree import GrowingTree
 from xgb_fed.vertical.journal import Journal, Terms
+from xgb_fed.vertical.meanwhile import Meanwhile
+from xgb_fed.vertical.messages import Gradients, SplitStatistics
 from xgb_fed.vertical.splits import Splits
+
+ROOT, RANDOMNESS = "statistics of the root", "randomness of the next statistics"
+"""What is made ahead, in memory of its own."""
 
 
 @dataclass
@@ -48,8 +57,60 @@ class TrainingSession(PredictionSession):
     last_tree: int = -1
     tree: GrowingTree | None = None
     memory: MemoryAllowance = field(default_factory=lambda: MemoryAllowance(sys.maxsize))
+    meanwhile: Meanwhile = field(init=False)
+    n_sent: int = 0
+    """Ciphertexts sent for the present tree."""
+    n_prepared: int = 0
+    """Those sent for the last one: as much randomness is made ahead."""
 
-    def reserve_gradients(self, n_sampled: int) -> None:
+    def __post_init__(self) -> None:
+        """Start without work."""
+        self.meanwhile = Meanwhile(self.key)
+
+    def start_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:
+        """Begin a tree, and what can be done of it while gradients arrive.
+
+        Parameters
+        ----------
+        columns : ndarray of int32
+            The party's columns of this tree, in ascending order.
+        sampled : ndarray of bool, shape (n_rows,)
+        """
+        self.meanwhile.drop()
+        self._reserve_gradients(int(sampled.sum()))
+        self.tree = GrowingTree.started(self.features, columns, sampled, self.n_groups)
+        self.n_prepared, self.n_sent = self.n_sent, 0
+        n_bins = int(self.tree.features.bin_offsets[-1])
+        self._try_to_reserve(ROOT, 3 * n_bins * self.n_groups)
+        self._try_to_reserve(RANDOMNESS, self.n_prepared)
+        self._prepare()
+
+    def receive(self, message: Gradients) -> None:
+        """Keep encrypted gradients, and sum them up at the root while the next ones arrive."""
+        tree = self.growing()
+        tree.receive(self.key, message)
+        if ROOT in self.rooms and len(rows := tree.rows_to_add(message.group)):
+            self.meanwhile.give(partial(tree.add_at_root, self.key, message.group, rows))
+
+    def statistics(self, nodes: NDArray[np.int64]) -> SplitStatistics:
+        """The statistics of nodes of the tree's present level; randomness of the next ones is made ahead."""
+        answer = self.growing().statistics(self.key, nodes, self.field_bits, self.per_ciphertext)
+        self.n_sent += len(answer.sums) // self.key.ciphertext_bytes
+        self._prepare()
+        return answer
+
+    def _prepare(self) -> None:
+        """Have as much randomness ready as the last tree took."""
+        self.meanwhile.prepare(self.n_prepared if RANDOMNESS in self.rooms else 0)
+
+    def _try_to_reserve(self, what: str, n_ciphertexts: int) -> None:
+        """Reserve memory for something that is done ahead; if there is little, it is left until it is due."""
+        self.rooms.pop(what, None)
+        room = self.memory.reserve_spare(n_ciphertexts * self.key.ciphertext_bytes)
+        if room is not None:
+            self.rooms[what] = room
+
+    def _reserve_gradients(self, n_sampled: int) -> None:
         """Reserve memory for the encrypted gradients of a tree; that of the last tree is given back."""
         self.tree = None
         self.rooms.pop("level", None)
@@ -60,6 +121,7 @@ class TrainingSession(PredictionSession):
     def reserve_level(self) -> None:
         """Reserve memory for the encrypted histograms of a level, which take as much while they are made."""
         tree = self.growing()
+        self.rooms.pop(ROOT, None)
         n_bins = tree.partition.n_nodes * int(tree.features.bin_offsets[-1])
         self.rooms.pop("level", None)
         size = 3 * n_bins * self.n_groups * self.key.ciphertext_bytes

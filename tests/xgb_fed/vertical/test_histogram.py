@@ -129,3 +129,20 @@ def test_the_fullest_bins_are_not_added_up():
     sums, counts = case.expected()
     assert_sums(key_of("plain"), built, sums[:1], counts)
     assert key.added <= n_rows + (n_features - 1) * (5 + n_bins + WORTH_LEAVING_OUT)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_sums_of_two_sets_of_rows_add_up_to_those_of_both(scheme):
+    """To the last bit: the product of the same residues is the same, in whatever order."""
+    key, case = key_of(scheme), Case(3, [4, 1, 7], [60])
+    sources = [key.encrypt(values.tolist()) for values in case.values]
+
+    def built(rows):
+        starts = np.array([0, len(rows)], dtype=np.int64)
+        return build_histograms(key.public, sources, case.codes, rows, starts, case.offsets)
+
+    whole = built(case.rows)
+    added = built(case.rows[:25]).plus(key.public, built(case.rows[25:]))
+    assert (added.counts == whole.counts).all()
+    for own, others in zip(added.sums, whole.sums, strict=True):
+        assert own.tobytes() == others.tobytes()
