@@ -144,7 +144,7 @@ def test_a_service_answers_whatever_it_is_asked(tape, tmp_path):
     service = PassiveService(table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True))
     extra = [
         messages.write(b"s" * 16, 0, IntersectIds(b"x" * 40, 3)),
-        messages.write(b"s" * 16, 0, AlignRows("1\n2\n")),
+        messages.write(b"s" * 16, 0, AlignRows(2)),
         messages.write(b"s" * 16, 1, ResumeTraining(b"m" * 16, 0)),
     ]
     for k in range(TRIES):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gbdt_parties import messages
 from gbdt_parties._files import make_folder
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.identity.alignment import Alignment, AlignRows, IntersectIds, Intersector, RowsAligned
+from gbdt_parties.identity.alignment import Alignment, AlignRows, CommonIds, IntersectIds, Intersector
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import Record
 from gbdt_parties.memory import MemoryAllowance, Room
@@ -186,7 +186,7 @@ class RowService(ABC):
         message = envelope.message
         self.admit(name, message)
         self._count(name, caller, message)
-        if isinstance(message, (IntersectIds, AlignRows)):
+        if isinstance(message, (IntersectIds, AlignRows, CommonIds)):
             answer = self._align(caller, message)
         elif self._has_ids and not row_sets:
             answer = messages.refusal("rows of this party are named by aligned ids")
@@ -231,16 +231,18 @@ class RowService(ABC):
                 )
             return self._callers[identity.name]
 
-    def _align(self, caller: Caller, message: IntersectIds | AlignRows) -> Message:
+    def _align(self, caller: Caller, message: IntersectIds | AlignRows | CommonIds) -> Message:
         with caller.lock:
             if isinstance(message, IntersectIds):
                 return caller.intersector.blind(message)
-            alignment = caller.intersector.accept(message)
+            if isinstance(message, AlignRows):
+                return caller.intersector.ask(message)
+            alignment, answer = caller.intersector.accept(message)
             path = caller.rows_file(alignment.digest)
             self._forget_oldest(path)
             alignment.save(path)
         logger.info("%d rows aligned", len(alignment.ids))
-        return RowsAligned(alignment.digest)
+        return answer
 
     @staticmethod
     def _forget_oldest(newest: Path) -> None:

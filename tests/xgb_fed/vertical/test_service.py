@@ -9,7 +9,12 @@ import pytest
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
-from gbdt_parties.identity.alignment import Alignment, AlignRows, BlindedIds, IntersectIds, align
+from gbdt_parties.identity.alignment import (
+    Alignment,
+    AlignRows,
+    CommonIds,
+    align,
+)
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
 from gbdt_parties.transport.server import NOBODY
@@ -114,8 +119,9 @@ def test_blinded_ids_show_no_ids_and_change_every_time(people, bank):
 
     align([Listener(bank())], people[0][:20])
     align([Listener(bank())], people[0][:20])
-    first, second = seen[0], seen[2]
-    for part in (*first, *second):
+    first, second = seen[0], seen[3]
+    assert len(seen) == 6
+    for part in (part for exchange in seen for part in exchange):
         assert b"customer" not in part
     assert not set(_points(first)) & set(_points(second))
 
@@ -130,24 +136,8 @@ def _points(exchange):
 
 
 def test_rows_are_not_aligned_without_an_intersection(people, bank):
-    for ids in ("customer-010\n", "customer-010", "", "b\na\n", "a\na\n"):
-        answer = Local(bank()).ask(AlignRows(ids))
-        assert isinstance(answer, messages.Refusal)
-
-
-def test_unknown_ids_are_not_aligned_and_malformed_points_refused(people, bank):
-    pytest.importorskip("private_set_intersection")
-    import private_set_intersection.python as psi
-
-    service = bank()
-    blinded = psi.client.CreateWithNewKey(True).CreateRequest(["a", "b"]).SerializeToString()
-    assert isinstance(Local(service).ask(IntersectIds(blinded, 2)), BlindedIds)
-    answer = Local(service).ask(AlignRows("customer-010\nnobody\n"))
-    assert "not in common" in answer.reason
-    assert "nobody" not in answer.reason
-    assert "not 3 blinded ids" in Local(service).ask(IntersectIds(blinded, 3)).reason
-    for wrong in (b"", b"nonsense", blinded[:-3]):
-        assert isinstance(Local(service).ask(IntersectIds(wrong, 2)), messages.Refusal)
+    for message in (AlignRows(1), AlignRows(0), AlignRows(-1), CommonIds(b"", b"", b"")):
+        assert "without an intersection" in Local(bank()).ask(message).reason
 
 
 def test_one_active_party_knows_nothing_of_anothers(people, bank):
@@ -225,7 +215,7 @@ def test_anything_that_is_no_message_is_refused_and_recorded(bank, tmp_path):
 
 def test_names_of_callers_stay_in_the_folder(people, bank, tmp_path):
     for name in ("../eve", "..", "a/b", "/etc"):
-        Local(bank(), name).ask(AlignRows("x\n"))
+        Local(bank(), name).ask(AlignRows(1))
     assert {path.name for path in tmp_path.iterdir()} == {"bank"}
 
 
@@ -294,38 +284,6 @@ def test_a_sample_is_no_way_around_the_fewest_rows(bank):
     talk = Talk(Local(bank(HARDENED)))
     talk.ask(opening(50))
     assert isinstance(talk.ask(start(sampled=range(20))), messages.Done)
-
-
-def test_an_intersection_is_good_for_one_alignment_accepted_or_not(people, bank):
-    psi = pytest.importorskip("private_set_intersection.python")
-    service = bank()
-    blinded = psi.client.CreateWithNewKey(True).CreateRequest(["x"]).SerializeToString()
-    intersect = IntersectIds(blinded, 1)
-    assert isinstance(Local(service).ask(intersect), BlindedIds)
-    assert "not in common" in Local(service).ask(AlignRows("nobody\n")).reason
-    assert "without an intersection" in Local(service).ask(AlignRows("customer-010\n")).reason
-
-
-def test_blinded_ids_have_the_size_of_their_number(bank, monkeypatch):
-    psi = pytest.importorskip("private_set_intersection.python")
-    blinded = psi.client.CreateWithNewKey(True).CreateRequest([str(k) for k in range(40)]).SerializeToString()
-    service = bank(Limits(max_rows=40))
-    assert isinstance(Local(service).ask(IntersectIds(blinded, 40)), BlindedIds)
-    monkeypatch.setattr(psi, "Request", lambda: pytest.fail("parsed"))
-    empty = b"\x12\x00"
-    wrong = (
-        blinded[:2] + empty * 700,
-        blinded + empty,
-        blinded[:-70] + empty * 35,
-        blinded[2:],
-        blinded[:-35],
-        b"",
-    )
-    for request in wrong:
-        assert "not 40 blinded ids" in Local(service).ask(IntersectIds(request, 40)).reason
-    assert "not 39 blinded ids" in Local(service).ask(IntersectIds(blinded, 39)).reason
-    assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 0)).reason
-    assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 41)).reason
 
 
 def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path):

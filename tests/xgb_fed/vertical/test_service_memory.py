@@ -10,8 +10,14 @@ import pytest
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity import alignment as alignment_module
-from gbdt_parties.identity.alignment import AlignRows, Intersector
+from gbdt_parties.identity.alignment import (
+    AlignRows,
+    CommonIds,
+    IntersectIds,
+    Intersector,
+    Question,
+    align,
+)
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
@@ -52,6 +58,18 @@ class Talk:
             return messages.read(self.service.handle(request)).message
         caller = Identity("acme", "", NOBODY.expires)
         return messages.read(self.service.handle(caller, (), request)).message
+
+
+class Acme:
+    """The service as acme aligns rows with it."""
+
+    name = "bank"
+
+    def __init__(self, service):
+        self.service = service
+
+    def handle(self, request):
+        return self.service.handle(Identity("acme", "", NOBODY.expires), (), request)
 
 
 def opening(n_groups=1, n_rows=N_ROWS):
@@ -121,18 +139,22 @@ def test_memory_of_histograms_is_reserved_before_they_are_built():
     assert "statistics of this level would take" in talk.ask(FindSplits(**rest)).reason
 
 
-def test_memory_attack_by_lines_without_ids(monkeypatch):
-    """A text of line ends is counted before it is taken apart: there it would be ids without end."""
+def test_memory_attack_by_points_without_content(monkeypatch):
+    """Empty fields are counted before they are parsed: there they would be points without end."""
+    psi = pytest.importorskip("private_set_intersection.python")
     intersector = Intersector([str(k) for k in range(100)], 100)
-    monkeypatch.setattr(alignment_module, "Alignment", lambda ids: pytest.fail("taken apart"))
-    for text in ("\n" * MIB, "x" * MIB + "\n", "\n" * 101):
-        intersector._n_intersected = 100
+    blinded = Question([str(k) for k in range(100)]).blinded
+    intersector.blind(IntersectIds(blinded, 100))
+    intersector.ask(AlignRows(100))
+    monkeypatch.setattr(psi, "ServerSetup", lambda: pytest.fail("taken apart"))
+    empty = b"\x0a\x00" * MIB
+    message = CommonIds(b"\x0a\x80\x80\x80\x01" + empty, empty, b"")
 
-        def attempt(text=text):
-            with pytest.raises(ProtocolError, match="without an intersection"):
-                intersector.accept(AlignRows(text))
+    def attempt():
+        with pytest.raises(ProtocolError, match="malformed"):
+            intersector.accept(message)
 
-        assert peak_of(attempt) < MIB / 2
+    assert peak_of(attempt) < MIB / 2
 
 
 def test_memory_of_requests_is_bounded(service):
@@ -140,7 +162,8 @@ def test_memory_of_requests_is_bounded(service):
     # As text, one wide character makes all of them four bytes wide.
     assert 2 * MAX_REQUEST_BYTES + (1 + 4) * MAX_REQUEST_BYTES <= 512 * MIB
     bank, text = service(), "\n" * (4 * MIB) + "\U0001f600"
-    peak = peak_of(lambda: Talk(bank, b"s" * 16).ask(AlignRows(text)))
+    # Of all kinds that an active party sends and a passive one answers, none has a text; this one is refused.
+    peak = peak_of(lambda: Talk(bank, b"s" * 16).ask(messages.Refusal(text, 0)))
     # The writing of it here, four bytes a character in `text` beside, the reading there.
     assert peak < 10 * 4 * MIB + MIB
 
@@ -172,13 +195,13 @@ def test_sessions_are_counted_by_the_hour_over_a_restart(service):
 
 def test_disk_attack_by_alignments(service, tmp_path, monkeypatch):
     """The rows that were used last are kept, and those that are forgotten can be aligned again."""
+    pytest.importorskip("private_set_intersection")
     monkeypatch.setattr(service_module, "MAX_ALIGNMENTS", 4)
     bank = service()
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
     digests = []
     for k in range(10):
-        caller.intersector._n_intersected = 1
-        digests.append(Talk(bank, b"s" * 16).ask(AlignRows(f"{k}\n")).digest)
+        digests.append(align([Acme(bank)], [str(k)]).digest)
         if k:
             # As training on the first rows would.
             bank._aligned(caller, digests[0])
@@ -258,14 +281,13 @@ def test_memory_of_row_flags_is_bounded_by_what_the_active_party_sends(monkeypat
 
 
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
+    pytest.importorskip("private_set_intersection")
     bank = service(max_memory=8000)
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
     bank._has_ids = True
     sets = []
     for k in range(4):
-        caller.intersector._n_intersected = N_ROWS
-        lines = "".join(f"{i}\n" for i in sorted(map(str, range(k, N_ROWS))))
-        sets.append(Talk(bank, b"s" * 16).ask(AlignRows(lines)).digest)
+        sets.append(align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
     request = messages.write(b"1" * 16, 0, opening(n_rows=N_ROWS - 1))
     identity = Identity("acme", "", NOBODY.expires)
     refused = messages.read(bank.handle(identity, (sets[0],), request)).message
