@@ -264,6 +264,16 @@ def checked_delta(delta: Any) -> float:
     return checked_number("delta", delta, Interval(0, MAX_DELTA, "()"))
 
 
+def delta_note(delta: float, n_rows: float) -> str | None:
+    """What is to be said of a δ, given a number of rows that was released; None if it is small enough."""
+    if delta * n_rows <= 1:
+        return None
+    return (
+        f"delta = {delta:g} is above one over the number of rows, so that a mechanism that publishes a "
+        "random row would keep to it; choose a delta far below"
+    )
+
+
 def checked_alpha(alpha: Any) -> float:
     """A parameter of the M-loss, in (0, 1]."""
     return checked_number("alpha", alpha, SHARE)

@@ -7,6 +7,8 @@ vector of length √d: noise of standard deviation √d / μ makes the release �
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,11 @@ from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.accounting.unit import Unit
-from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers
+from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers, delta_note
 from lgb_dp.data.bins import Bounds, feature_names, public_bins
 from lgb_dp.data.groups import checked_unit, draw_kept_rows
 from lgb_dp.data.tables import is_table, numeric_matrix
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -68,6 +70,15 @@ def _paid(what: str, mu: float, delta: float, unit: Unit, budget: Budget | None)
     if budget is not None:
         budget.charge(ledger.cost, f"private {what}", neighbouring=ledger.unit.neighbouring)
     return report_of(ledger, budget=None if budget is None else budget.id)
+
+
+def _judged(report: PrivacyReport, noisy: NDArray[np.float64], stacklevel: int = 3) -> PrivacyReport:
+    """The report, with a note and a warning if δ is above one over the rows of the fullest column."""
+    note = delta_note(report.delta, float(noisy.sum(axis=0).max()))
+    if note is None:
+        return report
+    warnings.warn(note, NotPrivateWarning, stacklevel=stacklevel)
+    return replace(report, notes=(*report.notes, note))
 
 
 def private_bounds(
@@ -132,7 +143,7 @@ def private_bounds(
     last = len(occupied) - 1 - occupied[::-1].argmax(axis=0)
     found = occupied.any(axis=0)
     low, high = np.where(found, below[first], 0.0), np.where(found, above[last], 1.0)
-    return (low, high), report
+    return (low, high), _judged(report, noisy)
 
 
 def private_quantile_edges(
@@ -205,7 +216,7 @@ def private_quantile_edges(
             edges[f] = values[np.unique(np.minimum(wanted, len(values) - 1))]
         else:
             edges[f] = np.array([float(bounds_of(bins.ranges[f]))])
-    return edges, report
+    return edges, _judged(report, noisy)
 
 
 def bounds_of(pair: tuple[float, float] | None) -> float:

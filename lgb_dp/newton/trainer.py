@@ -34,6 +34,7 @@ from lgb_dp.checks import (
     checked_delta,
     checked_integer,
     checked_number,
+    delta_note,
 )
 from lgb_dp.errors import (
     InterruptedTrainingError,
@@ -184,13 +185,11 @@ class _NewtonTraining(Training):
         return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
 
     def _judge_delta(self) -> None:
-        """Warn of a δ above one over the released number of rows, which publishing a random row keeps to."""
-        if self.ledger.granted_delta * self._n_rows > 1:
-            self.notes.append(
-                f"delta = {self.ledger.granted_delta:g} is above one over the number of rows, so that a "
-                "mechanism that publishes a random row would keep to it; choose a delta far below"
-            )
-            warnings.warn(self.notes[-1], NotPrivateWarning, stacklevel=8)
+        """Warn of a δ, with that of earlier results, above one over the released number of rows."""
+        note = delta_note(self.ledger.granted_delta + self.ledger.cost.delta, self._n_rows)
+        if note is not None:
+            self.notes.append(note)
+            warnings.warn(note, NotPrivateWarning, stacklevel=8)
 
     def _release_label_counts(self) -> float:
         """Noisy number of rows; sets the prior unless training continues a model.

@@ -11,7 +11,7 @@ import pytest
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
-from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.ledger import Cost, Ledger, Release
 from lgb_dp.data.bins import public_bins
 from lgb_dp.data.provenance import Provenance
 from small_training import binary_data, dataset, train
@@ -232,6 +232,45 @@ def test_side_door_a_delta_above_one_over_the_number_of_rows_warns():
         warnings.simplefilter("error", lgb_dp.NotPrivateWarning)
         report = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA)).privacy
     assert report.notes == ()
+
+
+def test_side_door_a_delta_that_earlier_results_make_too_large_warns():
+    """Each δ alone is below 1/400; together they are not."""
+    trainer = lgb_dp.NewtonBoost(1.0, 0.002)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lgb_dp.NotPrivateWarning)
+        assert train(dataset(X, Y), trainer).privacy.notes == ()
+    paid = lgb_dp.PrivacyReport(
+        epsilon=1.0, delta=0.002, private=True, reasons=(), notes=(), ledger=(), cost=Cost(1.0, 0.002)
+    )
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="delta = 0.004"):
+        report = train(dataset(X, Y, paid_for=[paid]), trainer).privacy
+    assert any("delta = 0.004" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("release", [lgb_dp.private_bounds, lgb_dp.private_quantile_edges])
+def test_side_door_a_large_delta_of_metadata_warns(release):
+    bounds = [(-3, 3)] if release is lgb_dp.private_quantile_edges else []
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="delta"):
+        _, report = release(X, *bounds, 5.0, 0.05)
+    assert any("delta" in note for note in report.notes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lgb_dp.NotPrivateWarning)
+        _, report = release(X, *bounds, 5.0, DELTA)
+    assert report.notes == ()
+
+
+def test_side_door_a_large_delta_of_a_search_warns():
+    search = lgb_dp.DPRandomizedSearchCV(
+        lgb_dp.DPLGBMClassifier(n_estimators=2),
+        {"max_depth": [1, 2]},
+        epsilon=5.0,
+        delta=0.05,
+        mean_trials=2.0,
+    )
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="delta"):
+        search.fit(X, Y.astype(int), bounds=(-3, 3), classes=[0, 1])
+    assert any("delta" in note for note in search.privacy_.notes)
 
 
 # Stopping on the way: what was granted is the guarantee.

@@ -97,6 +97,16 @@ def test_categories_that_no_row_has_are_kept():
     assert bins.feature_infos == ["0:1:2:3", "0:1:2:3:4"]
 
 
+@pytest.mark.parametrize("rows", [list("xy") * 200, list("w") * 300])
+@pytest.mark.parametrize("categories", [{"a": list("wxyz")}, {"a": "dtype"}])
+def test_the_model_file_holds_the_declared_categories_of_a_dtype(rows, categories):
+    frame = pd.DataFrame({"a": pd.Categorical(rows, categories=list("wxyz")), "b": 0.5})
+    data = lgb_dp.Dataset(frame, Y[: len(rows)], categories=categories, bounds={"b": (0, 1)})
+    text = train(data, lgb_dp.DPBoost(1.0)).model_to_string()
+    (line,) = [line for line in text.splitlines() if line.startswith("pandas_categorical")]
+    assert line == 'pandas_categorical:[["w", "x", "y", "z"]]'
+
+
 @pytest.mark.parametrize("n_rows", [2, 400])
 def test_settings_left_open_do_not_depend_on_the_number_of_rows(n_rows):
     booster = train(dataset(X[:n_rows], Y[:n_rows]), lgb_dp.DPBoost(1.0), max_depth=-1)
