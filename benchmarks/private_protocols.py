@@ -11,8 +11,8 @@ that were not paid for; ours are one setting each.
 - Maddock, Cormode, Wang, Maple, Jha (CCS 2022): adult, the complete rows of give_credit and default_credit,
   seven tenths to train and three to test, δ = 1/n.
 
-The figures of S-GBDT, the first version of the S-BDT paper (arXiv 2309.12041v1), are printed as unmatched rows:
-they are those of its abstract, which names neither the split nor δ, and has other scores than ours.
+The figures of S-GBDT, an earlier version of the S-BDT paper (arXiv 2309.12041, September 2023), are printed
+as unmatched rows: they are from its abstract, which names neither the split nor δ, in other scores than ours.
 """
 
 from __future__ import annotations
