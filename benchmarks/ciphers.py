@@ -31,8 +31,9 @@ from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.vertical.halves import joined
 from xgb_fed.vertical.histogram import build_histograms
-from xgb_fed.vertical.packing import GHPacking, unpack_all
+from xgb_fed.vertical.packing import GHPacking, MultiClassPacking, sums_from_plaintexts
 
 PATHS = ("portable", "ifma") if has_ifma() else ("portable",)
 OURS = [(path, n_threads) for path in PATHS for n_threads in (1, 2)]
@@ -244,6 +245,8 @@ def whole_life(scheme: Any, n_rows: int, n_features: int = 10, n_bins: int = 32)
     codes = rng.integers(0, n_bins, (n_rows, n_features)).astype(np.uint8)
     rows, starts, offsets = np.arange(n_rows), np.array([0, n_rows]), n_bins * np.arange(n_features + 1)
     packing = GHPacking(n_rows, h_max=0.25)
+    of_one_class = MultiClassPacking(packing, 1, public.plaintext_limit)
+    counts = np.concatenate([np.bincount(column, minlength=n_bins) for column in codes.T])
     per = packing.per_ciphertext(public.plaintext_limit)
     stages: dict[str, float] = {}
 
@@ -263,9 +266,8 @@ def whole_life(scheme: Any, n_rows: int, n_features: int = 10, n_bins: int = 32)
     packed = stage("compress", lambda: public.compress(histogram, packing.bits, per))
     fresh = stage("rerandomise", lambda: public.rerandomise(packed))
     values = stage("decrypt", lambda: key.decrypt(fresh))
-    sums = stage("unpack", lambda: unpack_all(values, packing.bits, per, n_features * n_bins))
-    counts = np.concatenate([np.bincount(column, minlength=n_bins) for column in codes.T])
-    total = packing.decode(sums, counts)[0].reshape(n_features, n_bins).sum(axis=1)
+    sums = stage("unpack", lambda: sums_from_plaintexts(of_one_class, [values], per, counts))
+    total = np.ldexp(joined(sums[0])[0], -packing.precision).reshape(n_features, n_bins).sum(axis=1)
     assert np.allclose(total, g.sum()), "the decrypted histogram is wrong"
     assert half.shape == histogram.shape
     name = f"{type(scheme).__name__}-{scheme.key_length}"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gbdt_kernels.residues.indices import check_starts
+from packed_fields import decoded_pairs
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
 from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.errors import CipherError, PlaintextRangeError
@@ -50,7 +51,7 @@ def test_rows_of_plaintext_words_must_be_words(scheme, rows):
 def test_a_sum_over_more_rows_than_planned_is_refused():
     packing = GHPacking(1, 0, 1, 1, 1, 0)
     with pytest.raises(PlaintextRangeError, match="2 rows"):
-        packing.decode([1], [2])
+        decoded_pairs(packing, [1], [2])
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)

@@ -163,22 +163,6 @@ class GHPacking:
             raise PlaintextRangeError(f"a value of {name} is not a number, or beyond the public bound")
         return scaled.astype(np.int64).view(np.uint64)
 
-    def decode(
-        self, sums: Sequence[int], counts: Sequence[int] | NDArray[np.integer[Any]]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of g and of h from decrypted sums and the number of rows in each.
-
-        The integers are exact; each result is the float64 nearest to its sum.
-
-        Raises
-        ------
-        PlaintextRangeError
-            If a decrypted integer cannot be a sum over so many rows.
-        """
-        pairs = [self._split(value, int(k)) for value, k in zip(sums, counts, strict=True)]
-        out = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-        return out[:, 0], out[:, 1]
-
     def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
         """Whether g and h can be sums over so many rows.
 
@@ -194,15 +178,6 @@ class GHPacking:
         most_g, most_h = (normalised(times(top, counts), axis=0) for top in (self._g_top, self._h_top))
         possible = (g[0] >= 0) & at_most(g, most_g) & (h[0] >= 0) & at_most(h, most_h)
         return bool(possible.all())
-
-    def _split(self, value: int, count: int) -> tuple[float, float]:
-        if not 0 <= count <= self.n_rows:
-            raise PlaintextRangeError(f"a sum over {count} rows, where {self.n_rows} are the most")
-        g, h = value >> self.h_bits, value & ((1 << self.h_bits) - 1)
-        if not (0 <= g <= count * self._g_top and h <= count * self._h_top):
-            raise PlaintextRangeError("a decrypted sum is outside its public range")
-        unit = 1 << self.precision
-        return (g - count * self.offset) / unit, h / unit
 
 
 @dataclass(frozen=True)
@@ -269,51 +244,6 @@ class MultiClassPacking:
         """Whether sums of every class, shape (2, 2, n_classes, ...), can be those of so many rows."""
         return all(self.gh.are_possible(sums[:, :, k], counts) for k in range(self.n_classes))
 
-    def decode(
-        self, sums: Sequence[Sequence[int]], counts: Sequence[int] | NDArray[np.integer[Any]]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sums of g and of h by class.
-
-        Parameters
-        ----------
-        sums : sequence of sequences of int
-            Decrypted sums, one sequence per group of classes.
-        counts : sequence of int
-            Rows in each sum.
-
-        Returns
-        -------
-        g, h : ndarray of float64, shape (n_sums, n_classes)
-        """
-        by_class: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-        for values, classes in zip(sums, self.groups, strict=True):
-            fields = [unpack(value, self.gh.bits, len(classes)) for value in values]
-            by_class += [self.gh.decode([row[k] for row in fields], counts) for k in range(len(classes))]
-        g, h = zip(*by_class, strict=True)
-        return np.stack(g, axis=1), np.stack(h, axis=1)
-
-
-def unpack(value: int, bits: int, count: int) -> list[int]:
-    """The fields of a compressed plaintext, the first one from its highest bits.
-
-    Raises
-    ------
-    PlaintextRangeError
-        If there is something above the fields.
-    """
-    if value >> (bits * count):
-        raise PlaintextRangeError("a decrypted plaintext is longer than its fields")
-    mask = (1 << bits) - 1
-    return [value >> (bits * (count - 1 - k)) & mask for k in range(count)]
-
-
-def unpack_all(values: Sequence[int], bits: int, per_ciphertext: int, count: int) -> list[int]:
-    """All `count` fields of compressed plaintexts, which `PublicKey.compress` filled up with zeros."""
-    fields = [field for value in values for field in unpack(value, bits, per_ciphertext)]
-    if any(fields[count:]):
-        raise PlaintextRangeError("a decrypted plaintext holds more fields than were packed")
-    return fields[:count]
-
 
 def _put_field(rows: NDArray[np.uint64], field: NDArray[np.uint64], shift: int) -> None:
     """Write a field of at most 63 bits, `shift` bits up, where rows are still 0."""
@@ -352,6 +282,8 @@ def sums_from_plaintexts(
         If the plaintexts do not hold so many sums, or a sum is not possible over its rows.
     """
     gh, n = packing.gh, len(counts)
+    if n and not 0 <= counts.min() <= counts.max() <= gh.n_rows:
+        raise PlaintextRangeError(f"a sum over {counts.max()} rows, where {gh.n_rows} are the most")
     bits, n_each = gh.bits * packing.classes_per_ciphertext, -(-n // per_ciphertext)
     sums = np.zeros((2, 2, packing.n_classes, n_each * per_ciphertext), dtype=np.int64)
     for values, classes in zip(plaintexts, packing.groups, strict=True):

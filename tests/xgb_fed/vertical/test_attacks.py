@@ -8,6 +8,7 @@ import pytest
 from gbdt_parties import messages
 from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from packed_fields import fields_of
 from vertical_training import Recorder, parties_of, problem, train
 from xgb_fed import LocalParty
 from xgb_fed.boosting.features import read_columns
@@ -25,7 +26,6 @@ from xgb_fed.vertical.messages import (
     StartTree,
     TrainingOpened,
 )
-from xgb_fed.vertical.packing import unpack
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.tree_record import Restart
 
@@ -169,7 +169,9 @@ class Liar:
             return answer
         key, bits = read_public_key(self.opening.public_key), self.opening.field_bits
         per = (key.plaintext_limit.bit_length() - 1) // bits
-        packed = [f for value in key.decrypt(key.from_bytes(message.sums)) for f in unpack(value, bits, per)]
+        packed = [
+            f for value in key.decrypt(key.from_bytes(message.sums)) for f in fields_of(value, bits, per)
+        ]
         counts = message.counts.copy()
         sums = np.zeros(len(counts), dtype=object)
         sums[counts > 0] = packed[: np.count_nonzero(counts)]

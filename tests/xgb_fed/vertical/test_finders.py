@@ -11,12 +11,12 @@ from sklearn.exceptions import NotFittedError
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
+from packed_fields import fields_of
 from vertical_training import Recorder, parties_of, problem, train
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CipherError
 from xgb_fed.vertical.messages import Assignments, ModelOpened, OpenTraining, SplitStatistics, TrainingOpened
-from xgb_fed.vertical.packing import unpack
 
 X, Y = problem(n=60, n_features=4, missing=0.1)
 PARAMS = {"max_depth": 3, "max_bin": 6, "n_estimators": 1, "base_score": 0.5}
@@ -91,7 +91,7 @@ def on_fields(change):
     def lie(answer, opening):
         key, rows = sums_of(answer, opening)
         per = (key.plaintext_limit.bit_length() - 1) // opening.field_bits
-        fields = [f for value in key.decrypt(rows) for f in unpack(value, opening.field_bits, per)]
+        fields = [f for value in key.decrypt(rows) for f in fields_of(value, opening.field_bits, per)]
         change(fields, np.count_nonzero(answer.counts), opening.field_bits)
         packed = [
             sum(f << opening.field_bits * (per - 1 - k) for k, f in enumerate(fields[at : at + per]))

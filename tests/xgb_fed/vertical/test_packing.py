@@ -4,12 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels.residues.limbs import from_rows
+from packed_fields import decoded, decoded_pairs
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PackingError, PlaintextRangeError
 from xgb_fed.vertical.histogram import build_histograms
-from xgb_fed.vertical.packing import GHPacking, MultiClassPacking, unpack, unpack_all
+from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
 
 
 def test_budget_of_the_design():
@@ -33,7 +34,7 @@ def test_sums_come_back_exactly(pairs, precision):
     g, h = (np.array(column) for column in zip(*pairs, strict=True))
     plaintexts = from_rows(packing.encode(g, h))
     unit = 2.0**precision
-    total_g, total_h = packing.decode([sum(plaintexts), plaintexts[0]], [len(pairs), 1])
+    total_g, total_h = decoded_pairs(packing, [sum(plaintexts), plaintexts[0]], [len(pairs), 1])
     assert total_g[0] == sum(int(np.rint(x * unit)) for x in g) / unit
     assert total_h[0] == sum(int(np.rint(x * unit)) for x in h) / unit
     assert total_g[1] == np.rint(g[0] * unit) / unit
@@ -52,12 +53,12 @@ def test_fields_never_meet(data):
     top = rows[1] * n_rows
     assert top.bit_length() <= packing.bits
     assert (top & ((1 << packing.h_bits) - 1)) == n_rows * round(h_max * 2**40)
-    g, _ = packing.decode([rows[0] * n_rows], [n_rows])
+    g, _ = decoded_pairs(packing, [rows[0] * n_rows], [n_rows])
     assert g[0] == pytest.approx(n_rows * g_min, abs=n_rows * 2.0**-40)
 
 
 def test_empty_sum():
-    g, h = GHPacking(10).decode([0], [0])
+    g, h = decoded_pairs(GHPacking(10), [0], [0])
     assert (g[0], h[0]) == (0.0, 0.0)
 
 
@@ -69,7 +70,7 @@ def test_bounds_are_enforced():
     with pytest.raises(ValueError, match="shapes"):
         packing.encode(np.zeros(3), np.zeros(2))
     with pytest.raises(PlaintextRangeError):
-        packing.decode([1 << packing.bits], [3])
+        decoded_pairs(packing, [1 << packing.bits], [3])
     amplified = GHPacking(10, h_max=0.25, amplification=8.0, precision=50)
     assert len(amplified.encode(np.array([-8.0, 8.0]), np.array([2.0, 0.0]))) == 2
 
@@ -96,7 +97,7 @@ def test_multi_class(n_classes):
     assert len(plaintexts) == -(-n_classes // packing.classes_per_ciphertext)
     parts = [slice(0, 20), slice(20, 50)]
     sums = [[sum(from_rows(group[part])) for part in parts] for group in plaintexts]
-    total_g, total_h = packing.decode(sums, [20, 30])
+    total_g, total_h = decoded(packing, sums, [20, 30])
     np.testing.assert_allclose(total_g, [g[part].sum(axis=0) for part in parts], rtol=1e-12)
     np.testing.assert_allclose(total_h, [h[part].sum(axis=0) for part in parts], rtol=1e-12)
 
@@ -111,12 +112,17 @@ def test_first_class_lies_highest():
 
 
 def test_unpacking_refuses_what_does_not_belong():
-    assert unpack(0x123, 4, 3) == [1, 2, 3]
-    with pytest.raises(PlaintextRangeError):
-        unpack(0x1123, 4, 3)
-    assert unpack_all([0x12, 0x30], 4, 2, 3) == [1, 2, 3]
-    with pytest.raises(PlaintextRangeError):
-        unpack_all([0x12, 0x34], 4, 2, 3)
+    """Two sums in a plaintext, each of two bits: g, then h."""
+    packing = GHPacking(1, 0, 1, 1, precision=0)
+    g, h = decoded_pairs(packing, [0b1001, 0b1100], [1, 1, 1], 2)
+    assert (g.tolist(), h.tolist()) == ([1, 0, 1], [0, 1, 1])
+    for plaintexts, words in [
+        ([0b11001, 0b1100], "longer than its fields"),
+        ([0b1001, 0b1101], "more fields than were packed"),
+        ([0b1001], "another number of plaintexts"),
+    ]:
+        with pytest.raises(PlaintextRangeError, match=words):
+            decoded_pairs(packing, plaintexts, [1, 1, 1], 2)
 
 
 @pytest.mark.parametrize("scheme", [Plain(700), Paillier(512, True), OkamotoUchiyama(512, True)], ids=repr)
@@ -136,9 +142,8 @@ def test_from_gradients_to_split_statistics(scheme):
     per = packing.per_ciphertext(public.plaintext_limit)
     message = public.to_bytes(public.rerandomise(public.compress(histogram, packing.bits, per)))
     values = key.decrypt(public.from_bytes(message))
-    sums = unpack_all(values, packing.bits, per, 2 * n_bins)
     counts = np.concatenate([np.bincount(codes[:, f], minlength=n_bins) for f in range(2)])
-    got_g, got_h = packing.decode(sums, counts)
+    got_g, got_h = decoded_pairs(packing, values, counts, per)
     for f in range(2):
         part = slice(f * n_bins, (f + 1) * n_bins)
         np.testing.assert_allclose(got_g[part], np.bincount(codes[:, f], g), atol=1e-12)
