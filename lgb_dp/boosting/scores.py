@@ -84,8 +84,17 @@ class Scores:
         return scores
 
     def all(self, iterations: Sequence[Sequence[PrivateTree]]) -> NDArray[np.float64]:
-        """Scores of all rows after all `iterations`, shape (n_rows, n_outputs)."""
-        return self.of(np.arange(len(self._n_added), dtype=np.int32), self._codes, iterations)
+        """Scores of all rows after all `iterations`, shape (n_rows, n_outputs), not to be written to."""
+        n_added = int(self._n_added[0])
+        if n_added == _UNKNOWN or (self._n_added != n_added).any():
+            return self.of(np.arange(len(self._n_added), dtype=np.int32), self._codes, iterations)
+        if n_added < len(iterations):
+            new = self._scores.copy(order="F")
+            self._add(self._codes, iterations[n_added:], new)
+            self._write(slice(None), new, len(iterations))
+        scores: NDArray[np.float64] = self._scores.view()
+        scores.flags.writeable = False
+        return scores
 
     def forget(self, iterations: Sequence[Sequence[PrivateTree]], last: Sequence[PrivateTree]) -> None:
         """Subtract an iteration that came after `iterations` from the rows to which it was added."""
@@ -94,7 +103,7 @@ class Scores:
         self._add(self._codes.take(rows), [[replace(t, leaf_value=-t.leaf_value) for t in last]], scores)
         self._write(rows, scores, len(iterations))
 
-    def _write(self, rows: NDArray[Any], scores: NDArray[np.float64], n_added: int) -> None:
+    def _write(self, rows: NDArray[Any] | slice, scores: NDArray[np.float64], n_added: int) -> None:
         """Replace the scores of some rows; an interrupt in between makes them start anew."""
         self._n_added[rows] = _UNKNOWN
         self._scores[rows] = scores
@@ -115,9 +124,14 @@ class Scores:
             for k in range(scores.shape[1]):
                 add_trees(
                     codes,
-                    np.stack([trees[k].feature for trees in forest]),
-                    np.stack([trees[k].goes_left for trees in forest]),
-                    np.stack([trees[k].leaf_value for trees in forest]),
+                    _stacked([trees[k].feature for trees in forest]),
+                    _stacked([trees[k].goes_left for trees in forest]),
+                    _stacked([trees[k].leaf_value for trees in forest]),
                     scores[:, k],
                     self._n_threads,
                 )
+
+
+def _stacked(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays along a new first axis; one alone, as after every iteration, is not copied."""
+    return np.stack(arrays) if len(arrays) > 1 else arrays[0][np.newaxis]

@@ -6,9 +6,10 @@ import pytest
 from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
 
-from gbdt_hosts.lightgbm.metrics import evaluate
+from gbdt_hosts.lightgbm.metrics import Evaluator
 
 N = 200
+native = lightgbm.Booster
 DATA = lightgbm.Dataset(np.zeros((N, 1)), params={"verbosity": -1}).construct()
 
 
@@ -17,6 +18,10 @@ def case(seed, n_classes=1):
     label = rng.integers(0, max(2, n_classes), N)
     score = rng.normal(size=(N, n_classes) if n_classes > 1 else N)
     return label, rng.uniform(0.5, 2, N), score
+
+
+def evaluate(params, data, label, weight, score, name, feval=None):
+    return Evaluator(params, data, label, weight).evaluate(score, name, feval)
 
 
 def values(results):
@@ -135,3 +140,23 @@ def test_arguments_are_left_alone():
     for now, then in zip((label, weight, score), before, strict=False):
         np.testing.assert_array_equal(now, then)
     assert params == before[3]
+
+
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_one_evaluator_serves_many_scores(n_classes):
+    label, weight, _ = case(10, n_classes)
+    params = {"objective": "multiclass", "num_class": 3} if n_classes > 1 else {"objective": "binary"}
+    evaluator = Evaluator(params, DATA, label, weight)
+    for seed in range(150):  # more than one booster serves
+        score = case(seed, n_classes)[2]
+        assert evaluator.evaluate(score, "v", gini) == evaluate(params, DATA, label, weight, score, "v", gini)
+
+
+def test_a_booster_serves_many_evaluations(monkeypatch):
+    made = []
+    monkeypatch.setattr(lightgbm, "Booster", lambda *args: made.append(native(*args)) or made[-1])
+    label, weight, score = case(11)
+    evaluator = Evaluator({"objective": "binary"}, DATA, label, weight)
+    for _ in range(100):
+        evaluator.evaluate(score, "v")
+    assert len(made) == 2

@@ -17,7 +17,7 @@ import numpy as np
 from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm.metrics import evaluate
+from gbdt_hosts.lightgbm.metrics import Evaluator
 from gbdt_hosts.lightgbm.text import (
     Header,
     Tree,
@@ -87,6 +87,7 @@ class PrivateBooster(lightgbm.Booster):
     _grower: TreeGrower | None = None
     _initial_blocks: list[str]
     _blocks: list[str]
+    _evaluators: dict[int, Evaluator]
     _is_stale: bool = False
 
     @property
@@ -176,9 +177,12 @@ class PrivateBooster(lightgbm.Booster):
         grower = self._growing()
         if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
             self.add_valid(data, name)
-        label, weight = grower.label_and_weight(data)
         score = grower.raw_score(data)
-        return evaluate(grower.metric_params(), data, label, weight, score, name, feval)
+        evaluator = self._evaluators.get(id(data))
+        if evaluator is None:
+            evaluator = Evaluator(grower.metric_params(), data, *grower.label_and_weight(data))
+            self._evaluators[id(data)] = evaluator
+        return evaluator.evaluate(score, name, feval)
 
     def eval_train(self, feval: CustomMetrics = None) -> list[EvalResult]:
         """Evaluate on the training data."""
@@ -213,12 +217,12 @@ class PrivateBooster(lightgbm.Booster):
 
     def _end_training(self) -> None:
         self._is_stale = False
-        for key in ("_grower", "_blocks", "_initial_blocks"):
+        for key in ("_grower", "_blocks", "_initial_blocks", "_evaluators"):
             self.__dict__.pop(key, None)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        for key in ("_grower", "_blocks", "_initial_blocks", "_is_stale"):
+        for key in ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_is_stale"):
             state.pop(key, None)
         return state
 
@@ -255,6 +259,7 @@ def take_over(
     private._grower = grower
     private._initial_blocks = tree_blocks(initial) if initial else []
     private._blocks = []
+    private._evaluators = {}
     private._is_stale = True
 
 
