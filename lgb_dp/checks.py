@@ -61,6 +61,7 @@ class Interval:
 POSITIVE = Interval(0, math.inf, "()")
 POSITIVE_OR_INFINITE = Interval(0, math.inf, "(]")
 NOT_NEGATIVE = Interval(0, math.inf, "[)")
+NOT_NEGATIVE_OR_INFINITE = Interval(0, math.inf)
 PROPER_SHARE = Interval(0, 1, "()")
 """Shares that leave something for the rest."""
 

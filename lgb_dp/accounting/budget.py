@@ -10,13 +10,13 @@ NeurIPS 2016, for sums; Smith and Thakurta, arXiv 2210.17520, for μ²), and tog
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from collections.abc import Iterable
 from fractions import Fraction
 from threading import Lock
 from typing import Any, NoReturn
 
+from gbdt_parties.key_stream import this_process
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
 from lgb_dp.accounting.ledger import Cost, lower_float, total_cost
 from lgb_dp.accounting.report import PrivacyReport
@@ -87,7 +87,7 @@ class Budget:
         self._reasons: dict[str, None] = {}
         self._neighbouring: str | None = None
         self._lock = Lock()
-        self._process = os.getpid()
+        self._process = this_process()
         self.id = secrets.token_hex(8)
 
     @property
@@ -131,12 +131,12 @@ class Budget:
         ForkedProcessError
             In a forked process, which would spend the same budget a second time.
         """
-        if os.getpid() != self._process:
+        if self._process != this_process():
             raise ForkedProcessError(
                 "a budget cannot be spent in a forked process: its parent spends it, too"
             )
-        if cost.sampled or not all(each >= 0 for each in (cost.epsilon, cost.delta, cost.mu)):
-            raise InvalidArgumentError(f"cost must be finite, not negative and without samples, got {cost}")
+        if cost.sampled:
+            raise InvalidArgumentError(f"cost must be without samples, got {cost}")
         with self._lock:
             if self._neighbouring not in (None, neighbouring):
                 raise InvalidArgumentError(

@@ -18,6 +18,7 @@ from functools import lru_cache
 from scipy.special import erfcx, log_ndtr
 
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
+from lgb_dp.checks import NOT_NEGATIVE, SHARE, checked_integer, checked_number
 from lgb_dp.errors import InvalidArgumentError
 
 _SLACK = 1e-9
@@ -29,6 +30,8 @@ with smaller terms; `gaussian_delta` adds the error bound of its terms, so the l
 """
 
 _MAX_EPSILON = 1e6
+MAX_RELEASES = 10_000_000
+"""Of one kind, in one report."""
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -106,6 +109,11 @@ class SampledGaussian:
     mu: float
     probability: float
     count: int
+
+    def __post_init__(self) -> None:
+        checked_number("mu of a release", self.mu, NOT_NEGATIVE)
+        checked_number("probability of a release", self.probability, SHARE)
+        checked_integer("count of releases", self.count, 1, MAX_RELEASES)
 
 
 _DISCRETISATION = 1e-4

@@ -16,6 +16,7 @@ from typing import Any
 
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
 from lgb_dp.accounting.unit import ONE_ROW, Unit
+from lgb_dp.checks import NOT_NEGATIVE_OR_INFINITE, checked_number
 from lgb_dp.errors import BudgetSpentError
 
 
@@ -37,6 +38,11 @@ class Cost:
     delta: float = 0.0
     mu: float = 0.0
     sampled: tuple[SampledGaussian, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A cost may come from somebody else's file: one below 0 would pay for releases of our own.
+        for name in ("epsilon", "delta", "mu"):
+            checked_number(f"{name} of a cost", getattr(self, name), NOT_NEGATIVE_OR_INFINITE)
 
     @property
     def is_gaussian(self) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gbdt_parties.quoting import quoted
 from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, total_cost
 from lgb_dp.accounting.unit import ONE_ROW
-from lgb_dp.checks import checked_delta
+from lgb_dp.checks import NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
 
 _FIXED_BEFOREHAND = (
@@ -77,8 +78,21 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
     )
 
 
-_ADDED_LATER = ("spent", "budget")
-"""Fields that models of earlier versions lack."""
+_MAX_TEXT = 1000
+"""Characters of a reason or note in a file."""
+_NO_REASON = "its report says so, without a reason"
+
+
+def _ledger_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a ledger as a file has it."""
+    numbers = ("group", "epsilon", "mu", "probability", "count", "disjoint_sets_of_rows")
+    read: dict[str, Any] = {name: quoted(str(row[name])) for name in ("release", "mechanism")}
+    for name in numbers:
+        if name in row:
+            if isinstance(row[name], bool) or not isinstance(row[name], (int, float)):
+                raise ArgumentTypeError(f"{name} of a ledger's row must be a number")
+            read[name] = row[name]
+    return {name: read[name] for name in row if name in read}
 
 
 @dataclass(frozen=True)
@@ -121,6 +135,10 @@ class PrivacyReport:
     budget: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            checked_number(f"{name} of a report", getattr(self, name), NOT_NEGATIVE_OR_INFINITE)
+        if not self.private and not self.reasons:
+            object.__setattr__(self, "reasons", (_NO_REASON,))
         if self.spent is None:
             object.__setattr__(self, "spent", (self.epsilon, self.delta))
         # A cost below (epsilon, delta), or none, must not be composed in its place.  With secret samples the
@@ -153,16 +171,32 @@ class PrivacyReport:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
-        """Read back what `to_dict` gave; raises a KeyError if something is missing."""
-        own: dict[str, Any] = {
-            key: values[key] for key in cls.__dataclass_fields__ if key not in _ADDED_LATER
-        }
-        for key in ("reasons", "notes", "ledger"):
-            own[key] = tuple(own[key])
-        own["cost"] = Cost.from_dict(own["cost"])
-        own["spent"] = tuple(values.get("spent") or ()) or None
-        own["budget"] = values.get("budget")
-        return cls(**own)
+        """Read back what `to_dict` gave, which may have been in a file of somebody else.
+
+        Texts are escaped and cut; numbers must be such as a guarantee has.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If something is missing, or is not what `to_dict` gives.
+        """
+        spent = tuple(
+            checked_number("spent", value, NOT_NEGATIVE_OR_INFINITE) for value in values.get("spent") or ()
+        )
+        if len(spent) not in (0, 2) or not isinstance(values["private"], bool):
+            raise InvalidArgumentError("a report has a verdict, and two numbers that were spent")
+        return cls(
+            epsilon=values["epsilon"],
+            delta=values["delta"],
+            private=values["private"],
+            reasons=tuple(quoted(str(text), _MAX_TEXT) for text in values["reasons"]),
+            notes=tuple(quoted(str(text), _MAX_TEXT) for text in values["notes"]),
+            ledger=tuple(_ledger_row(row) for row in values["ledger"]),
+            neighbouring=quoted(str(values["neighbouring"]), _MAX_TEXT),
+            cost=Cost.from_dict(values["cost"]),
+            spent=(spent[0], spent[1]) if spent else None,
+            budget=None if values.get("budget") is None else quoted(str(values["budget"])),
+        )
 
     def __str__(self) -> str:
         verdict = "private" if self.private else "NOT PRIVATE"

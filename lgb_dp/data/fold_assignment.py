@@ -6,13 +6,13 @@ the rows of test parts too, and with two folds the one's test part is the other'
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_parties.key_stream import this_process
 from lgb_dp.errors import ForkedProcessError
 
 
@@ -34,7 +34,7 @@ class FoldAssignment:
     def start(self) -> None:
         """Begin a cross-validation: no training part is used yet."""
         self.round = getattr(self, "round", 0) + 1
-        self._process = os.getpid()
+        self._process = this_process()
         self._paid: set[object] = set()
         self._used_for: dict[tuple[int, int], object] = {}
         self._n_returned = [0] * self.k
@@ -83,7 +83,7 @@ class FoldAssignment:
         Parent and child would not know of each other which parts were trained on, and one payment would
         count in both.
         """
-        if os.getpid() != self._process:
+        if self._process != this_process():
             raise ForkedProcessError(
                 "a cross-validation cannot continue in a forked process: its parent trains on the same folds"
             )
