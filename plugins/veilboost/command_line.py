@@ -7,7 +7,6 @@ that escapes is a defect, of which only the places in the code are shown.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import logging
 import sys
@@ -29,18 +28,20 @@ from gbdt_parties.errors import (
     places_of,
 )
 from gbdt_parties.identity.alignment import Alignment, align
-from gbdt_parties.identity.certificates import AUTHORITY_FILE, TLS, make_authority, make_certificate
+from gbdt_parties.identity.certificates import AUTHORITY_FILE, make_authority, make_certificate
 from gbdt_parties.identity.record import check_chain, read_record, write_traffic
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
-from veilboost import __version__, audit
+from veilboost import __version__, audit, horizontal_runs
+from veilboost.connections import connect
 from veilboost.model_folders import add_models
 from veilboost.parsers import add_command, read_json
-from veilboost.plan import Plan, PlanError, read_plan
+from veilboost.plan import HorizontalPlan, PlanError, VerticalPlan, read_plan
+from veilboost.predictions import write_predictions
 from veilboost.progress import RoundLines
 from veilboost.serving import add_serve
-from veilboost.tables import Table, read_table
+from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.task import ActiveData
@@ -127,7 +128,7 @@ def _log_to_stderr(as_json: bool) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="veilboost",
-        description="Train XGBoost models across organisations that keep their columns to themselves.",
+        description="Train XGBoost models across organisations that keep columns or rows to themselves.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -183,7 +184,7 @@ def _add_plan(
     commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str, example: str
 ) -> Any:
     parser = add_command(commands, name, run, text, example)
-    parser.add_argument("plan", help="TOML or YAML file: tls, data, parties, training, parameters")
+    parser.add_argument("plan", help="TOML or YAML file: method, tls, data, parties, training, parameters")
     return parser.add_argument
 
 
@@ -202,7 +203,7 @@ def _add_train(commands: Any) -> None:
         commands,
         "train",
         _train,
-        "run the active party: train with the passive parties; resumes after a crash",
+        "run the active party or the coordinator: train with the parties; resumes after a crash",
         "veilboost train plan.toml",
     )
     add("--overwrite", action="store_true", help="replace the model that the plan's folder holds")
@@ -239,7 +240,7 @@ def _add_audit(commands: Any) -> None:
     )
 
 
-def _active_table(plan: Plan, file: str, like: Table | None = None) -> Table:
+def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> Table:
     """Read a file of the active party; with the columns and categories of another one, if given."""
     data = plan.data
     if like is not None and like.used:
@@ -259,7 +260,7 @@ def _kept_alignment(args: argparse.Namespace, path: Path) -> Alignment:
 
 
 def _labelled_rows(
-    args: argparse.Namespace, plan: Plan, table: Table, aligned: str
+    args: argparse.Namespace, plan: VerticalPlan, table: Table, aligned: str
 ) -> tuple[ActiveData, list[bytes]]:
     """The rows of a file that all parties hold, and the name of the row set; all rows if there are no ids."""
     assert table.label is not None
@@ -270,25 +271,17 @@ def _labelled_rows(
     return ActiveData(table.columns.take(positions), table.label[positions]), [alignment.digest]
 
 
-def _parties(plan: Plan, stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
-    parties = []
-    for party in plan.parties:
-        tls = TLS.from_directory(plan.path(plan.tls), party.server_name)
-        remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, row_sets=row_sets)
-        stack.callback(remote.close)
-        parties.append(remote)
-    return parties
-
-
 def _align(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
+    if isinstance(plan, HorizontalPlan):
+        raise PlanError(f"{args.plan}: rows are not aligned in horizontal training; each party has its own")
     if plan.data.id is None:
         raise PlanError(f"{args.plan}: data.id is missing; rows are aligned by their ids")
     files = [(plan.data.file, plan.data.aligned)]
     if plan.data.valid is not None:
         files.append((plan.data.valid, plan.data.aligned_valid))
     with ExitStack() as stack:
-        parties = _parties(plan, stack)
+        parties = connect(plan, plan.training.timeout, stack)
         for file, kept in files:
             table = _active_table(plan, file)
             alignment = _aligned(plan, parties, table)
@@ -296,7 +289,7 @@ def _align(args: argparse.Namespace) -> None:
             print(f"{len(alignment.ids)} of {len(table.ids)} rows are held by all parties: {plan.path(kept)}")
 
 
-def _aligned(plan: Plan, parties: Sequence[RemoteParty], table: Table) -> Alignment:
+def _aligned(plan: VerticalPlan, parties: Sequence[RemoteParty], table: Table) -> Alignment:
     traffic = Traffic()
     try:
         return align(parties, table.ids, traffic)
@@ -306,6 +299,8 @@ def _aligned(plan: Plan, parties: Sequence[RemoteParty], table: Table) -> Alignm
 
 def _train(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
+    if isinstance(plan, HorizontalPlan):
+        return horizontal_runs.train(plan, args.overwrite)
     directory, training = plan.path(plan.training.model), plan.training
     if not args.overwrite and (directory / TABLE_FILE).exists():
         raise PlanError(
@@ -316,6 +311,7 @@ def _train(args: argparse.Namespace) -> None:
     evals = []
     if plan.data.valid is not None:
         valid = _active_table(plan, plan.data.valid, like=table)
+        log_unseen(valid, plan.data.valid, logger)
         rows, digests = _labelled_rows(args, plan, valid, plan.data.aligned_valid)
         evals, row_sets = [(rows, "valid")], row_sets + digests
     checkpoint = plan.path(training.checkpoint)
@@ -323,7 +319,7 @@ def _train(args: argparse.Namespace) -> None:
         model = train(
             plan.parameters,
             data,
-            _parties(plan, stack, row_sets),
+            connect(plan, training.timeout, stack, row_sets),
             training.rounds,
             evals=evals,
             cipher=training.scheme,
@@ -345,6 +341,8 @@ def _train(args: argparse.Namespace) -> None:
 
 def _predict(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
+    if isinstance(plan, HorizontalPlan):
+        return horizontal_runs.predict(plan, args)
     directory = plan.path(plan.training.model)
     model = VerticalModel.load(directory)
     known = read_json(directory / TABLE_FILE)
@@ -352,9 +350,10 @@ def _predict(args: argparse.Namespace) -> None:
     table = read_table(
         file, id_column=plan.data.id, keep=known["columns"] or None, one_hot=known["categories"]
     )
+    log_unseen(table, file, logger)
     traffic = Traffic()
     with ExitStack() as stack:
-        parties = _parties(plan, stack)
+        parties = connect(plan, plan.training.timeout, stack)
         positions, ids, row_sets = np.arange(table.columns.n_rows), table.ids, list[bytes]()
         if plan.data.id is not None:
             given = None if args.data else _kept_alignment(args, plan.path(plan.data.aligned))
@@ -366,19 +365,8 @@ def _predict(args: argparse.Namespace) -> None:
             predictions = model.predict(table.columns.take(positions), rows, traffic=traffic)
         finally:
             write_traffic(plan.path(plan.training.record), traffic)
-    _write_predictions(args.out, ids, predictions)
+    write_predictions(args.out, ids, predictions)
     _report_missing(args, table.ids, ids)
-
-
-def _write_predictions(out: str, ids: list[str], predictions: Any) -> None:
-    """Write CSV: the id, then the prediction, or one column per class."""
-    values = predictions.reshape(len(ids), -1)
-    names = ["prediction"] if values.shape[1] == 1 else [f"class_{k}" for k in range(values.shape[1])]
-    with ExitStack() as stack:
-        file = sys.stdout if out == "-" else stack.enter_context(open(out, "w", newline="", encoding="utf-8"))
-        writer = csv.writer(file)
-        writer.writerow(["id", *names])
-        writer.writerows([one, *row] for one, row in zip(ids, values.tolist(), strict=True))
 
 
 def _report_missing(args: argparse.Namespace, asked: list[str], predicted: list[str]) -> None:

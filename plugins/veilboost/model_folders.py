@@ -1,4 +1,4 @@
-"""The command ``models``: what a passive party keeps for whom, and what of it is not needed any more."""
+"""The command ``models``: what a party keeps for whom, and what of it is not needed any more."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from xgb_fed.vertical.splits import Splits
 
 
 class KeptModel(NamedTuple):
-    """A model of which a passive party keeps its splits.
+    """A model of which a passive party keeps its splits, or that a horizontal party has.
 
     Attributes
     ----------
     caller : str
-        The only active party that may use it.
+        The only active party that may use it, or the coordinator of its training run.
     number : str
         The model's id in hexadecimal digits.
     path : Path
@@ -32,9 +32,23 @@ class KeptModel(NamedTuple):
     number: str
     path: Path
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a horizontal party's, which needs nobody else to predict."""
+        return not self.path.name.endswith(_SPLITS)
+
+    @property
+    def journals(self) -> list[Path]:
+        """Journals of its training run, which may not be there any more."""
+        name = f"{self.number}.journal"
+        return [self.path.with_name(name), self.path.parents[1] / "runs" / name]
+
+
+_SPLITS = ".splits.json"
+
 
 def kept_models(folder: str | Path) -> Iterator[KeptModel]:
-    """The models in a passive party's folder, by caller.
+    """The models in a party's folder, by caller.
 
     Raises
     ------
@@ -43,7 +57,7 @@ def kept_models(folder: str | Path) -> Iterator[KeptModel]:
     """
     if not Path(folder).is_dir():
         raise InvalidDataError(f"{folder} is not a folder")
-    for path in sorted(Path(folder).glob("for-*/models/*.splits.json")):
+    for path in sorted(Path(folder).glob("for-*/models/*.json")):
         yield KeptModel(unquote(path.parts[-3][len("for-") :]), path.name.split(".")[0], path)
 
 
@@ -53,7 +67,7 @@ def add_models(commands: Any) -> None:
         commands,
         "models",
         _models,
-        "list the models that a passive party keeps splits of, and who may use them; remove some",
+        "list the models that a party keeps, or keeps splits of, and who may use them; remove some",
         "veilboost models bank-models --remove 3f2a90",
     ).add_argument
     add("folder", help="the folder that serve keeps (its --models)")
@@ -62,7 +76,7 @@ def add_models(commands: Any) -> None:
         action="append",
         default=[],
         metavar="MODEL",
-        help="remove the splits of this model, by the first digits of its number; repeatable",
+        help="remove this model, or its splits, by the first digits of its number; repeatable",
     )
 
 
@@ -78,10 +92,12 @@ def _models(args: argparse.Namespace) -> None:
         print(
             f"{quoted(model.caller):20}  {model.number:32}  {_n_splits(model):>6}  {changed:%Y-%m-%d %H:%M}"
         )
-    print(f"{len(models)} models; nobody else can use them, and without their splits nobody can predict")
+    print(f"{len(models)} models; nobody else can use their splits, without which nobody can predict")
 
 
 def _n_splits(model: KeptModel) -> str:
+    if model.is_whole:
+        return "whole"
     try:
         return str(len(Splits.load(model.path)))
     except CorruptDataError:
@@ -89,11 +105,12 @@ def _n_splits(model: KeptModel) -> str:
 
 
 def _remove(models: list[KeptModel], start: str) -> None:
-    """Remove a model's splits and its journal, if the digits name exactly one."""
+    """Remove a model, or its splits, and its journal, if the digits name exactly one."""
     named = [model for model in models if start and model.number.startswith(start)]
     if len(named) != 1:
         raise InvalidDataError(f"{len(named)} models have numbers that begin with {start!r}, not one")
     model = named[0]
     model.path.unlink()
-    model.path.with_name(f"{model.number}.journal").unlink(missing_ok=True)
+    for path in model.journals:
+        path.unlink(missing_ok=True)
     print(f"removed: {model.number} of {quoted(model.caller)}")

@@ -1,4 +1,4 @@
-"""The active party's plan: a TOML or YAML file that says where data, parties and certificates are."""
+"""The plan of whoever starts a training run: a TOML or YAML file of data, parties and certificates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from gbdt_kernels.errors import VeilboostError
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.horizontal.party_rows import MAX_ROWS, MIN_SIMILAR
+
+SECUREBOOST, SIMFL = "secureboost", "simfl"
+METHODS = (SECUREBOOST, SIMFL)
+"""Vertical training, and horizontal training by SimFL."""
+
+LABELS = ("classes", "numbers")
+"""What the labels of a horizontal party are."""
 
 CIPHERS: dict[str, Callable[[int], Scheme]] = {"paillier": Paillier, "okamoto-uchiyama": OkamotoUchiyama}
 
@@ -59,16 +67,52 @@ class PartyPlan:
 
 
 @dataclass(frozen=True)
-class TrainingPlan:
-    """How to train.
+class OwnRowsPlan:
+    """The coordinator's file in horizontal training; without it, only the parties' servers have rows.
+
+    Attributes
+    ----------
+    file : str or None
+        Rows and labels that take part in training.
+    label : str or None
+        Column of labels, in `file` and in `valid`.
+    id : str or None
+        Column of ids, which is no feature; predictions are written beside it.
+    drop : list of str
+    labels : str
+        What the labels are, "classes" or "numbers".
+    name : str
+        Name of the coordinator's rows among the parties.
+    min_similar, known_features, max_rows : int
+        As in `HorizontalParty`.
+    state : str
+        Folder of what these rows must not forget: groups of rows, hashes given away, part in training runs.
+    valid : str or None
+        File of rows to evaluate the model on after every round.
+    """
+
+    file: str | None = None
+    label: str | None = None
+    id: str | None = None
+    drop: list[str] = field(default_factory=list)
+    labels: str = "classes"
+    name: str = "own"
+    min_similar: int = MIN_SIMILAR
+    known_features: int = 0
+    max_rows: int = MAX_ROWS
+    state: str = "party"
+    valid: str | None = None
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """How to train, by any method.
 
     Attributes
     ----------
     rounds : int
     early_stopping_rounds : int or None
-        Stop when the last metric of `DataPlan.valid` has not improved for this many rounds.
-    cipher : str
-    key_length : int
+        Stop when the last metric of the rows in `valid` has not improved for this many rounds.
     timeout : float
         Seconds of silence after which a party is unavailable.
     patience : float
@@ -79,13 +123,25 @@ class TrainingPlan:
 
     rounds: int = 100
     early_stopping_rounds: int | None = None
-    cipher: str = "paillier"
-    key_length: int = 2048
     timeout: float = 30.0
     patience: float = 600.0
     checkpoint: str = "checkpoint"
     model: str = "model"
     record: str = "record.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainingPlan(RunPlan):
+    """How to train by SecureBoost.
+
+    Attributes
+    ----------
+    cipher : str
+    key_length : int
+    """
+
+    cipher: str = "paillier"
+    key_length: int = 2048
 
     @property
     def scheme(self) -> Scheme:
@@ -94,14 +150,26 @@ class TrainingPlan:
 
 
 @dataclass(frozen=True)
+class SimFLPlan(RunPlan):
+    """How to train by SimFL.
+
+    Attributes
+    ----------
+    n_hashes : int or None
+    known_features : int
+    """
+
+    n_hashes: int | None = None
+    known_features: int = 0
+
+
+@dataclass(frozen=True)
 class Plan:
     """A whole plan; its paths are relative to its folder."""
 
     folder: Path
     tls: str
-    data: DataPlan
     parties: list[PartyPlan]
-    training: TrainingPlan
     parameters: dict[str, Any]
 
     def path(self, name: str) -> Path:
@@ -109,7 +177,33 @@ class Plan:
         return self.folder / name
 
 
-def read_plan(path: str | Path) -> Plan:
+@dataclass(frozen=True)
+class VerticalPlan(Plan):
+    """A plan of vertical training."""
+
+    data: DataPlan
+    training: TrainingPlan
+
+
+@dataclass(frozen=True)
+class HorizontalPlan(Plan):
+    """A plan of horizontal training."""
+
+    data: OwnRowsPlan
+    training: SimFLPlan
+
+
+SECTIONS: dict[str, dict[str, type[Any]]] = {
+    SECUREBOOST: {"data": DataPlan, "parties": PartyPlan, "training": TrainingPlan},
+    SIMFL: {"data": OwnRowsPlan, "parties": PartyPlan, "training": SimFLPlan},
+}
+"""The sections of a plan, by method."""
+
+ENTRIES = ("method", "tls", "data", "parties", "training", "parameters")
+"""The entries of a plan outside sections, and its sections."""
+
+
+def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan:
     """Read a plan.
 
     Raises
@@ -119,27 +213,43 @@ def read_plan(path: str | Path) -> Plan:
     """
     path = Path(path)
     content = _parsed(path)
-    _known(content, {"tls", "data", "parties", "training", "parameters"}, str(path))
+    _known(content, set(ENTRIES), str(path))
+    method = content.get("method", SECUREBOOST)
+    if method not in METHODS:
+        raise PlanError(f"{path}: method={method!r} must be one of {list(METHODS)}")
     if not isinstance(content.get("tls"), str):
         raise PlanError(f"{path}: tls must be the folder of certificates")
     parties = content.get("parties")
     if not isinstance(parties, list) or not parties:
         raise PlanError(f"{path}: parties must be a list of at least one")
-    plan = Plan(
-        path.parent,
-        content["tls"],
-        _section(DataPlan, content.get("data"), f"{path}: data"),
-        [_section(PartyPlan, party, f"{path}: parties[{k}]") for k, party in enumerate(parties)],
-        _section(TrainingPlan, content.get("training", {}), f"{path}: training"),
-        dict(_mapping(content.get("parameters", {}), f"{path}: parameters")),
-    )
-    if plan.training.cipher not in CIPHERS:
-        raise PlanError(f"{path}: training.cipher={plan.training.cipher!r} must be one of {sorted(CIPHERS)}")
-    if plan.data.valid is not None and plan.data.id is None:
-        raise PlanError(f"{path}: data.valid needs data.id; rows to evaluate are found by their ids")
-    if plan.training.early_stopping_rounds is not None and plan.data.valid is None:
+    sections = SECTIONS[method]
+    named = [_section(sections["parties"], party, f"{path}: parties[{k}]") for k, party in enumerate(parties)]
+    training = _section(sections["training"], content.get("training", {}), f"{path}: training")
+    parameters = dict(_mapping(content.get("parameters", {}), f"{path}: parameters"))
+    own = content.get("data", {} if method == SIMFL else None)
+    data = _section(sections["data"], own, f"{path}: data")
+    if training.early_stopping_rounds is not None and data.valid is None:
         raise PlanError(f"{path}: training.early_stopping_rounds needs data.valid")
-    return plan
+    if method == SIMFL:
+        _check_own_rows(path, data, named)
+        return HorizontalPlan(path.parent, content["tls"], named, parameters, data, training)
+    if training.cipher not in CIPHERS:
+        raise PlanError(f"{path}: training.cipher={training.cipher!r} must be one of {sorted(CIPHERS)}")
+    if data.valid is not None and data.id is None:
+        raise PlanError(f"{path}: data.valid needs data.id; rows to evaluate are found by their ids")
+    return VerticalPlan(path.parent, content["tls"], named, parameters, data, training)
+
+
+def _check_own_rows(path: Path, data: OwnRowsPlan, parties: list[PartyPlan]) -> None:
+    """Check what entries of a horizontal plan have to do with each other."""
+    if data.labels not in LABELS:
+        raise PlanError(f"{path}: data.labels={data.labels!r} must be one of {list(LABELS)}")
+    if data.label is None and (data.file is not None or data.valid is not None):
+        raise PlanError(f"{path}: data.label is missing; it names the column of labels")
+    if len(parties) + (data.file is not None) < 2:
+        raise PlanError(
+            f"{path}: parties has one party and data.file is missing; training takes two at least"
+        )
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:

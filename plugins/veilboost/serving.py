@@ -1,4 +1,9 @@
-"""The command ``serve``: a passive party answers the active parties that are allowed to ask."""
+"""The command ``serve``: a party answers whoever is allowed to start training runs with it.
+
+In vertical training it is a passive party, with columns.  In horizontal training (``--horizontal``) it has
+rows and labels, and trains by SimFL with a coordinator.  Certificates, allow-list, record and quotas are the
+same.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,14 @@ from typing import Any
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
-from gbdt_parties.transport.server import Server, raise_descriptor_limit
+from gbdt_parties.transport.server import Server, Service, raise_descriptor_limit
 from gbdt_parties.transport.service import QUOTA_FILES
 from veilboost.parsers import add_command, names, read_json
-from veilboost.tables import Table, read_table
+from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.party_rows import MAX_ROWS, MIN_SIMILAR
+from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.service import Limits, PassiveService
 
 logger = logging.getLogger(__name__)
@@ -25,6 +33,8 @@ CATEGORIES_FILE = "categories.json"
 """In a passive party's models folder: values of its one-hot encoded columns."""
 
 LEAST = {
+    "min_similar": 1,
+    "known_features": 0,
     "min_rows": 1,
     "max_rows": 1,
     "min_node_rows": 1,
@@ -38,71 +48,125 @@ LEAST = {
 """Smallest values of the options that limit something."""
 
 
+VERTICAL_ONLY = (
+    "id",
+    "one_hot",
+    "min_rows",
+    "min_node_rows",
+    "consent_to_export",
+    "require_consent_for_export",
+)
+HORIZONTAL_ONLY = ("label", "categorical_labels", "min_similar", "known_features")
+"""Options, by the names of their values, that belong to one of the two."""
+
+MAX_ROWS_BY_DEFAULT = {False: Limits.max_rows, True: MAX_ROWS}
+"""Without and with ``--horizontal``."""
+
+
 def add_serve(commands: Any) -> None:
     """Add the command ``serve``."""
-    add = add_command(
+    parser = add_command(
         commands,
         "serve",
         _serve,
-        "run a passive party: answer the active parties that are allowed to ask",
-        "veilboost serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme",
-    ).add_argument
+        "run a party: answer those who are allowed to start training runs with it",
+        "veilboost serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme\n"
+        "  veilboost serve --horizontal --data north.csv --label ill --categorical-labels --tls certs/north "
+        "--allow acme",
+    )
+    add = parser.add_argument
     add("--data", required=True, help="CSV, Parquet or LIBSVM file")
-    add("--id", help="column of ids; without it, rows are taken in the file's order")
-    add("--columns", type=names, help="the only columns to offer, a,b,c")
-    add("--drop", type=names, default=[], help="columns not to offer, a,b,c")
-    add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
+    add("--columns", type=names, help="the only columns to use, a,b,c")
+    add("--drop", type=names, default=[], help="columns not to use, a,b,c")
     add("--listen", default="127.0.0.1:7001", help="host:port (%(default)s)")
     add("--tls", required=True, help="folder with ca.pem, party.pem and party.key")
     add(
         "--allow",
         action="append",
         required=True,
-        help="active party, by name or sha256:FINGERPRINT; repeatable",
+        help="active party or coordinator, by name or sha256:FINGERPRINT; repeatable",
     )
     add("--name", help="this party's name in its record (its certificate's)")
-    add("--models", default="models", help="folder for splits of models, aligned rows, record (%(default)s)")
+    add(
+        "--models",
+        default="models",
+        help="folder for models, training runs, aligned rows, record (%(default)s)",
+    )
+    add(
+        "--max-rows",
+        type=int,
+        help="maximum number of rows to train on, of all parties together if they have different ones "
+        f"({Limits.max_rows}; horizontal {MAX_ROWS})",
+    )
+    add("--max-features", type=int, help="refuse to start if more columns would be used")
+    add("--max-bin", type=int, default=256, help="maximum number of bins of a column (%(default)s)")
+    add("--max-depth", type=int, default=10, help="maximum depth of a tree (%(default)s)")
+    add(
+        "--questions-per-hour",
+        type=int,
+        default=120,
+        help="alignments, predictions, resumptions (%(default)s)",
+    )
+    add("--sessions-per-hour", type=int, default=240, help="training runs and predictions (%(default)s)")
+    add("--max-models", type=int, default=1000, help="models kept for each caller (%(default)s)")
+    add("--max-memory", type=float, default=8.0, help="GiB held for each caller (%(default)s)")
+    add(
+        "--reset-questions",
+        action="store_true",
+        help="forget how often callers asked in the last hour, after a clock that was ahead was set right",
+    )
+    _add_vertical(parser.add_argument_group("vertical training"))
+    _add_horizontal(parser.add_argument_group("horizontal training"))
+
+
+def _add_vertical(group: Any) -> None:
+    add = group.add_argument
+    add("--id", help="column of ids; without it, rows are taken in the file's order")
+    add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
     add("--min-rows", type=int, default=100, help="minimum number of rows to train on (%(default)s)")
-    add("--max-rows", type=int, default=50_000_000, help="maximum number of rows to train on (%(default)s)")
-    add("--max-features", type=int, help="refuse to start if more columns would be offered")
     add(
         "--min-node-rows",
         type=int,
         default=10,
         help="rows of a node that statistics are given of (%(default)s)",
     )
-    add("--max-bin", type=int, default=256, help="maximum number of bins of a column (%(default)s)")
-    add("--max-depth", type=int, default=10, help="maximum depth of a tree (%(default)s)")
-    add("--questions-per-hour", type=int, default=120, help="alignments and predictions (%(default)s)")
-    add("--sessions-per-hour", type=int, default=240, help="training runs and predictions (%(default)s)")
-    add("--max-models", type=int, default=1000, help="models kept for each active party (%(default)s)")
-    add("--max-memory", type=float, default=8.0, help="GiB held for each active party (%(default)s)")
-    add(
-        "--reset-questions",
-        action="store_true",
-        help="forget how often callers asked in the last hour, after a clock that was ahead was set right",
-    )
     add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
     add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
 
 
+def _add_horizontal(group: Any) -> None:
+    add = group.add_argument
+    add("--horizontal", action="store_true", help="train by SimFL on these rows and labels")
+    add("--label", help="column of labels")
+    add(
+        "--categorical-labels",
+        action="store_true",
+        help="declare that labels are classes; their distinct values are then told",
+    )
+    add(
+        "--min-similar",
+        type=int,
+        default=MIN_SIMILAR,
+        help="rows whose gradients are sent as one sum, at least (%(default)s)",
+    )
+    add("--known-features", type=int, default=0, help="features of a row that others may know (%(default)s)")
+
+
 def _serve(args: argparse.Namespace) -> None:
-    if args.consent_to_export and args.require_consent_for_export:
-        raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
+    check_options(args)
     tls = TLS.from_directory(args.tls)
-    table = _passive_table(args)
+    table = _horizontal_table(args) if args.horizontal else _passive_table(args)
     n_features = table.columns.n_features
     if args.max_features is not None and n_features > args.max_features:
         raise InvalidDataError(
-            f"{args.data} has {n_features} columns to offer, --max-features {args.max_features}"
+            f"{args.data} has {n_features} columns to use, --max-features {args.max_features}"
         )
     if args.reset_questions:
         for path in Path(args.models).glob("for-*/*.json"):
             if path.name in QUOTA_FILES:
                 path.unlink()
-    service = PassiveService(
-        table, args.models, args.name or Identity.of(tls.certificate).name, limits_of(args)
-    )
+    name = args.name or Identity.of(tls.certificate).name
+    service = (_horizontal_service if args.horizontal else _passive_service)(args, table, name)
     raise_descriptor_limit()
     server = Server(service, args.listen, tls, args.allow)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -114,6 +178,47 @@ def _serve(args: argparse.Namespace) -> None:
     logger.info("stopped")
 
 
+def check_options(args: argparse.Namespace) -> None:
+    """Check options for what they have to do with each other.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an option is for the other kind of training, or a limit admits nothing.
+    """
+    if args.consent_to_export and args.require_consent_for_export:
+        raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
+    for name in VERTICAL_ONLY if args.horizontal else HORIZONTAL_ONLY:
+        if getattr(args, name) != _DEFAULTS[name]:
+            raise InvalidArgumentError(
+                f"{_option(name)} is for {'vertical' if args.horizontal else 'horizontal'} training"
+            )
+    if args.horizontal and args.label is None:
+        raise InvalidArgumentError("--horizontal needs --label, the column of labels")
+    for name, least in LEAST.items():
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise InvalidArgumentError(f"{_option(name)} {value} must be at least {least}")
+
+
+_DEFAULTS: dict[str, Any] = {
+    "id": None,
+    "one_hot": [],
+    "min_rows": Limits.min_rows,
+    "min_node_rows": Limits.min_node_rows,
+    "consent_to_export": False,
+    "require_consent_for_export": False,
+    "label": None,
+    "categorical_labels": False,
+    "min_similar": MIN_SIMILAR,
+    "known_features": 0,
+}
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def limits_of(args: argparse.Namespace) -> Limits:
     """What the passive party agrees to, by the options.
 
@@ -122,13 +227,10 @@ def limits_of(args: argparse.Namespace) -> Limits:
     InvalidArgumentError
         If a limit admits nothing.
     """
-    for name, least in LEAST.items():
-        if getattr(args, name) < least:
-            option = "--" + name.replace("_", "-")
-            raise InvalidArgumentError(f"{option} {getattr(args, name)} must be at least {least}")
+    check_options(args)
     return Limits(
         min_rows=args.min_rows,
-        max_rows=args.max_rows,
+        max_rows=_max_rows(args),
         questions_per_hour=args.questions_per_hour,
         consents_to_export=args.consent_to_export,
         sessions_per_hour=args.sessions_per_hour,
@@ -140,6 +242,51 @@ def limits_of(args: argparse.Namespace) -> Limits:
     )
 
 
+def horizontal_limits_of(args: argparse.Namespace) -> HorizontalLimits:
+    """What a horizontal party agrees to, by the options.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a limit admits nothing.
+    """
+    check_options(args)
+    return HorizontalLimits(
+        questions_per_hour=args.questions_per_hour,
+        sessions_per_hour=args.sessions_per_hour,
+        max_memory=int(args.max_memory * 2**30),
+        max_models=args.max_models,
+        max_bin=args.max_bin,
+        max_depth=args.max_depth,
+    )
+
+
+def _max_rows(args: argparse.Namespace) -> int:
+    return MAX_ROWS_BY_DEFAULT[args.horizontal] if args.max_rows is None else args.max_rows
+
+
+def _passive_service(args: argparse.Namespace, table: Table, name: str) -> Service:
+    return PassiveService(table, args.models, name, limits_of(args))
+
+
+def _horizontal_service(args: argparse.Namespace, table: Table, name: str) -> Service:
+    party = HorizontalParty(
+        table.columns,
+        table.label,
+        name,
+        categorical_labels=args.categorical_labels,
+        min_similar=args.min_similar,
+        known_features=args.known_features,
+        max_rows=_max_rows(args),
+        directory=args.models,
+    )
+    return HorizontalService(party, args.models, horizontal_limits_of(args))
+
+
+def _horizontal_table(args: argparse.Namespace) -> Table:
+    return read_table(args.data, label=args.label, keep=args.columns, drop=args.drop)
+
+
 def _passive_table(args: argparse.Namespace) -> Table:
     """Read the file, one-hot encoded with the values of the first start: models depend on them."""
     kept = Path(args.models) / CATEGORIES_FILE
@@ -148,6 +295,7 @@ def _passive_table(args: argparse.Namespace) -> Table:
         {name: known[name] for name in args.one_hot} if set(args.one_hot) <= set(known) else args.one_hot
     )
     table = read_table(args.data, id_column=args.id, keep=args.columns, drop=args.drop, one_hot=one_hot)
+    log_unseen(table, args.data, logger)
     if table.categories and table.categories != known:
         make_folder(kept.parent)
         write_atomically(kept, json.dumps(table.categories))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ class Table:
         Columns of the file that are used, before encoding; none for LIBSVM.
     categories : dict
         Of each one-hot encoded column, its values.
+    unseen : dict
+        Number of rows whose value of such a column is not among the known ones, by column; they count as
+        missing.
     """
 
     columns: Columns
@@ -38,6 +42,19 @@ class Table:
     label: NDArray[np.float64] | None
     used: list[str]
     categories: dict[str, list[str]]
+    unseen: dict[str, int] = field(default_factory=dict)
+
+
+def log_unseen(table: Table, path: str | Path, logger: logging.Logger) -> None:
+    """Warn of values that were not in the file that the categories come from; without quoting them."""
+    for name, count in table.unseen.items():
+        logger.warning(
+            "%s: column %r has a value that was not seen in training in %d of %d rows; it counts as missing",
+            path,
+            name,
+            count,
+            len(table.ids),
+        )
 
 
 def read_table(
@@ -94,13 +111,14 @@ def read_table(
         ids = _checked_ids(table.column(id_column).to_pylist(), path)
     used = [c for c in (names if keep is None else keep) if c not in special and c not in drop]
     data: dict[str, NDArray[np.float32]] = {}
-    categories = {}
+    categories, unseen = dict[str, list[str]](), dict[str, int]()
     for name in used:
         column = table.column(name)
         if name in one_hot:
             known = one_hot[name] if isinstance(one_hot, Mapping) else None
-            values, encoded = _one_hot(column.to_pylist(), known)
+            values, encoded, n_unseen = _one_hot(column.to_pylist(), known)
             categories[name] = values
+            unseen |= {name: n_unseen} if n_unseen else {}
             data |= {f"{name}={value}": flags for value, flags in zip(values, encoded, strict=True)}
         else:
             data[name] = _numbers(column, name, path).astype(np.float32)
@@ -109,7 +127,9 @@ def read_table(
     matrix = np.stack(list(data.values()), axis=1)
     checked = read_columns(matrix, str(path))
     target = None if label is None else _numbers(table.column(label), label, path)
-    return Table(Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories)
+    return Table(
+        Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories, unseen
+    )
 
 
 def _read_libsvm(path: Path, labelled: bool) -> Table:
@@ -173,11 +193,13 @@ def _numbers(column: Any, name: str, path: Path) -> NDArray[np.float64]:
 
 def _one_hot(
     values: list[str | None], known: Sequence[str] | None
-) -> tuple[list[str], list[NDArray[np.float32]]]:
+) -> tuple[list[str], list[NDArray[np.float32]], int]:
+    """The values, a column of flags for each, and the number of rows with another value."""
     categories = sorted({v for v in values if v is not None}) if known is None else list(known)
     numbers = {value: k for k, value in enumerate(categories)}
     codes = np.array([-1 if v is None else numbers.get(v, -1) for v in values])
     encoded = []
     for k in range(len(categories)):
         encoded.append(np.where(codes < 0, np.nan, codes == k).astype(np.float32))
-    return categories, encoded
+    n_unseen = int((codes < 0).sum()) - sum(v is None for v in values)
+    return categories, encoded, n_unseen

@@ -64,6 +64,14 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         with open("acme.csv") as whole, open("new.csv", "w") as part:
             part.writelines(whole.readlines()[:60])
         assert cli.main(["predict", "plan.yaml", "--data", "new.csv", "--out", "new-out.csv"]) == 0
+        capsys.readouterr()
+        (tmp_path / "other.csv").write_text((tmp_path / "new.csv").read_text().replace("Rome", "Timbuktu"))
+        assert cli.main(["predict", "plan.yaml", "--data", "other.csv", "--out", "other-out.csv"]) == 0
+        shown = capsys.readouterr()
+        n_rome = (tmp_path / "new.csv").read_text().count("Rome")
+        text = f"column 'city' has a value that was not seen in training in {n_rome} of 59 rows"
+        assert f"other.csv: {text}" in shown.err
+        assert "Timbuktu" not in shown.err + shown.out
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     with open("all.csv") as file:

@@ -4,7 +4,18 @@ import pytest
 import yaml
 
 from veilboost import plan as plan_file
-from veilboost.plan import CIPHERS, DataPlan, PartyPlan, PlanError, TrainingPlan, read_plan
+from veilboost.plan import (
+    CIPHERS,
+    DataPlan,
+    HorizontalPlan,
+    OwnRowsPlan,
+    PartyPlan,
+    PlanError,
+    SimFLPlan,
+    TrainingPlan,
+    VerticalPlan,
+    read_plan,
+)
 
 TOML = """
 tls = "certs"
@@ -154,5 +165,43 @@ def test_ciphers_of_plans_encrypt():
     """Clear text is for experiments in one process, not for plans."""
     assert set(CIPHERS) == {"paillier", "okamoto-uchiyama"}
     assert set(plan_file._TYPES) >= {
-        str(f.type) for k in (DataPlan, PartyPlan, TrainingPlan) for f in fields(k)
+        str(f.type) for k in (DataPlan, OwnRowsPlan, PartyPlan, SimFLPlan, TrainingPlan) for f in fields(k)
     }
+
+
+SIMFL = {
+    "method": "simfl",
+    "tls": "certs",
+    "parties": [{"name": "north", "address": "n:1"}, {"name": "south", "address": "s:1"}],
+}
+
+
+def test_plans_of_horizontal_training(tmp_path):
+    plan = read(tmp_path, SIMFL)
+    assert isinstance(plan, HorizontalPlan)
+    assert plan.data == OwnRowsPlan()
+    assert plan.training == SimFLPlan()
+    given = {"data": {"file": "a.csv", "label": "y", "labels": "numbers", "min_similar": 5}}
+    plan = read(tmp_path, {**SIMFL, **given, "training": {"n_hashes": 7, "rounds": 9}})
+    assert plan.data == OwnRowsPlan("a.csv", "y", labels="numbers", min_similar=5)
+    assert (plan.training.n_hashes, plan.training.rounds, plan.training.patience) == (7, 9, 600.0)
+    assert isinstance(read(tmp_path, {**LEAST, "method": "secureboost"}), VerticalPlan)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "simfl2"}, r"method='simfl2' must be one of \['secureboost', 'simfl'\]"),
+        ({"training": {"cipher": "paillier"}}, "training: unknown entry 'cipher'"),
+        ({"data": {"one_hot": ["city"]}}, "data: unknown entry 'one_hot'"),
+        ({"data": {"labels": "colours"}}, r"labels='colours' must be one of \['classes', 'numbers'\]"),
+        ({"data": {"file": "a.csv"}}, "data.label is missing"),
+        ({"data": {"valid": "a.csv"}}, "data.label is missing"),
+        ({"parties": SIMFL["parties"][:1]}, "training takes two at least"),
+        ({"training": {"early_stopping_rounds": 3}}, "needs data.valid"),
+        ({"method": "secureboost"}, "data must be a table"),
+    ],
+)
+def test_what_makes_no_plan_of_horizontal_training(tmp_path, change, words):
+    with pytest.raises(PlanError, match=words):
+        read(tmp_path, {**SIMFL, **change})

@@ -6,6 +6,7 @@ import pytest
 
 from veilboost import command_line as cli
 from veilboost import serving
+from xgb_fed.horizontal.service import HorizontalLimits
 from xgb_fed.vertical.service import Limits
 
 
@@ -67,3 +68,34 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
     assert all(path.exists() for path in kept + asked)
     assert cli.main(["serve", *options, "--reset-questions"]) == cli.FAILED
     assert [path.exists() for path in kept + asked] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--label", "y"], "--label is for horizontal training"),
+        (["--min-similar", "4"], "--min-similar is for horizontal training"),
+        (["--horizontal"], "--horizontal needs --label"),
+        (
+            ["--horizontal", "--label", "y", "--min-node-rows", "5"],
+            "--min-node-rows is for vertical training",
+        ),
+        (["--horizontal", "--label", "y", "--one-hot", "city"], "--one-hot is for vertical training"),
+        (["--horizontal", "--label", "y", "--min-similar", "0"], "--min-similar 0 must be at least 1"),
+        (["--horizontal", "--label", "y", "--max-rows", "0"], "--max-rows 0 must be at least 1"),
+    ],
+)
+def test_options_of_the_other_kind_of_training_are_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        serving.check_options(arguments(*options))
+
+
+def test_a_horizontal_partys_limits_by_default_are_those_of_the_service():
+    args = arguments("--horizontal", "--label", "y")
+    assert serving.horizontal_limits_of(args) == HorizontalLimits()
+    assert serving._max_rows(args) == 10_000_000
+    given = arguments(
+        "--horizontal", "--label", "y", "--max-depth", "4", "--max-models", "7", "--max-rows", "9"
+    )
+    assert serving.horizontal_limits_of(given) == HorizontalLimits(max_depth=4, max_models=7)
+    assert serving._max_rows(given) == 9

@@ -1,4 +1,5 @@
 import gzip
+import logging
 
 import numpy as np
 import pyarrow
@@ -6,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from gbdt_parties.errors import InvalidDataError
-from veilboost.tables import read_table
+from veilboost.tables import log_unseen, read_table
 
 TEXT = "user,age,city,y\n007,31,Paris,1\n8,,Rome,0\n9,40,,1\n"
 
@@ -33,6 +34,17 @@ def test_values_known_from_an_earlier_file(file):
     table = read_table(file, id_column="user", keep=["city", "age"], one_hot={"city": ["Oslo", "Rome"]})
     assert table.columns.names == ["city=Oslo", "city=Rome", "age"]
     np.testing.assert_array_equal(table.columns.data[:2, :2], [[np.nan, np.nan], [0, 1]])
+
+
+def test_values_not_seen_before_are_counted_by_column_and_not_quoted(file, caplog):
+    table = read_table(file, id_column="user", keep=["city", "age"], one_hot={"city": ["Oslo", "Rome"]})
+    assert table.unseen == {"city": 1}  # Paris; the row without a city has a missing value as ever
+    log_unseen(table, "people.csv", logging.getLogger("veilboost.test"))
+    (text,) = caplog.messages
+    assert "people.csv: column 'city' has a value that was not seen in training in 1 of 3 rows" in text
+    assert "Paris" not in text
+    assert read_table(file, id_column="user", one_hot={"city": ["Paris", "Rome"]}).unseen == {}
+    assert read_table(file, id_column="user", one_hot=["city"]).unseen == {}
 
 
 def test_the_same_from_csv_compressed_csv_and_parquet(file, tmp_path):

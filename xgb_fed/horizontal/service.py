@@ -17,7 +17,22 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment import AlignRows, IntersectIds
 from gbdt_parties.messages import Message
 from gbdt_parties.transport.service import Caller, RowService
-from xgb_fed.horizontal.messages import Introduce, OpenHorizontal, ResumeBoosting
+from xgb_fed.horizontal.messages import (
+    AggregatedGradients,
+    AggregateGradients,
+    CommitSeed,
+    FinishBoosting,
+    GrowTrees,
+    HashRows,
+    HashTable,
+    Introduce,
+    OpenHorizontal,
+    ResumeBoosting,
+    RevealSeed,
+    StartBoosting,
+    TellMoments,
+    Trees,
+)
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.party_rows import RunLimits
 
@@ -64,6 +79,21 @@ class HorizontalService(RowService):
     """
 
     opening = (Introduce,)
+    requests = (
+        OpenHorizontal,
+        ResumeBoosting,
+        TellMoments,
+        CommitSeed,
+        RevealSeed,
+        HashRows,
+        HashTable,
+        StartBoosting,
+        AggregateGradients,
+        AggregatedGradients,
+        GrowTrees,
+        Trees,
+        FinishBoosting,
+    )
     questions = (ResumeBoosting,)
 
     def __init__(self, party: HorizontalParty, directory: str | Path, limits: HorizontalLimits) -> None:
@@ -91,6 +121,11 @@ class HorizontalService(RowService):
                     "operator can remove some (veilboost models)"
                 )
             logger.info("%s starts a training run", caller)
+
+    @property
+    def row_bytes(self) -> int:
+        """None: all coordinators' sessions are about the same rows."""
+        return 0
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalParty:
         """Make the party as this coordinator sees it."""

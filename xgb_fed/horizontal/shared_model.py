@@ -12,11 +12,11 @@ import xgboost
 from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.boosting import read_tree
-from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
-from xgb_fed.boosting.features import read_columns
+from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.horizontal.messages import Trees
@@ -52,7 +52,8 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
     if scipy.sparse.issparse(data):
         data = data.tocsr()
         data.sort_indices()
-    return data, columns.names if hasattr(X, "columns") else []
+    has_names = isinstance(X, Columns) or hasattr(X, "columns")
+    return data, columns.names if has_names else []
 
 
 def settings_of(params: str) -> Settings:
@@ -187,3 +188,7 @@ class HorizontalModel:
     best_iteration: int | None = None
     best_score: float | None = None
     evals_result: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> bytes:
+        """The booster in XGBoost's JSON format."""
+        return as_json(self.booster)

@@ -18,12 +18,22 @@ from numpy.typing import NDArray
 
 from gbdt_parties._files import make_folder
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Message
+from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.journal import Journals
-from xgb_fed.vertical.messages import OpenModel, OpenTraining, ResumeTraining, StartTree
+from xgb_fed.vertical.messages import (
+    FindSplits,
+    Gradients,
+    OpenModel,
+    OpenTraining,
+    ResumeTraining,
+    RevealSplits,
+    RouteRows,
+    SplitNodes,
+    StartTree,
+)
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.splits import Splits
 
@@ -150,6 +160,17 @@ class PassiveService(RowService):
     """
 
     opening = (OpenTraining, OpenModel)
+    requests = (
+        ResumeTraining,
+        StartTree,
+        Gradients,
+        FindSplits,
+        SplitNodes,
+        RouteRows,
+        RevealSplits,
+        Finish,
+        Abort,
+    )
     questions = (OpenModel, ResumeTraining)
 
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:

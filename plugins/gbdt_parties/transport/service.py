@@ -115,6 +115,8 @@ class RowService(ABC):
 
     opening: tuple[type[Message], ...]
     """Messages that open a session."""
+    requests: tuple[type[Message], ...]
+    """Everything else that handlers answer; other messages belong to another method of training."""
     questions: tuple[type[Message], ...]
     """Messages, besides alignments, that let a caller try something out: they are counted."""
 
@@ -184,6 +186,10 @@ class RowService(ABC):
         self, caller: Caller, name: str, row_sets: RowSets, envelope: messages.Envelope, request: bytes
     ) -> bytes:
         message = envelope.message
+        if not isinstance(message, (IntersectIds, AlignRows, *self.opening, *self.requests)):
+            raise ProtocolError(
+                f"{type(message).__name__} is of another method of training than this party's"
+            )
         self.admit(name, message)
         self._count(name, caller, message)
         if isinstance(message, (IntersectIds, AlignRows, CommonIds)):

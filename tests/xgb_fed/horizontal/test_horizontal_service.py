@@ -1,0 +1,96 @@
+"""A horizontal party behind a service: what is counted over all coordinators, and what is each one's own."""
+
+import json
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+
+from gbdt_parties import messages
+from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.identity.alignment import AlignRows
+from gbdt_parties.identity.certificates import Identity
+from xgb_fed import HorizontalParty, train_simfl
+from xgb_fed.horizontal.messages import Introduce, OpenHorizontal
+from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.vertical.messages import OpenModel
+from xgb_fed.vertical.passive import PassiveParty
+from xgb_fed.vertical.service import PassiveService
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((120, 5)).astype(np.float32)
+Y = (X[:, 0] > 0).astype(int)
+PARAMS = {"objective": "binary:logistic", "max_depth": 2}
+
+
+class Served:
+    """The service as a party of one coordinator."""
+
+    def __init__(self, service, caller="acme", name="north"):
+        self.service, self.name = service, name
+        self.caller = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
+
+    def handle(self, request):
+        return self.service.handle(self.caller, (), request)
+
+
+def north(folder, **limits):
+    party = HorizontalParty(X[:60], Y[:60], "north", categorical_labels=True, directory=folder)
+    return HorizontalService(party, folder, HorizontalLimits(**limits))
+
+
+def south():
+    return HorizontalParty(X[60:], Y[60:], "south", categorical_labels=True)
+
+
+def trained(service, other, caller="acme", params=PARAMS):
+    return train_simfl(params, [Served(service, caller), other], 3, verbose_eval=False)
+
+
+def test_services_name_all_requests_of_their_handlers(tmp_path):
+    assert set(HorizontalService.requests) == set(south()._answers)
+    assert set(PassiveService.requests) == set(PassiveParty(None, [], {})._answers)
+
+
+def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
+    service, other = north(tmp_path), south()
+    models = [trained(service, other, caller) for caller in ("acme", "rival")]
+    for caller, model in zip(("acme", "rival"), models, strict=True):
+        (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
+        assert path.read_bytes() == model.as_json()
+    # Both runs hashed by one seed: nothing new was told to the second.
+    assert len(json.loads((tmp_path / "horizontal.json").read_text())["told"]) == 1
+    # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
+    with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+        trained(north(tmp_path), south(), "third")
+
+
+@pytest.mark.parametrize(
+    ("limits", "params", "reason"),
+    [
+        ({"max_depth": 3}, {"max_depth": 4}, "max_depth=4; this party accepts at most 3"),
+        ({"max_bin": 16}, {"max_bin": 17}, "max_bin=17; this party accepts at most 16"),
+        ({"max_models": 0}, {}, "keeps at most 0 models"),
+        ({"sessions_per_hour": 0}, {}, "more than 0 sessions in an hour"),
+        ({"max_memory": 2000}, {}, "would take 0 MiB"),
+        ({"max_round_bytes": 100}, {}, "bytes of trees in a round; this party accepts 100"),
+    ],
+)
+def test_limits(tmp_path, limits, params, reason):
+    with pytest.raises(PartyRefusedError, match=reason):
+        trained(north(tmp_path, **limits), south(), params={**PARAMS, **params})
+
+
+def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):
+    party = Served(north(tmp_path))
+    empty = np.zeros(0, dtype=np.int32)
+    for message, reason in [
+        (OpenModel(bytes(16), 1, empty), "OpenModel is of another method of training"),
+        (AlignRows(""), "are not aligned"),
+    ]:
+        answer = messages.read(party.handle(messages.write(bytes(16), 0, message))).message
+        assert isinstance(answer, messages.Refusal)
+        assert reason in answer.reason
+    vertical = PassiveService.__new__(PassiveService)
+    assert not {Introduce, OpenHorizontal} & {*vertical.opening, *vertical.requests}
