@@ -24,6 +24,7 @@ from lgb_dp.errors import (
     PrivacyLeakWarning,
     PrivateTrainingError,
     UnsupportedParameterError,
+    WideBoundsWarning,
 )
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.mboost.forests import RandomForestExponential, RandomForestLaplace
@@ -63,6 +64,7 @@ __all__ = [
     "RandomForestLaplace",
     "SequentialBoost",
     "UnsupportedParameterError",
+    "WideBoundsWarning",
     "audit",
     "compose",
     "folds",

@@ -17,6 +17,10 @@ class NotPrivateWarning(UserWarning):
     """Something that the user asked for is not covered by the guarantee."""
 
 
+class WideBoundsWarning(UserWarning):
+    """What was released shows that bounds are so wide that nearly all rows fall into few bins."""
+
+
 class PrivateTrainingError(VeilboostError):
     """Base of all errors of `lgb_dp`."""
 

@@ -185,7 +185,8 @@ def _by_feature(mapping: Mapping[Any, Any], names: Sequence[str], argument: str)
     return result
 
 
-def _bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[float, float]]:
+def bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[float, float]]:
+    """Bounds of each feature that has them, by its position."""
     if isinstance(bounds, Mapping):
         pairs = _by_feature(bounds, names, "bounds")
     else:
@@ -307,6 +308,13 @@ def _kinds(data: Any, n_features: int) -> list[Kind]:
     return [kind_of(frame[:, f]) for f in range(n_features)]
 
 
+def numeric_features(data: Any, names: Sequence[str], categories: Categories | None) -> list[int]:
+    """Features that need bounds: neither categories, by type or declaration, nor truth values."""
+    declared = {} if isinstance(categories, str) else _by_feature(categories or {}, names, "categories")
+    kinds = _kinds(data, len(names))
+    return [f for f in range(len(names)) if kinds[f] not in ("category", "boolean") and f not in declared]
+
+
 def _known_categories(
     data: Any,
     kinds: Sequence[Kind],
@@ -398,7 +406,7 @@ def public_bins(
     )
     numeric = [f for f in range(len(names)) if not is_categorical[f] and f not in edges_of]
     unknown = [f for f in numeric if kinds[f] != "boolean"]
-    ranges = data_bounds(data, unknown, columns) if bounds is None else _bounds_by_feature(bounds, names)
+    ranges = data_bounds(data, unknown, columns) if bounds is None else bounds_by_feature(bounds, names)
     for f in set(numeric).difference(unknown):
         ranges.setdefault(f, (0.0, 1.0))  # by the data type
     missing = [names[f] for f in numeric if f not in ranges]

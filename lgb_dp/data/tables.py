@@ -65,6 +65,11 @@ def column_names(frame: nw.DataFrame[Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in frame.columns)
 
 
+def columns_at(data: Any, positions: list[int]) -> nw.DataFrame[Any]:
+    """Some columns of a table."""
+    return as_frame(data)[:, positions]
+
+
 def numeric_matrix(data: Any) -> NDArray[np.float64]:
     """A table of numbers, truth values and times as a matrix, shape (n_rows, n_columns)."""
     frame = as_frame(data)
@@ -214,7 +219,7 @@ class Columns:
                     f"missing are {missing}, and unknown are {extra}"
                 )
             place = {name: f for f, name in enumerate(given)}
-            frame = frame.select([frame.columns[place[name]] for name in self.names])
+            frame = frame[:, [place[name] for name in self.names]]
         for f, name in enumerate(frame.columns):
             self._check_kind(f, str(name), kind_of(frame[:, f]))
         return frame

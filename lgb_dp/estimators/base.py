@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_hosts.lightgbm import main_names
@@ -22,6 +22,7 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import checked_objective, training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin
+from lgb_dp.data.automatic_bounds import SharedBudget, automatic_bins
 from lgb_dp.data.bins import Spacing
 from lgb_dp.data.dataset import Dataset, LabelOverflow
 from lgb_dp.data.provenance import Provenance
@@ -117,6 +118,11 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         L2 regularisation of leaf values.
     max_bin : "auto" or int
         Bins of a numeric feature.
+    auto_bounds : float, optional
+        Share of the budget, in (0, 1), that buys bins privately: bounds of the numeric columns for which
+        `fit` is given none, and edges between which every column has about equally many rows.  For "newton"
+        it is a share of μ², for the others of ε, whose guarantee then has the δ, too.  About 0.1 is enough
+        for many rows; few rows or a small ε need more.
     trees_per_ensemble : int
         For "dpboost": trees that share one ensemble's rows.
     leaf_share : float
@@ -159,6 +165,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         max_depth: int | Auto = "auto",
         reg_lambda: float = 0.1,
         max_bin: int | Auto = "auto",
+        auto_bounds: float | None = None,
         trees_per_ensemble: int = 50,
         leaf_share: float = 0.3,
         gdf: bool = False,
@@ -177,6 +184,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self.max_depth = max_depth
         self.reg_lambda = reg_lambda
         self.max_bin = max_bin
+        self.auto_bounds = auto_bounds
         self.trees_per_ensemble = trees_per_ensemble
         self.leaf_share = leaf_share
         self.gdf = gdf
@@ -207,6 +215,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
 
     def _trainer(self, settings: Mapping[str, Any], budget: Budget | None) -> PrivateTrainer:
         method, seed = settings["method"], settings["random_state"]
+        shared = self._shared_budget()
+        epsilon = self.epsilon if shared is None else shared.of_trees
         if method != "dpboost" and (settings["gdf"] or settings["trees_per_ensemble"] != 50):
             raise InvalidArgumentError(
                 f"gdf and trees_per_ensemble are settings of method='dpboost', got method={method!r}"
@@ -217,19 +227,22 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
             )
         if method == "newton":
-            return NewtonBoost(self.epsilon, self.delta, random_state=seed, budget=budget)
+            return NewtonBoost(epsilon, self.delta, random_state=seed, budget=budget)
         if method == "mboost":
-            return MBoost(
-                self.epsilon, alpha=alpha, leaf_share=self.leaf_share, random_state=seed, budget=budget
-            )
+            return MBoost(epsilon, alpha=alpha, leaf_share=self.leaf_share, random_state=seed, budget=budget)
         return DPBoost(
-            self.epsilon,
+            epsilon,
             trees_per_ensemble=self.trees_per_ensemble,
             leaf_share=self.leaf_share,
             gdf=self.gdf,
             random_state=seed,
             budget=budget,
         )
+
+    def _shared_budget(self) -> SharedBudget | None:
+        if self.auto_bounds is None:
+            return None
+        return SharedBudget(self.epsilon, self.delta, self.auto_bounds, self.method == "newton")
 
     def check_settings(self) -> None:
         """Raise the error of the first setting that `fit` would not accept; no data is needed."""
@@ -298,6 +311,13 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=3)
         X = as_matrix(X)
+        shared = self._shared_budget()
+        if shared is not None:
+            if is_regressor(self) and label_bounds is None:
+                raise InvalidArgumentError("label_bounds must be given: auto_bounds does not find them")
+            bought = automatic_bins(X, shared, settings.max_bin, budget=budget, **of_rows)
+            bought["paid_for"] = [*of_rows["paid_for"], *bought.get("paid_for", ())]
+            of_rows.update(bought)
         if of_rows.get("bounds") is None and of_rows.get("categories") is None and X.shape[0] == 1:
             raise InvalidArgumentError("bounds must be given: none can be read from 1 sample")
         train_set = Dataset(

@@ -25,6 +25,13 @@ from numpy.typing import NDArray
 from lgb_dp.newton.public_splits import LeafRelease, PublicTree, SplitCells, leaf_of_codes
 
 _TINY = 1e-100
+_MIN_GROUPS = 8
+"""Groups of bins from which on it says something that nearly all rows are in one of them."""
+
+_CROWDED = 0.3
+"""Mean share of rows outside a column's largest group of bins, below which bounds are probably too wide.
+
+On public data of skewed columns, 0.11 with bounds of ±10^6, 0.55 with good ones (docs/bounds.md)."""
 
 
 @dataclass
@@ -55,6 +62,12 @@ class _Effect:
         self.variance += release.std**2
         self.value = self.value + value[self.leaf]
         self.n_releases += 1
+
+    def outside_largest(self) -> tuple[float, float, float]:
+        """Hessians outside the largest group, those of all, and the noise's standard deviation in both."""
+        _, h, v = self._averages()
+        groups = h.sum(axis=1)
+        return float(groups.sum() - groups.max()), float(groups.sum()), float(np.sqrt(v * h.size))
 
     def _averages(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """D and H of the groups, shape (n_groups, n_outputs), and v."""
@@ -131,3 +144,24 @@ class FeatureEffects:
                 middle = cells.first[own] + (cells.size[own] - 1) / 2
                 gains[own] = np.interp(middle, effect.first_code[1:] - 1, effect.threshold_gains())
         return gains
+
+    def _n_categories(self, feature: int) -> int:
+        return int(self._cells.n_categories[np.searchsorted(self._cells.feature, feature)])
+
+    def crowded(self) -> list[int]:
+        """Numeric features whose rows are nearly all in one group of bins; none unless most are like that.
+
+        Noise is averaged over the features, and two of its standard deviations must not matter.
+        """
+        found = {
+            f: effect.outside_largest()
+            for f, effect in self._effects.items()
+            if effect.n_releases and len(effect.leaf) >= _MIN_GROUPS and not self._n_categories(f)
+        }
+        if not found:
+            return []
+        outside, total, std = np.array(list(found.values())).T
+        noise = 2 * np.sqrt((std**2).sum()) / len(std)
+        if outside.mean() + noise >= _CROWDED * (total.mean() - noise):
+            return []
+        return [f for f, share in zip(found, outside / total.mean(), strict=True) if share < _CROWDED]

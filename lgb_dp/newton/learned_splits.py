@@ -5,10 +5,13 @@ This is post-processing of released sums and costs no privacy.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import WideBoundsWarning
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.feature_effects import FeatureEffects
 from lgb_dp.newton.public_splits import CyclicSplits, LeafRelease, PublicTree, RandomSplits
@@ -30,6 +33,9 @@ _MIN_DEPTH_TO_OPEN = 3
 _FIRST_FOLLOWED = 0.15
 _FOLLOWED_EVERY = 0.05
 """Shares of the rounds before what random trees showed is followed, and between two updates of it."""
+
+_MAX_NAMED = 10
+"""Columns that a warning names."""
 
 
 class LearnedSplits:
@@ -53,6 +59,7 @@ class LearnedSplits:
     def __init__(
         self, bins: PublicBins, depth: int, n_rounds: int, opening_depth: int = OPENING_DEPTH
     ) -> None:
+        self._names = bins.names
         self._random_splits = RandomSplits(bins, depth)
         self.depth = depth
         cells = self._random_splits.cells
@@ -84,6 +91,7 @@ class LearnedSplits:
         self._round += 1
         if self._round == self._n_opening:
             self._follow(self._effects.gains())
+            _warn_of_bounds([self._names[f] for f in self._effects.crowded()])
         every = max(1, round(_FOLLOWED_EVERY * self._n_rounds))
         if self._round >= _FIRST_FOLLOWED * self._n_rounds and self._round % every == 0:
             self._follow(self._gains.estimate())
@@ -96,3 +104,15 @@ class LearnedSplits:
             self._random_splits.prefer(
                 (1 - LEARNED_SHARE) * uniform + LEARNED_SHARE * learned / learned.sum()
             )
+
+
+def _warn_of_bounds(crowded: list[str]) -> None:
+    """Warn of bounds that are probably too wide, by what was released; it reads no row."""
+    if crowded:
+        named = ", ".join(map(repr, crowded[:_MAX_NAMED])) + (" and others" if crowded[_MAX_NAMED:] else "")
+        warnings.warn(
+            f"nearly all rows fall into few bins of {named}: choose narrower bounds (values outside go to "
+            'the outermost bins), spacing="mixed", or bounds bought by auto_bounds or lgb_dp.private_bounds',
+            WideBoundsWarning,
+            stacklevel=9,
+        )

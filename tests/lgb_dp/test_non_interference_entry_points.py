@@ -82,6 +82,21 @@ def test_estimators_that_pay_from_a_budget(assert_nothing_differs, method, unit)
     assert_nothing_differs(call)
 
 
+@pytest.mark.parametrize("method", ["newton", "dpboost", "mboost"])
+@pytest.mark.parametrize("form", ["matrix", "table", "persons"])
+def test_bins_that_are_bought(assert_nothing_differs, method, form):
+    """Bounds and edges follow from what was released, and so do warnings of wide bounds."""
+
+    def call(world):
+        X, declared = (world.with_missing, {}) if form != "table" else (world.table, TABLE)
+        of_rows = {"groups": world.person, "rows_per_group": 2} if form == "persons" else {}
+        model = lgb_dp.DPLGBMClassifier(8.0, method=method, n_estimators=80, max_depth=3, auto_bounds=0.3)
+        categories = declared.get("categories")
+        yield model.fit(X, world.binary, classes=[0, 1], categories=categories, **of_rows)
+
+    assert_nothing_differs(call)
+
+
 def searched(world, kind="classes", **kwargs):
     model = lgb_dp.DPLGBMRegressor if kind == "numbers" else lgb_dp.DPLGBMClassifier
     search = lgb_dp.DPRandomizedSearchCV(

@@ -201,6 +201,13 @@ def test_columns_in_another_order_are_put_right_by_name(model, form):
     assert booster.feature_name() == names
 
 
+def test_columns_whose_names_are_numbers():
+    frame = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (N, 3)))
+    model = lgb_dp.DPLGBMClassifier(n_estimators=5).fit(frame, Y, bounds=(0, 1))
+    booster = model.booster_
+    np.testing.assert_array_equal(booster.predict(frame[[2, 0, 1]]), booster.predict(frame))
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -1,8 +1,12 @@
 """What one-feature trees say about each feature."""
 
+import warnings
+
+import lightgbm
 import numpy as np
 import pytest
 
+import lgb_dp
 from lgb_dp.newton.feature_effects import FeatureEffects
 from lgb_dp.newton.public_splits import CyclicSplits, LeafRelease, SplitCells, leaf_of_codes
 from small_bins import Bins
@@ -114,3 +118,45 @@ def test_several_outputs_add_up():
         one.note(tree, release, value)
         two.note(tree, LeafRelease(*doubled, release.std), np.repeat(value, 2, axis=1))
     np.testing.assert_allclose(two.gains(), 2 * one.gains())
+
+
+def crowded_of(masses, sigma, bins=None, seed=0):
+    bins = bins or Bins([len(mass) for mass in masses])
+    population = Population(bins, [np.zeros(len(mass)) for mass in masses], masses)
+    effects = FeatureEffects(population.trees, bins.n_bins, population.cells)
+    rng = np.random.default_rng(seed)
+    for tree in population.trees:
+        effects.note(tree, population.release(tree, rng, sigma), np.zeros((len(tree.feature) + 1, 1)))
+    return effects.crowded()
+
+
+ONE_BIN, EVEN = np.array([1.0] * 31 + [1969.0]), np.full(32, 62.5)
+
+
+def test_crowded_bins_are_found():
+    assert crowded_of([ONE_BIN, ONE_BIN, ONE_BIN], sigma=5.0) == [0, 1, 2]
+    assert crowded_of([EVEN, EVEN, EVEN], sigma=5.0) == []
+
+
+def test_some_skewed_columns_among_others_are_as_they_are():
+    assert crowded_of([ONE_BIN, EVEN, EVEN], sigma=5.0) == []
+    assert crowded_of([ONE_BIN] * 5 + [EVEN], sigma=5.0) == [0, 1, 2, 3, 4]
+
+
+def test_noise_and_columns_of_few_bins_say_nothing():
+    assert all(crowded_of([ONE_BIN, EVEN], sigma=500.0, seed=seed) == [] for seed in range(50))
+    assert crowded_of([np.array([5.0, 1995.0])] * 3, sigma=5.0) == []
+
+
+@pytest.mark.parametrize("width", [1.0, 1e6])
+def test_bounds_that_are_too_wide_are_warned_of(width):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (4000, 3))
+    train = lgb_dp.Dataset(X, X[:, 0] > 0.5, bounds=(-width, width), max_bin=64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        private = lgb_dp.NewtonBoost(8.0, 1e-5, depth=4)
+        lightgbm.train({"objective": "binary", "verbosity": -1}, train, 100, callbacks=[private])
+    said = [str(w.message) for w in caught if w.category is lgb_dp.WideBoundsWarning]
+    assert len(said) == (width > 1)
+    assert all("'Column_0', 'Column_1', 'Column_2': choose narrower bounds" in text for text in said)
