@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
+import xgb_fed
 from deployment import certificates
 from veilboost import command_line as cli
 from veilboost.serving import limits_of
@@ -59,6 +63,42 @@ def test_commands_are_understood(which):
     assert limits_of(args).max_memory == 4 << 30
 
 
+def test_commands_in_texts_exist():
+    """Those of the README and the compose file's comments, as they stand."""
+    texts = "".join((DEPLOY / name).read_text() for name in ("README.md", "compose.yaml"))
+    found = re.findall(r"run --rm acme (\w.*)|veilboost (certs \w+)", texts)
+    assert len(found) == 6
+    for command in found:
+        cli._parser().parse_args(shlex.split("".join(command)))
+    service = compose()["services"]
+    for name in re.findall(r"(?:up -d|run --rm) (\w+)", texts):
+        assert name in service
+
+
+def test_the_image_pins_what_the_tests_run_with():
+    text = (DEPLOY / "Dockerfile").read_text()
+    (constraint,) = re.findall(r"--constraint (\S+)", text)
+    pins = dict(line.split("==") for line in (ROOT / constraint).read_text().split())
+    assert {"grpcio", "lightgbm", "numba", "openmined_psi", "xgboost"} <= pins.keys()
+    bases = set(re.findall(r"^FROM python:(\S+)-slim", text, flags=re.MULTILINE))
+    # One version builds the wheels and installs them: that of the workflow that tests these pins.
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    assert [f'python: "{base}", set: newest' in workflow for base in bases] == [True]
+    assert constraint.partition("/")[0] not in ignored()
+
+
+def ignored():
+    lines = (ROOT / ".dockerignore").read_text().split("\n")
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_data_and_keys_stay_out_of_the_image():
+    volumes = [volume for service in compose()["services"].values() for volume in service["volumes"]]
+    folders = {volume.split(":")[0].split("/")[1] for volume in volumes}
+    assert folders == {"acme", "bank"}
+    assert {f"deploy/{folder}" for folder in folders} | {"**/*.key", "**/*.pem", ".git"} <= set(ignored())
+
+
 @pytest.mark.parametrize("service", ["bank", "acme"])
 def test_containers_are_hardened(service):
     kept = compose()["services"][service]
@@ -83,8 +123,8 @@ def test_the_unit_is_hardened():
     assert kept["Environment"].startswith("NUMBA_CACHE_DIR=/var/cache/veilboost ")
 
 
-@pytest.mark.parametrize("which", ["compose", "systemd"])
-def test_no_home_and_read_only_packages_serve(which):
+@contextmanager
+def serving_as_nobody(which):
     """As uid 65534, without a home, packages and data read-only, a private folder for temporary files."""
     if not can_become_nobody():
         pytest.skip("only root can become another user")
@@ -97,7 +137,7 @@ def test_no_home_and_read_only_packages_serve(which):
             )
         data = folder / "data"
         shutil.copytree(certificates("bank"), data / "certs")
-        (data / "bank.csv").write_text("patient,b0\n" + "".join(f"p{k},{k}\n" for k in range(200)))
+        (data / "bank.csv").write_text("patient,b0\n" + "".join(f"p{k:03d},{k}\n" for k in range(200)))
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         for writable in ("models", "tmp"):
@@ -110,19 +150,51 @@ def test_no_home_and_read_only_packages_serve(which):
             "0.0.0.0:7001": "127.0.0.1:0",
         }
         command = [re.sub(r"[^=]+$", lambda m: replaced.get(m[0], m[0]), part) for part in commands()[which]]
-        paths = [str(folder / "packages" / part) for part in ("", "plugins", "patches")]
-        with subprocess.Popen(
-            [*AS_NOBODY, sys.executable, "-c", AS_MODULE, *command],
-            env={"TMPDIR": str(folder / "tmp"), "PATH": os.environ["PATH"], "PYTHONPATH": ":".join(paths)},
-            cwd=data,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        paths = ":".join(str(folder / "packages" / part) for part in ("", "plugins", "patches"))
+        with (
+            open(folder / "log", "w+") as log,
+            subprocess.Popen(
+                [*AS_NOBODY, sys.executable, "-c", AS_MODULE, *command],
+                env={
+                    "TMPDIR": str(folder / "tmp"),
+                    "PATH": os.environ["PATH"],
+                    "PYTHONPATH": ":".join(paths),
+                },
+                cwd=data,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            ) as process,
+        ):
             try:
-                assert process.stdout.readline().startswith("listening at"), process.stderr.read()
+                line = process.stdout.readline()
+                assert line.startswith("listening at"), (folder / "log").read_text()
+                yield folder, int(line.rpartition(":")[2])
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(20) == 0
             finally:
                 process.kill()
+
+
+@pytest.mark.parametrize("which", ["compose", "systemd"])
+def test_no_home_and_read_only_packages_serve(which):
+    with serving_as_nobody(which) as (folder, _):
         assert (folder / "models" / "record.jsonl").stat().st_uid == 65534
+
+
+@pytest.mark.slow
+def test_no_home_and_read_only_packages_train():
+    """Kernels are compiled, and splits and journals written, by a user who owns two folders only."""
+    pytest.importorskip("private_set_intersection")
+    ids = [f"p{k:03d}" for k in range(20, 200)]
+    with serving_as_nobody("compose") as (folder, port):
+        party = xgb_fed.RemoteParty(f"127.0.0.1:{port}", certificates("acme"), "bank", 60)
+        alignment = xgb_fed.align([party], ids)
+        model = xgb_fed.VerticalXGBClassifier(2, max_depth=2, max_bin=8, cipher=xgb_fed.OkamotoUchiyama())
+        X = pd.DataFrame({"a0": np.arange(180) % 7}, index=list(alignment.ids))
+        y = np.arange(180) > 90
+        model.fit(X, y, parties=[party.with_rows(alignment.digest)])
+        assert (model.predict(X) == y).mean() > 0.9
+        party.close()
+        (kept,) = (folder / "models").glob("for-*/models/*.splits.json")
+        assert kept.stat().st_uid == 65534
