@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
+from gbdt_hosts.scikit_learn import KeywordParameters
 from gbdt_parties.traffic import Traffic
-from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 C = TypeVar("C", bound=type)
 TREE_PARAMETERS = (
@@ -65,7 +66,10 @@ n_estimators : int, default=100
     callbacks : sequence of xgboost.callback.TrainingCallback, optional
         Called before and after every round.
     random_state : int, optional
-        Seed of everything that is sampled.  Drawn from the operating system by default."""
+        Seed of everything that is sampled.  Drawn from the operating system by default.
+    **keywords
+        XGBoost's other parameters, and other names of these.  `fit` accepts what changes nothing, such as
+        ``tree_method="hist"`` or ``n_jobs``, and refuses the others by name."""
 
 
 def with_common_parameters(cls: C) -> C:
@@ -84,7 +88,7 @@ class TrainedModel(Protocol):
     evals_result: dict[str, Any]
 
 
-class FederatedXGBModel(BaseEstimator):
+class FederatedXGBModel(KeywordParameters, BaseEstimator):
     """What all estimators share.  After `fit`, ``model_`` is the trained model."""
 
     model_: Any  # a TrainedModel; each kind of estimator declares its own
@@ -109,6 +113,7 @@ class FederatedXGBModel(BaseEstimator):
         eval_metric: str | Sequence[str] | None,
         callbacks: Sequence[TrainingCallback] | None,
         random_state: int | None,
+        **keywords: Any,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -127,10 +132,17 @@ class FederatedXGBModel(BaseEstimator):
         self.eval_metric = eval_metric
         self.callbacks = callbacks
         self.random_state = random_state
+        self._keep_keywords(keywords)
 
     def _parameters(self, *others: str) -> dict[str, Any]:
-        """Return the parameters that are handed on as they are, and some others, by name."""
-        return {name: getattr(self, name) for name in (*TREE_PARAMETERS, *others)}
+        """Return the parameters that are handed on as they are, keywords, and some others, by name."""
+        for name in ("objective", "num_class"):
+            if self._keywords.get(name) is not None:
+                raise UnsupportedParameterError(
+                    f"{name}={self._keywords[name]!r} is not supported; it follows from the labels"
+                )
+        own = {name: getattr(self, name) for name in (*TREE_PARAMETERS, *others)}
+        return {**self._keywords, **own}
 
     def _forget(self) -> None:
         """Undo an earlier fit, so that a fit that fails leaves nothing of it."""

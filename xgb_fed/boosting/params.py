@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "max_leaves": (0,),
     "num_parallel_tree": (1,),
     "enable_categorical": (False,),
+    "monotone_constraints": ((), "()", {}),
+    "multi_strategy": ("one_output_per_tree",),
+    "missing": (np.nan,),
 }
 """Parameters of XGBoost that are accepted at the values that federated training has anyway, and None."""
 
@@ -128,12 +132,16 @@ class Settings:
                 # As Python's own numbers: JSON cannot hold NumPy's.
                 settings[name] = value.item() if isinstance(value, np.generic) else value
             elif name in NEUTRAL:
-                if value not in NEUTRAL[name]:
+                if not _is_neutral(name, value):
                     raise UnsupportedParameterError(
                         f"{given}={value!r} is not supported; {NEUTRAL[name][-1]!r} is accepted"
                     )
             elif name not in IGNORED:
-                raise UnsupportedParameterError(f"{given}={value!r} is not supported in federated training")
+                similar = get_close_matches(given, [*known, *ALIASES, *NEUTRAL, *IGNORED], n=1)
+                hint = f"; did you mean {similar[0]}?" if similar else ""
+                raise UnsupportedParameterError(
+                    f"{given}={value!r} is not supported in federated training{hint}"
+                )
         return cls(**settings)
 
     @property
@@ -162,6 +170,15 @@ class Settings:
         if self.scale_pos_weight != 1:
             params["scale_pos_weight"] = self.scale_pos_weight
         return params
+
+
+def _is_neutral(name: str, value: Any) -> bool:
+    """Whether a value of a parameter that cannot be honoured changes nothing."""
+    if name == "monotone_constraints" and not isinstance(value, str):
+        values = value.values() if isinstance(value, Mapping) else value
+        return isinstance(value, (Mapping, list, tuple, np.ndarray)) and all(one == 0 for one in values)
+    is_nan = isinstance(value, float) and np.isnan(value)
+    return is_nan if name == "missing" else any(value == neutral for neutral in NEUTRAL[name])
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:

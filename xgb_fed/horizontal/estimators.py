@@ -58,6 +58,7 @@ class _HorizontalXGB(FederatedXGBModel):
         n_hashes: int | None = None,
         min_similar: int = MIN_SIMILAR,
         known_features: int = 0,
+        **keywords: Any,
     ) -> None:
         super().__init__(
             n_estimators,
@@ -77,6 +78,7 @@ class _HorizontalXGB(FederatedXGBModel):
             eval_metric=eval_metric,
             callbacks=callbacks,
             random_state=random_state,
+            **keywords,
         )
         self.n_hashes = n_hashes
         self.min_similar = min_similar

@@ -58,6 +58,7 @@ class VerticalXGBModel(FederatedXGBModel):
         multi_output: bool = False,
         goss: tuple[float, float] | None = None,
         rows_by_index: bool = False,
+        **keywords: Any,
     ) -> None:
         super().__init__(
             n_estimators,
@@ -77,6 +78,7 @@ class VerticalXGBModel(FederatedXGBModel):
             eval_metric=eval_metric,
             callbacks=callbacks,
             random_state=random_state,
+            **keywords,
         )
         self.objective = objective
         self.cipher = cipher
