@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity.alignment import AlignRows, IntersectIds
+from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.horizontal.messages import (
@@ -111,7 +111,7 @@ class HorizontalService(RowService):
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse alignments, and training runs whose model there is no room for."""
-        if isinstance(message, (IntersectIds, AlignRows)):
+        if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
         if isinstance(message, OpenHorizontal):
             n_models = sum(1 for _ in (self.folder_of(caller) / "models").glob("*.json"))

@@ -363,3 +363,7 @@ class RowsAligned(Message):
     kind: ClassVar[int] = 22
     setup: Octets
     response: Octets
+
+
+REQUESTS = (IntersectIds, AlignRows, CommonIds)
+"""Messages of the active party in an alignment, in their order."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from gbdt_parties import messages
 from gbdt_parties._files import make_folder
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.identity.alignment import Alignment, AlignRows, CommonIds, IntersectIds, Intersector
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import Record
@@ -186,13 +187,13 @@ class RowService(ABC):
         self, caller: Caller, name: str, row_sets: RowSets, envelope: messages.Envelope, request: bytes
     ) -> bytes:
         message = envelope.message
-        if not isinstance(message, (IntersectIds, AlignRows, *self.opening, *self.requests)):
+        if not isinstance(message, (*ALIGNMENT_REQUESTS, *self.opening, *self.requests)):
             raise ProtocolError(
                 f"{type(message).__name__} is of another method of training than this party's"
             )
         self.admit(name, message)
         self._count(name, caller, message)
-        if isinstance(message, (IntersectIds, AlignRows, CommonIds)):
+        if isinstance(message, ALIGNMENT_REQUESTS):
             answer = self._align(caller, message)
         elif self._has_ids and not row_sets:
             answer = messages.refusal("rows of this party are named by aligned ids")

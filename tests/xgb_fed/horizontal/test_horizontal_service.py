@@ -87,7 +87,7 @@ def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):
     empty = np.zeros(0, dtype=np.int32)
     for message, reason in [
         (OpenModel(bytes(16), 1, empty), "OpenModel is of another method of training"),
-        (AlignRows(""), "are not aligned"),
+        (AlignRows(1), "are not aligned"),
     ]:
         answer = messages.read(party.handle(messages.write(bytes(16), 0, message))).message
         assert isinstance(answer, messages.Refusal)
