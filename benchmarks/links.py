@@ -7,7 +7,7 @@ each, with the bandwidth and the latency set in each direction.  It stopped earl
 `slow_link`.
 
 A few trees are measured, and 100 trees are extrapolated: the time up to the end of the first tree, and 99
-times the mean of the others.
+times the median of the others.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class Measured:
     n_columns: int
     sampling: str
     link: str
-    n_measured: int
     cpu_seconds_per_tree: float
     """Processor time of both processes."""
-    first_tree: float
+    finished: list[float]
+    """Seconds at the end of each tree."""
     seconds_per_tree: float
     bytes_per_tree: float
     seconds: float
@@ -113,8 +113,8 @@ def _measure(folder: Path, n_rows: int, n_columns: int, n_trees: int) -> list[Me
     X = X.astype(np.float32)
     own = n_columns - n_columns // 2
     data = xgb_fed.ActiveData(X[:, :own], y)
-    bank = Bank(folder, write_csv(folder / f"{n_rows}.parquet", X[:, own:]))
     key = Made(xgb_fed.OkamotoUchiyama(2048))
+    bank = Bank(folder, write_csv(folder / f"{n_rows}.parquet", X[:, own:]))
     results: list[Measured] = []
     try:
         for sampling, params in SAMPLINGS.items():
@@ -131,15 +131,14 @@ def _measure(folder: Path, n_rows: int, n_columns: int, n_trees: int) -> list[Me
                         party.close()
                         relay.close()
                 cpu = time.process_time() + bank.cpu_seconds() - cpu
-                per_tree = (times[-1] - times[0]) / (n_trees - 1)
+                per_tree = float(np.median(np.diff(times)))
                 one = Measured(
                     n_rows,
                     n_columns,
                     sampling,
                     link.name,
-                    n_trees,
                     cpu / n_trees,
-                    times[0],
+                    times,
                     per_tree,
                     n_bytes / n_trees,
                     times[0] + (N_TREES - 1) * per_tree,
@@ -185,5 +184,5 @@ def _print(results: list[Measured]) -> None:
         )
     head = ["", "s per tree", "CPU s per tree", "MB per tree", "s for 100", "bytes over bandwidth s"]
     head += ["over bytes and LAN", "SecretFlow s", "ratio"]
-    title = f"{N_TREES} trees, extrapolated from {results[0].n_measured}"
+    title = f"{N_TREES} trees, extrapolated from {len(results[0].finished)}"
     print_table(f"{title} (SecretFlow: at most {N_TREES} trees, two machines)", head, rows)

@@ -54,6 +54,22 @@ def test_both_transports_carry_the_same_bytes(monkeypatch):
     assert set(service.callers) == {("acme", ())}
 
 
+@pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+def test_requests_in_parts_are_the_same_bytes_as_whole_ones(monkeypatch):
+    """A `Recorder` takes whole requests; the remote party itself takes those of gradients in parts."""
+    monkeypatch.setattr("xgb_fed.vertical.rounds.os.urandom", lambda n: b"s" * n)
+    monkeypatch.setattr("xgb_fed.vertical.gradients_ahead.PART_BYTES", 7 * 256)
+    own, other, y = problem(seed=2)
+    exchanges = []
+    for wrapped in (Recorder, lambda party: party):
+        service = HandlerService(xgb_fed.LocalParty(other, "bank"))
+        with serving(service) as server, connected(server) as party:
+            trained(wrapped(party), own, y, xgb_fed.Plain())
+        exchanges.append(service.exchanges)
+    assert exchanges[0] == exchanges[1]
+    assert len(exchanges[0]) > 10
+
+
 def test_training_and_prediction_under_encryption_over_tls():
     own, other, y = problem(seed=1)
     cipher = xgb_fed.OkamotoUchiyama(key_length=1024, allow_weak_key=True)
