@@ -2,7 +2,7 @@ import socket
 import time
 from concurrent.futures import Future
 from contextlib import ExitStack
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import numpy as np
 import pytest
@@ -140,6 +140,18 @@ def test_a_request_in_parts_that_is_too_long_is_refused_before_they_are_made(mon
             party.handle(Parts(1001, [never]))
         never.cancel()
     assert not service.exchanges
+
+
+def test_a_request_in_parts_is_given_up_while_they_are_being_made():
+    never = Future()
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        interruption = Timer(0.1, party.interrupt)
+        interruption.start()
+        with pytest.raises(PartyUnavailableError):
+            party.handle(Parts(9, [b"a" * 5, never]))
+        interruption.join()
+        never.cancel()
+        assert party.handle(b"still there") == b"still there"
 
 
 def test_row_sets_travel_with_every_request():
