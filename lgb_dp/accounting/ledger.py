@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from gbdt_kernels.html_tables import html_table
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE_OR_INFINITE, checked_number
@@ -311,6 +312,27 @@ class Ledger:
             }
             for (group, what, mechanism, epsilon, mu, probability), of_rows in parts.items()
         ]
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook."""
+        return ledger_html(self.table())
+
+
+def ledger_html(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Releases as a table in HTML."""
+    return html_table(
+        [
+            {
+                "group": row["group"],
+                "release": row["release"],
+                "mechanism": row["mechanism"],
+                "cost each": _cost_each(row),
+                "count": row["count"],
+                "disjoint": row["disjoint_sets_of_rows"],
+            }
+            for row in rows
+        ]
+    )
 
 
 def _cost_each(row: Mapping[str, Any]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gbdt_kernels.html_tables import html_list, html_paragraph
 from gbdt_parties.quoting import quoted
-from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, total_cost
+from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, ledger_html, total_cost
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.checks import NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
@@ -198,21 +199,30 @@ class PrivacyReport:
             budget=None if values.get("budget") is None else quoted(str(values["budget"])),
         )
 
-    def __str__(self) -> str:
+    def _lines(self) -> tuple[str, list[str]]:
+        """The guarantee in a line, and what is to be said of it."""
         verdict = "private" if self.private else "NOT PRIVATE"
-        replaced = self.replace_one[0]
         unit = "person" if "person" in self.neighbouring else "row"
         assert self.spent is not None
-        spent = [
-            f"  spent: epsilon = {self.spent[0]:.6g}, delta = {self.spent[1]:.3g} "
+        spent = (
+            f"spent: epsilon = {self.spent[0]:.6g}, delta = {self.spent[1]:.3g} "
             "(information; the guarantee is what was granted)"
-        ]
-        lines = [
+        )
+        guarantee = (
             f"{verdict}: epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} ({self.neighbouring}; "
-            f"replace one {unit}: epsilon = {replaced:.6g})",
-            *(spent if self.spent != (self.epsilon, self.delta) else ()),
-            *(f"  void because {reason}" for reason in self.reasons),
-            *(f"  note: {note}" for note in self.notes),
+            f"replace one {unit}: epsilon = {self.replace_one[0]:.6g})"
+        )
+        return guarantee, [
+            *([spent] if self.spent != (self.epsilon, self.delta) else []),
+            *(f"void because {reason}" for reason in self.reasons),
+            *(f"note: {note}" for note in self.notes),
+        ]
+
+    def __str__(self) -> str:
+        guarantee, remarks = self._lines()
+        lines = [
+            guarantee,
+            *(f"  {remark}" for remark in remarks),
             f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'cost each':>22} {'count':>6} disjoint",
             *(
                 f"  {row['group']:>5}  {row['release']:<22} {row['mechanism']:<17} {_cost_each(row):>22} "
@@ -221,6 +231,11 @@ class PrivacyReport:
             ),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        guarantee, remarks = self._lines()
+        return html_paragraph(guarantee) + html_list(remarks) + ledger_html(self.ledger)
 
 
 def report_of(

@@ -8,6 +8,7 @@ from typing import Any
 import lightgbm
 
 from gbdt_hosts.lightgbm import PrivateBooster, columns_in, guarantee_in, tree_blocks, tree_digest
+from gbdt_kernels.html_tables import html_paragraph
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.data.tables import Columns, is_table
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
@@ -55,6 +56,16 @@ class DPBooster(PrivateBooster):
             columns = Columns.from_dict(columns_in(self.model_to_string(num_iteration=1)))
             data = columns.matrix(data, self.num_feature())
         return super().predict(data, *args, **kwargs)
+
+    def _repr_html_(self) -> str:
+        """What the model is, and its guarantee, for a notebook."""
+        what = html_paragraph(
+            f"{type(self).__name__}: {self.num_trees()} trees, {self.num_feature()} features"
+        )
+        try:
+            return what + self.privacy._repr_html_()
+        except (AlteredModelError, NoGuaranteeError) as error:
+            return what + html_paragraph(str(error))
 
 
 def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from threading import Lock
 
+from gbdt_kernels.html_tables import html_list, html_table
 from gbdt_parties.messages import Message
 
 
@@ -108,6 +109,10 @@ class Traffic:
             for line in cells
         ]
         return "\n".join([*table, *self.restarts])
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        return html_table(self.to_dicts()) + html_list(self.restarts)
 
 
 def _cell(value: object) -> str:

@@ -95,3 +95,13 @@ def test_no_message_is_lost_between_threads():
     for thread in threads:
         thread.join()
     assert traffic.flows == {("a", "b", "Slow"): Flow(200, 600, 200)}
+
+
+def test_notebooks_get_a_table_whose_texts_are_escaped():
+    traffic = Traffic(restarts=["<b>bank</b> was lost"])
+    traffic.count("active", "<script>", Done(), 1234)
+    page = traffic._repr_html_()
+    assert "<script>" not in page
+    assert '<td style="text-align: left">&lt;script&gt;</td>' in page
+    assert "1,234" in page
+    assert "<li>&lt;b&gt;bank&lt;/b&gt; was lost</li>" in page
