@@ -100,6 +100,13 @@ class LabelScale:
         return (label >= self.low) & (label <= self.high)
 
     @property
+    def metric_range(self) -> tuple[float, float]:
+        """Smallest and largest label as LightGBM's metrics see them: targets, or numbers of classes."""
+        return (
+            (self.low, self.high) if self.objective == "regression" else (0.0, max(1.0, self.n_outputs - 1.0))
+        )
+
+    @property
     def model_objective(self) -> str:
         """Objective line of the model file."""
         return {

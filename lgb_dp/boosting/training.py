@@ -23,6 +23,7 @@ from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.ledger import Ledger, share
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
 from lgb_dp.boosting.params import TrainingParameters
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
@@ -313,6 +314,7 @@ class Training(ABC):
             self.void("the number of trees was chosen on rows that are not marked public")
 
     def _note_private_evaluation(self) -> None:
+        check_metrics(self.params.metric, self.label_scale)
         self.evaluated_private_rows = True
         note = "metrics and early stopping on rows that are not marked public are not covered by epsilon"
         if note not in self.notes:
@@ -326,11 +328,9 @@ class Training(ABC):
         return self._scores[id(data)][1].all(self.trees)
 
     def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
-        """Labels and weights of a data set."""
-        label = data.get_label()
-        if self.label_scale.objective == "binary":
-            label = (np.asarray(label) == self.label_scale.high).astype(np.float64)
-        return label, data.get_weight()
+        """Labels and weights of a data set, such that no metric refuses one."""
+        is_public = isinstance(data, Dataset) and data.public
+        return rows_for_metrics(data.get_label(), data.get_weight(), self.label_scale, is_public=is_public)
 
     def metric_params(self) -> Mapping[str, Any]:
         """Objective and metrics, for LightGBM's evaluation."""

@@ -359,6 +359,7 @@ class Dataset(StandInDataset):
             params=params,
             public=public,
             label_bounds=self.label_bounds,
+            label_overflow=self.label_overflow,
             free_raw_data=self.free_raw_data,
         )
         valid._predictor = self._predictor

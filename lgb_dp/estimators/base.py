@@ -334,6 +334,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             Dataset(
                 as_matrix(rows),
                 eval_target(labels),
+                label_overflow=self.label_overflow,
                 weight=weight,
                 init_score=score,
                 reference=train_set,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightgbm
 import numpy as np
-from lightgbm.basic import _safe_call
+from lightgbm.basic import LightGBMError, _safe_call
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -83,10 +83,23 @@ class Evaluator:
             Name of the data in the results.
         feval : callable or list of callables, optional
             Custom metrics, called as LightGBM calls them.
+
+        Raises
+        ------
+        LightGBMError
+            If LightGBM refuses a row, which its own error quotes and this one does not.
         """
         if self._booster is None or len(self._booster.valid_sets) == self._max_evaluations:
             self._booster = lightgbm.Booster(self._params, self._train)
-            self._rows.construct()
+        try:
+            return self._evaluate(score, name, feval)
+        except LightGBMError:
+            pass
+        # Outside of the except block, so that no logger finds the other error as the context of this one.
+        raise LightGBMError(f"LightGBM's metrics cannot be computed on {name!r}")
+
+    def _evaluate(self, score: NDArray[np.float64], name: str, feval: CustomMetrics) -> list[EvalResult]:
+        self._rows.construct()
         _set_init_score(self._rows, score)
         self._booster.add_valid(self._rows, name)
         self._booster.valid_sets[-1] = self._dataset

@@ -1,0 +1,83 @@
+"""The labels and weights that LightGBM's metrics are given.
+
+LightGBM's own code ends a metric with an error that quotes a label and its row on the standard error stream,
+whatever the verbosity, and reads beyond its arrays if a label is none of the classes.  So labels are made to
+fit first, row by row, and a metric that could still refuse some is refused by public facts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.errors import UnsupportedParameterError
+
+_OF_PROBABILITIES = frozenset({"cross_entropy", "xentropy", "kullback_leibler", "kldiv"})
+_OF_POSITIVE_LABELS = frozenset({"gamma", "gamma_deviance", "gamma-deviance"})
+_OF_POSITIVE_WEIGHTS = frozenset({"cross_entropy_lambda", "xentlambda"})
+
+
+def check_metrics(params: Mapping[str, Any], scale: LabelScale) -> None:
+    """Raise an UnsupportedParameterError if a metric could refuse a label, or a weight, of private rows.
+
+    Parameters
+    ----------
+    params : mapping
+        Parameters of the metrics.
+    scale : LabelScale
+        Whose public bounds all labels that reach a metric keep to.
+    """
+    low, high = (float(np.float32(end)) for end in scale.metric_range)  # LightGBM's labels are float32
+    for name in sorted(_names(params.get("metric"))):
+        if name in _OF_PROBABILITIES and not 0 <= low <= high <= 1:
+            needs = "labels in [0, 1]"
+        elif name in _OF_POSITIVE_LABELS and not low > 0:
+            needs = "positive labels"
+        elif name in _OF_POSITIVE_WEIGHTS:
+            needs = "positive weights, and rows that do not count have none"
+        else:
+            continue
+        raise UnsupportedParameterError(
+            f"metric={name!r} is not supported on rows that are not public with labels in [{low:g}, "
+            f"{high:g}]: it needs {needs}"
+        )
+
+
+def rows_for_metrics(
+    label: Any, weight: Any, scale: LabelScale, *, is_public: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Labels and weights of which LightGBM's metrics refuse none.
+
+    Targets of private rows beyond their bounds become the nearer bound, as in training; those of public rows
+    stay.  Rows that do not count, since their label is missing or none of the classes, weigh nothing.
+
+    Parameters
+    ----------
+    label, weight : array-like, shape (n_rows,)
+        `weight` may be None.
+    scale : LabelScale
+    is_public : bool
+        Whether the rows are public.
+    """
+    label = np.asarray(label, dtype=np.float64)
+    fitting, counts = scale.clipped(label)
+    if is_public and scale.objective == "regression":
+        return label, weight
+    if scale.objective == "binary":
+        fitting = (fitting == scale.high).astype(np.float64)
+    if not counts.all():
+        weight = np.where(counts, 1.0 if weight is None else np.asarray(weight, dtype=np.float64), 0.0)
+    # Weights that sum to nothing are refused, too; what all rows weigh then does not matter.
+    return fitting, None if weight is None or not np.any(weight) else weight
+
+
+def _names(metric: Any) -> set[str]:
+    """Names in a parameter that is a name, several names with commas, or a sequence of names."""
+    if metric is None:
+        return set()
+    listed = metric.split(",") if isinstance(metric, str) else [str(name) for name in metric]
+    return {name.strip() for name in listed}
