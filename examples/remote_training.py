@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -114,14 +113,13 @@ class Commands:
         return process, int(line.rsplit(":", 1)[1])
 
 
-def wait_for(path, seconds=600):
-    """Wait until a file exists, and half a second more: the next tree is then under way."""
-    end = time.monotonic() + seconds
-    while not path.exists():
-        if time.monotonic() > end:
-            raise SystemExit(f"{path} did not appear in {seconds} s")
-        time.sleep(0.01)
-    time.sleep(0.5)
+def wait_for_tree(training, number):
+    """Show what a training run logs until a tree is finished; the next one is then under way."""
+    for line in training.stderr:
+        print(line, end="", flush=True)
+        if f"tree {number} of " in line:
+            return
+    raise SystemExit(f"training ended before tree {number}")
 
 
 def main():
@@ -146,12 +144,13 @@ def run(folder):
         (folder / "plan.toml").write_text(PLAN.format(port=port, rounds=ROUNDS) + parameters + "\n")
         command("align", "plan.toml")
 
-        training = command.start("train", "plan.toml")
-        wait_for(folder / "checkpoint" / f"tree-{ROUNDS // 2:06d}.json")
+        training = command.start("train", "plan.toml", stderr=subprocess.PIPE, text=True)
+        wait_for_tree(training, ROUNDS // 2)
         bank.send_signal(signal.SIGKILL)
         bank.wait()
         print("\n*** the bank's server was killed (SIGKILL); it starts again ***")
         bank, _ = command.serve(port)
+        print(training.stderr.read(), end="", flush=True)
         if training.wait():
             raise SystemExit("training failed")
 
