@@ -25,11 +25,12 @@ from gbdt_parties._files import write_atomically
 from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.row_places import NamedSplit
 from xgb_fed.vertical.splits import Splits, check_split
 from xgb_fed.vertical.tree import FederatedTree, add_leaves
 from xgb_fed.vertical.tree_record import Restart
 
-FORMAT = 2
+FORMAT = 3
 JOURNAL_FILE = "training.journal"
 
 
@@ -59,6 +60,10 @@ class Progress:
         Digest of the columns that each passive party announced; empty before they did.
     restarts : list of Restart
         Of finished trees.
+    named : dict
+        By passive party, the splits of finished trees as they were named to it.
+    kept_leaves : list of ndarray of int
+        Rows' leaves in all trees that a checkpoint kept, until the parties' columns are known again.
     """
 
     model_id: bytes
@@ -73,6 +78,8 @@ class Progress:
     traffic: Traffic = field(default_factory=Traffic)
     agreed: list[str] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
+    named: dict[int, list[NamedSplit]] = field(default_factory=dict)
+    kept_leaves: list[NDArray[np.integer]] = field(default_factory=list)
 
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Add the trees of the round under way to all margins.
@@ -108,6 +115,7 @@ class Checkpoint(RunFolder):
         self._path = self.directory / JOURNAL_FILE
         self._file: EntryFile | None = None
         self._n_splits = self._n_restarts = 0
+        self._n_named: dict[int, int] = {}
         self._evaluated: set[int] = set()
         self.under_way: dict[str, Any] | None = None
         """What was kept of the tree that was under way when the run was interrupted; see `TreeRecord`."""
@@ -143,8 +151,7 @@ class Checkpoint(RunFolder):
             raise
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration) as error:
             raise self.unreadable(error) from None
-        self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
-        self._evaluated = set(progress.evaluations)
+        self._note_kept(progress)
         self._file = EntryFile(self._path, size)
         return True
 
@@ -169,6 +176,9 @@ class Checkpoint(RunFolder):
                 raise ValueError("leaves")
             progress.trees.append(tree)
             progress.leaves.append(leaf.astype(np.int32))
+            progress.kept_leaves.append(leaf)
+            for owner, named in content["named"].items():
+                progress.named.setdefault(int(owner), []).extend(NamedSplit(*split) for split in named)
             for split in content["splits"]:
                 progress.splits.add(*check_split(split, len(progress.splits.names)))
             progress.restarts += [Restart(*restart) for restart in content["restarts"]]
@@ -220,10 +230,16 @@ class Checkpoint(RunFolder):
             "splits": list(zip(*columns, strict=True)),
             "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
             "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
+            "named": {k: named[self._n_named.get(k, 0) :] for k, named in progress.named.items()},
             "flows": [[key, [flow.messages, flow.bytes, flow.ciphertext_bytes]] for key, flow in flows],
         }
         self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))])
-        self._n_splits, self._n_restarts = len(splits), len(progress.restarts)
+        self._note_kept(progress)
+
+    def _note_kept(self, progress: Progress) -> None:
+        """What is there so far need not be written again."""
+        self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
+        self._n_named = {owner: len(named) for owner, named in progress.named.items()}
         self._evaluated = set(progress.evaluations)
 
     def add_round(self, progress: Progress, eval_leaves: list[NDArray[np.int32]]) -> None:

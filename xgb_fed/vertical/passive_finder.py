@@ -29,6 +29,7 @@ from xgb_fed.vertical.messages import (
     StartTree,
 )
 from xgb_fed.vertical.partition import Partition
+from xgb_fed.vertical.row_places import NamedSplit, RowPlaces
 from xgb_fed.vertical.tree_record import TreeRecord
 
 
@@ -46,8 +47,10 @@ class PassiveFinder:
         Its columns as announced before training.
     record : TreeRecord
         Of the tree under way.
-    n_splits : int
-        Splits that it has from trees already finished.
+    places : RowPlaces
+        What its splits have told about its columns.
+    named : list of NamedSplit
+        Its splits from trees already finished, as they were named; those of further trees are added.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class PassiveFinder:
         split_gain: SplitGain,
         agreed: AgreedColumns,
         record: TreeRecord,
-        n_splits: int = 0,
+        places: RowPlaces,
+        named: list[NamedSplit],
     ) -> None:
         self.channel = channel
         self.number = number
@@ -66,7 +70,8 @@ class PassiveFinder:
         self._split_gain = split_gain
         self._agreed = agreed
         self._record = record
-        self._n_splits = n_splits
+        self._places = places
+        self._named = named
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
 
@@ -94,6 +99,7 @@ class PassiveFinder:
         if not nodes:
             # Those below are smaller still: the party is not asked about this tree any more.
             return {}
+        self._record.settle()
         answer = self.channel.ask(FindSplits(*self._assignment_and_flags(level)), SplitStatistics)
         self._depth += 1
         try:
@@ -183,14 +189,25 @@ class PassiveFinder:
         except ProtocolError as error:
             raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
         flags = level.partition.split_flags(nodes, all_flags)
-        if answer.split_ids.tolist() != list(range(self._n_splits, self._n_splits + len(nodes))):
+        if answer.split_ids.tolist() != list(range(len(self._named), len(self._named) + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
-        self._n_splits += len(nodes)
         self._check_left(level, flags)
+        self._place(level, chosen, flags)
         return {
             node: Split(int(split_id), flags[node])
             for node, split_id in zip(nodes, answer.split_ids, strict=True)
         }
+
+    def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
+        """The rows that go left must fit all splits of the column so far, in whatever tree."""
+        for node in sorted(flags):
+            best = chosen[node]
+            split = NamedSplit(best.column, best.last_left, bool(best.default_left))
+            try:
+                self._places.note(split, level.partition.of(node), flags[node])
+            except ProtocolError as error:
+                raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+            self._named.append(split)
 
     def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must add up to the sums of the candidate that was asked for."""

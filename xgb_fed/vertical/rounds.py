@@ -35,6 +35,7 @@ from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.own_columns import OwnColumns
 from xgb_fed.vertical.passive_finder import PassiveFinder
 from xgb_fed.vertical.routing import Router, route
+from xgb_fed.vertical.row_places import NamedSplit, RowPlaces
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.task import TrainingTask
 from xgb_fed.vertical.tree_record import TreeRecord
@@ -95,6 +96,7 @@ class Rounds:
             self.record = TreeRecord(checkpoint.keep_under_way, checkpoint.under_way)
         self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
+        self._places: dict[int, RowPlaces] = {}
         self._steadily = Steadily(patience, self._resume, must_reopen=kept)
 
     def open(self) -> None:
@@ -184,6 +186,8 @@ class Rounds:
         self.progress.agreed = digests
         self.model.party_features = [len(columns.n_bins) for columns in agreed]
         for number, (channel, columns) in enumerate(zip(channels, agreed, strict=True), start=1):
+            named = self.progress.named.setdefault(number, [])
+            del named[self._n_splits(number) :]
             self.finders[number] = PassiveFinder(
                 channel,
                 self.key,
@@ -191,8 +195,21 @@ class Rounds:
                 settings.split_gain,
                 columns,
                 self.record,
-                self._n_splits(number),
+                self._places_of(number, channel.name, columns, named),
+                named,
             )
+        self.progress.kept_leaves.clear()
+
+    def _places_of(self, number: int, name: str, agreed: AgreedColumns, named: list[NamedSplit]) -> RowPlaces:
+        """What a party's splits have told about its columns, those of trees that a checkpoint kept too."""
+        if number not in self._places:
+            places = self._places[number] = RowPlaces(agreed, self.training.rows.n_rows)
+            try:
+                kept = self.progress.kept_leaves
+                places.replay(number, named, self.model.trees[: len(kept)], kept)
+            except ProtocolError as error:
+                raise ProtocolError(f"party {name!r}: {error}") from None
+        return self._places[number]
 
     def _agreed(self, name: str, answer: TrainingOpened) -> AgreedColumns:
         """The columns that a party announces, checked."""

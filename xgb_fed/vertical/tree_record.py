@@ -1,9 +1,10 @@
 """What the active party was told while one tree grew, so that the tree can only grow again from the same.
 
-A passive party learns which candidate won when it gets `SplitNodes`.  If it could then be lost, come back and
-send other statistics of the same tree, it would learn more at every attempt.  So the active party keeps a
-digest of every level's statistics before it names a candidate, in the journal of the training run if it has a
-checkpoint.  A tree that is grown again must meet the same digests, and then the same candidates are named.
+A passive party learns which candidates won when it gets `SplitNodes`, or is told with the next question how
+other parties split a level.  If it could then be lost, come back and send other statistics of the same tree,
+it would learn more at every attempt.  So the active party keeps a digest of every level's statistics before
+anything that follows from them leaves, in the journal of the training run if it has a checkpoint.  A tree
+that is grown again must meet the same digests, and then the same candidates are named.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class TreeRecord:
         self._keep = keep
         self._lock = Lock()
         self._content = _Content(**(kept or {}))
+        self._is_kept = True
 
     def start(self, tree: int) -> list[Restart]:
         """Begin a tree, or begin it again; gives the restarts of this tree that are new."""
@@ -100,6 +102,13 @@ class TreeRecord:
                 raise ProtocolError("other statistics than those that the tree began with")
             if level == len(known):
                 known.append(digest)
+                self._is_kept = False
+
+    def settle(self) -> None:
+        """Put on disk what is not there yet: something that follows from the statistics is about to leave."""
+        with self._lock:
+            if not self._is_kept:
+                self._save()
 
     def telling(self, party: str, level: int) -> None:
         """Keep, on disk, that a party is about to be told its splits of a level."""
@@ -115,3 +124,4 @@ class TreeRecord:
     def _save(self) -> None:
         if self._keep is not None:
             self._keep(asdict(self._content))
+        self._is_kept = True

@@ -1,0 +1,155 @@
+"""What the splits of a passive party say about its columns: between which bins every row must lie.
+
+A column and its bins are fixed before training, so that all splits of a column, in whatever tree and node,
+must be cuts of one order of the rows.  A party that puts a row on one side of a threshold once cannot put it
+on the other side later.  Without this check it could draw its columns anew for every tree, in view of what it
+has learnt, and climb towards the labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from xgb_fed.vertical.bin_sums import AgreedColumns
+from xgb_fed.vertical.tree import LEAF, FederatedTree
+
+
+class NamedSplit(NamedTuple):
+    """A split as the active party named it to the party that owns it.
+
+    Attributes
+    ----------
+    column : int
+        Number of the column in its party's data.
+    last_left : int
+        Last bin that goes left; −1 if only missing values do.
+    default_left : bool
+        Whether missing values go left.
+    """
+
+    column: int
+    last_left: int
+    default_left: bool
+
+
+@dataclass
+class _Column:
+    """What is known of one column.
+
+    Attributes
+    ----------
+    lowest, highest : ndarray of uint16, shape (n_rows,)
+        Bins between which a row's must lie, unless its value is missing; none if they cross.
+    may_be_missing : ndarray of bool, shape (n_rows,)
+    """
+
+    lowest: NDArray[np.uint16]
+    highest: NDArray[np.uint16]
+    may_be_missing: NDArray[np.bool_]
+
+
+class RowPlaces:
+    """Between which bins the rows of one passive party lie, as far as its splits have told.
+
+    It takes five bytes per row for each column that won a split.
+
+    Parameters
+    ----------
+    agreed : AgreedColumns
+        The party's columns as announced before training.
+    n_rows : int
+    """
+
+    def __init__(self, agreed: AgreedColumns, n_rows: int) -> None:
+        self._agreed, self._n_rows = agreed, n_rows
+        self._columns: dict[int, _Column] = {}
+
+    def note(self, split: NamedSplit, rows: NDArray[np.integer], goes_left: NDArray[np.bool_]) -> None:
+        """Take up which rows of a node a split sent left.
+
+        Parameters
+        ----------
+        split : NamedSplit
+        rows : ndarray of int, shape (n_reached,)
+            Rows in the node, in the sample or not.
+        goes_left : ndarray of bool, shape (n_reached,)
+
+        Raises
+        ------
+        ProtocolError
+            If no columns with the announced numbers of rows per bin fit this and all splits before.
+        """
+        start, end = self._agreed.offsets[split.column : split.column + 2]
+        counts = self._agreed.counts[start:end]
+        known = self._columns.get(split.column)
+        if known is None:
+            lowest = np.zeros(self._n_rows, dtype=np.uint16)
+            highest = np.full(self._n_rows, len(counts) - 2, dtype=np.uint16)
+            known = _Column(lowest, highest, np.full(self._n_rows, bool(counts[-1])))
+            self._columns[split.column] = known
+        left, right = rows[goes_left], rows[~goes_left]
+        # Only missing values go left: no bin is possible, which a lowest bin beyond the last one says.
+        if split.last_left < 0:
+            known.lowest[left] = len(counts) - 1
+        else:
+            known.highest[left] = np.minimum(known.highest[left], split.last_left)
+        known.lowest[right] = np.maximum(known.lowest[right], split.last_left + 1)
+        known.may_be_missing[right if split.default_left else left] = False
+        impossible = (known.lowest[rows] > known.highest[rows]) & ~known.may_be_missing[rows]
+        if impossible.any():
+            raise ProtocolError(
+                "rows are on another side of a threshold than in earlier splits of the column"
+            )
+        has_bin = ~known.may_be_missing
+        n_below = int(counts[: split.last_left + 1].sum())
+        n_above = int(counts[split.last_left + 1 : -1].sum())
+        if (
+            np.count_nonzero(has_bin & (known.highest <= split.last_left)) > n_below
+            or np.count_nonzero(has_bin & (known.lowest > split.last_left)) > n_above
+            or np.count_nonzero(known.lowest > known.highest) > counts[-1]
+        ):
+            raise ProtocolError("more rows are on one side of a threshold than the column has there")
+
+    def replay(
+        self,
+        owner: int,
+        named: Sequence[NamedSplit],
+        trees: Sequence[FederatedTree],
+        leaves: Sequence[NDArray[np.integer]],
+    ) -> None:
+        """Take up the splits of trees that are finished.
+
+        Parameters
+        ----------
+        owner : int
+            This party's number.
+        named : sequence of NamedSplit
+            By the split's number at this party.
+        trees : sequence of FederatedTree
+        leaves : sequence of ndarray of int, shape (n_rows,)
+            Each row's leaf in each tree.
+        """
+        for tree, leaf in zip(trees, leaves, strict=True):
+            for split_id, rows, goes_left in _splits_of(tree, owner, leaf):
+                self.note(named[split_id], rows, goes_left)
+
+
+def _splits_of(
+    tree: FederatedTree, owner: int, leaf: NDArray[np.integer]
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+    """Number, rows and sides of an owner's splits, from each row's leaf."""
+    below: list[set[int]] = [set() for _ in range(len(tree))]
+    # Children come after their parents.
+    for node in range(len(tree) - 1, -1, -1):
+        below[node] = {node} if tree.owner[node] == LEAF else below[tree.left[node]] | below[tree.right[node]]
+    for node in range(len(tree)):
+        if tree.owner[node] != owner or not owner:
+            continue
+        rows = np.flatnonzero(np.isin(leaf, sorted(below[node])))
+        yield tree.split_id[node], rows, np.isin(leaf[rows], sorted(below[tree.left[node]]))
