@@ -25,7 +25,7 @@ from lgb_dp.data.tables import (
     categories_of_dtype,
     column_names,
     is_table,
-    kind_of,
+    kinds_of,
     plain_value,
     time_as_number,
 )
@@ -304,8 +304,7 @@ def _kinds(data: Any, n_features: int) -> list[Kind]:
     """What each column of a table holds; the columns of a matrix are numbers."""
     if not is_table(data):
         return ["number"] * n_features
-    frame = as_frame(data)
-    return [kind_of(frame[:, f]) for f in range(n_features)]
+    return kinds_of(as_frame(data))
 
 
 def numeric_features(data: Any, names: Sequence[str], categories: Categories | None) -> list[int]:

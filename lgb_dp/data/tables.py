@@ -73,8 +73,7 @@ def columns_at(data: Any, positions: list[int]) -> nw.DataFrame[Any]:
 def numeric_matrix(data: Any) -> NDArray[np.float64]:
     """A table of numbers, truth values and times as a matrix, shape (n_rows, n_columns)."""
     frame = as_frame(data)
-    kinds = {f: kind_of(frame[:, f]) for f in range(frame.shape[1])}
-    times = {f: kind for f, kind in kinds.items() if kind in TIMES}
+    times = {f: kind for f, kind in enumerate(kinds_of(frame)) if kind in TIMES}
     return Columns(times=times).matrix(data, frame.shape[1])
 
 
@@ -102,7 +101,15 @@ def rows_of_table(data: Any, rows: NDArray[np.int64]) -> Any:
 
 def kind_of(series: nw.Series[Any]) -> Kind:
     """What a column holds, by its data type alone."""
-    dtype = series.dtype
+    return _kind_of_type(series.dtype)
+
+
+def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
+    """What each column holds, by its data type alone."""
+    return [_kind_of_type(dtype) for dtype in frame.schema.values()]
+
+
+def _kind_of_type(dtype: Any) -> Kind:
     if dtype == nw.Boolean:
         return "boolean"
     if dtype.is_numeric():
@@ -220,8 +227,8 @@ class Columns:
                 )
             place = {name: f for f, name in enumerate(given)}
             frame = frame[:, [place[name] for name in self.names]]
-        for f, name in enumerate(frame.columns):
-            self._check_kind(f, str(name), kind_of(frame[:, f]))
+        for f, (name, kind) in enumerate(zip(column_names(frame), kinds_of(frame), strict=True)):
+            self._check_kind(f, name, kind)
         return frame
 
     def _check_kind(self, feature: int, name: str, kind: Kind) -> None:
@@ -242,14 +249,24 @@ class Columns:
     def reader(self, data: Any, n_features: int) -> Callable[[int, int], NDArray[np.float64]]:
         """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing."""
         frame = self.in_order(data, n_features)
-        kinds = [kind_of(frame[:, f]) for f in range(n_features)]
-        plain = not self.categories and all(kind in ("number", "boolean") for kind in kinds)
+        others = [
+            f
+            for f, kind in enumerate(kinds_of(frame))
+            if kind not in ("number", "boolean") or f in self.categories
+        ]
+        encoded = {f: self.numbers(frame[:, f], f) for f in others}
+        plain = [f for f in range(n_features) if f not in encoded]
 
         def rows(start: int, stop: int) -> NDArray[np.float64]:
             block = frame[start:stop]
-            if plain:
+            if not others:
                 return checked_numbers("data", block.to_native())
-            return np.column_stack([self.numbers(block[:, f], f) for f in range(n_features)])
+            found = np.empty((stop - start, n_features))
+            if plain:
+                found[:, plain] = checked_numbers("data", block[:, plain].to_native())
+            for f, column in encoded.items():
+                found[:, f] = column[start:stop]
+            return found
 
         return rows
 
