@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import xgb_fed
+import xgb_fed.vertical.splits
 from bank_process import Bank, Made, write_csv
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate

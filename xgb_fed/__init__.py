@@ -1,54 +1,62 @@
-"""XGBoost models trained across organisations under encryption."""
+"""XGBoost models trained across organisations under encryption.
+
+Names are loaded when they are first used: a party that only aligns rows does not wait for compilers.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from gbdt_kernels._version import __version__ as __version__
-from gbdt_kernels.errors import VeilboostError
-from gbdt_parties.errors import (
-    AuthenticationError,
-    ConsentError,
-    InvalidDataError,
-    PartyArgumentError,
-    PartyArgumentTypeError,
-    PartyError,
-    PartyRefusedError,
-    PartyUnavailableError,
-    ProtocolError,
-    RowMismatchError,
-    SessionLostError,
-)
-from gbdt_parties.identity.alignment import Alignment, align
-from gbdt_parties.traffic import Traffic
-from gbdt_parties.transport.remote import RemoteParty
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.ciphers.plain import Plain
-from xgb_fed.errors import (
-    ArgumentTypeError,
-    CheckpointError,
-    CipherError,
-    CorruptDataError,
-    FederatedTrainingError,
-    HeuristicProtectionWarning,
-    InvalidArgumentError,
-    InvalidCiphertextError,
-    LabelLeakWarning,
-    NotEncryptedWarning,
-    PackingError,
-    PlaintextRangeError,
-    UnsupportedParameterError,
-    VersionError,
-    WeakKeyError,
-    WrongKeyError,
-)
-from xgb_fed.horizontal.baselines import train_tfl
-from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
-from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.shared_model import HorizontalModel
-from xgb_fed.horizontal.simfl import train_simfl
-from xgb_fed.vertical.estimators import VerticalXGBClassifier, VerticalXGBRegressor
-from xgb_fed.vertical.local_party import LocalParty
-from xgb_fed.vertical.model import VerticalModel
-from xgb_fed.vertical.task import ActiveData
-from xgb_fed.vertical.training import train
+
+if TYPE_CHECKING:
+    from gbdt_kernels.errors import VeilboostError
+    from gbdt_parties.errors import (
+        AuthenticationError,
+        ConsentError,
+        InvalidDataError,
+        PartyArgumentError,
+        PartyArgumentTypeError,
+        PartyError,
+        PartyRefusedError,
+        PartyUnavailableError,
+        ProtocolError,
+        RowMismatchError,
+        SessionLostError,
+    )
+    from gbdt_parties.identity.alignment import Alignment, align
+    from gbdt_parties.traffic import Traffic
+    from gbdt_parties.transport.remote import RemoteParty
+    from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
+    from xgb_fed.ciphers.paillier import Paillier
+    from xgb_fed.ciphers.plain import Plain
+    from xgb_fed.errors import (
+        ArgumentTypeError,
+        CheckpointError,
+        CipherError,
+        CorruptDataError,
+        FederatedTrainingError,
+        HeuristicProtectionWarning,
+        InvalidArgumentError,
+        InvalidCiphertextError,
+        LabelLeakWarning,
+        NotEncryptedWarning,
+        PackingError,
+        PlaintextRangeError,
+        UnsupportedParameterError,
+        VersionError,
+        WeakKeyError,
+        WrongKeyError,
+    )
+    from xgb_fed.horizontal.baselines import train_tfl
+    from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
+    from xgb_fed.horizontal.party import HorizontalParty
+    from xgb_fed.horizontal.shared_model import HorizontalModel
+    from xgb_fed.horizontal.simfl import train_simfl
+    from xgb_fed.vertical.estimators import VerticalXGBClassifier, VerticalXGBRegressor
+    from xgb_fed.vertical.local_party import LocalParty
+    from xgb_fed.vertical.model import VerticalModel
+    from xgb_fed.vertical.task import ActiveData
+    from xgb_fed.vertical.training import train
 
 __all__ = [
     "ActiveData",
@@ -99,3 +107,77 @@ __all__ = [
     "train_simfl",
     "train_tfl",
 ]
+
+_NAMES_OF = {
+    "gbdt_kernels.errors": ("VeilboostError",),
+    "gbdt_parties.errors": (
+        "AuthenticationError",
+        "ConsentError",
+        "InvalidDataError",
+        "PartyArgumentError",
+        "PartyArgumentTypeError",
+        "PartyError",
+        "PartyRefusedError",
+        "PartyUnavailableError",
+        "ProtocolError",
+        "RowMismatchError",
+        "SessionLostError",
+    ),
+    "gbdt_parties.identity.alignment": (
+        "Alignment",
+        "align",
+    ),
+    "gbdt_parties.traffic": ("Traffic",),
+    "gbdt_parties.transport.remote": ("RemoteParty",),
+    "xgb_fed.ciphers.okamoto_uchiyama": ("OkamotoUchiyama",),
+    "xgb_fed.ciphers.paillier": ("Paillier",),
+    "xgb_fed.ciphers.plain": ("Plain",),
+    "xgb_fed.errors": (
+        "ArgumentTypeError",
+        "CheckpointError",
+        "CipherError",
+        "CorruptDataError",
+        "FederatedTrainingError",
+        "HeuristicProtectionWarning",
+        "InvalidArgumentError",
+        "InvalidCiphertextError",
+        "LabelLeakWarning",
+        "NotEncryptedWarning",
+        "PackingError",
+        "PlaintextRangeError",
+        "UnsupportedParameterError",
+        "VersionError",
+        "WeakKeyError",
+        "WrongKeyError",
+    ),
+    "xgb_fed.horizontal.baselines": ("train_tfl",),
+    "xgb_fed.horizontal.estimators": (
+        "HorizontalXGBClassifier",
+        "HorizontalXGBRegressor",
+    ),
+    "xgb_fed.horizontal.party": ("HorizontalParty",),
+    "xgb_fed.horizontal.shared_model": ("HorizontalModel",),
+    "xgb_fed.horizontal.simfl": ("train_simfl",),
+    "xgb_fed.vertical.estimators": (
+        "VerticalXGBClassifier",
+        "VerticalXGBRegressor",
+    ),
+    "xgb_fed.vertical.local_party": ("LocalParty",),
+    "xgb_fed.vertical.model": ("VerticalModel",),
+    "xgb_fed.vertical.task": ("ActiveData",),
+    "xgb_fed.vertical.training": ("train",),
+}
+"""Where each public name is defined, by module."""
+
+_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"Any", "TYPE_CHECKING", "import_module"})
