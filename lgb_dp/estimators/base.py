@@ -142,7 +142,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     importance_type : {"split", "gain"}
         What `feature_importances_` are: how often a feature is split on, or the gains of its splits, which
         are computed from released values.
-    **keywords
+    **keywords : object
         LightGBM's other parameters, and other names of these.  `fit` refuses those that private training
         cannot honour, and says why.
 

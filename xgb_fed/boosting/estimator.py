@@ -67,7 +67,7 @@ n_estimators : int, default=100
         Called before and after every round.
     random_state : int, optional
         Seed of everything that is sampled.  Drawn from the operating system by default.
-    **keywords
+    **keywords : object
         XGBoost's other parameters, and other names of these.  `fit` accepts what changes nothing, such as
         ``tree_method="hist"`` or ``n_jobs``, and refuses the others by name."""
 
