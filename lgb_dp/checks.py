@@ -1,10 +1,10 @@
 """Checks of arguments: each returns the checked value in its final type, or raises.
 
-Five general functions, `checked_number`, `checked_integer`, `checked_choice`, `checked_numbers` and
-`checked_vector`, do the work; the others name what several callers check.  Every message names the argument,
-what is accepted and, unless it is data, what was given: a message never quotes a cell of the data, because
-messages end up in logs.  A value of the wrong type raises an `ArgumentTypeError`, any other unacceptable
-value an `InvalidArgumentError`.
+Six general functions, `checked_number`, `checked_integer`, `checked_choice`, `checked_flag`,
+`checked_numbers` and `checked_vector`, do the work; the others name what several callers check.  Every
+message names the argument, what is accepted and, unless it is data, what was given: a message never quotes
+a cell of the data, because messages end up in logs.  A value of the wrong type raises an
+`ArgumentTypeError`, any other unacceptable value an `InvalidArgumentError`.
 """
 
 from __future__ import annotations
@@ -168,6 +168,36 @@ def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
             return choice
     *others, last = map(repr, choices)
     raise InvalidArgumentError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """A truth value.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `value` is anything else: the text "False" would count as true.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentTypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+class Flag:
+    """An attribute that holds a truth value, checked whenever it is set."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Flag: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> bool: ...
+    def __get__(self, instance: object | None, owner: type) -> Flag | bool:
+        return self if instance is None else bool(vars(instance)[self._name])
+
+    def __set__(self, instance: object, value: bool) -> None:
+        vars(instance)[self._name] = checked_flag(self._name, value)
 
 
 def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:

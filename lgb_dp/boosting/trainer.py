@@ -14,7 +14,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.training import Training, TrainingTask
-from lgb_dp.checks import POSITIVE, checked_epsilon
+from lgb_dp.checks import POSITIVE, checked_epsilon, checked_flag
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
 
@@ -23,7 +23,7 @@ class PrivateTrainer(ABC):
     """A LightGBM callback that turns the live booster into a private one.
 
     A trainer can be reused: the state of a training run lives with its booster.  A run keeps the settings
-    that the trainer had when it started.
+    that the trainer had when it started, which are checked then.
 
     Parameters
     ----------
@@ -54,10 +54,21 @@ class PrivateTrainer(ABC):
         public_init_model: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        self.epsilon = checked_epsilon(epsilon, self.accepted_epsilon)
+        self.epsilon = epsilon
         self.random_state = random_state
         self.public_init_model = public_init_model
-        self.budget = checked_budget(budget)
+        self.budget = budget
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        """Raise unless every setting is accepted, and bring each to its final type.
+
+        Called by the constructor, and by every run on its own copy: what a guarantee is computed from are
+        attributes, which may have been changed since.
+        """
+        self.epsilon = checked_epsilon(self.epsilon, self.accepted_epsilon)
+        self.public_init_model = checked_flag("public_init_model", self.public_init_model)
+        self.budget = checked_budget(self.budget)
 
     @abstractmethod
     def begin(self, task: TrainingTask) -> Training:
@@ -89,6 +100,7 @@ class PrivateTrainer(ABC):
         params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
         settings = copy.copy(self)  # the plan and its accounting hold for these alone
         vars(settings).pop("booster_", None)  # or every run would keep the one before alive
+        settings._check_settings()
         n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = settings._initial_guarantee(booster)
         training = settings.begin(

@@ -14,7 +14,7 @@ from gbdt_hosts.lightgbm import StandInDataset
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import Unit
-from lgb_dp.checks import checked_choice
+from lgb_dp.checks import Flag, checked_choice
 from lgb_dp.data.arguments import checked_data, checked_label, checked_label_bounds, checked_rows
 from lgb_dp.data.bins import (
     Bounds,
@@ -111,6 +111,9 @@ class Dataset(StandInDataset):
     ArgumentTypeError, InvalidArgumentError
         Naming the argument; for most arguments when the bins are constructed.
     """
+
+    public = Flag()
+    public_init_score = Flag()
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.ledger import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainingTask
-from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_integer, checked_number
+from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_flag, checked_integer, checked_number
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -152,17 +152,26 @@ class DPBoost(PrivateTrainer):
         public_init_model: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        super().__init__(
-            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
-        )
-        self.variant: Variant = checked_choice("variant", variant, get_args(Variant))
-        self.trees_per_ensemble = checked_integer(
-            "trees_per_ensemble", trees_per_ensemble, 1, MAX_TREES_PER_ENSEMBLE
-        )
-        self.leaf_share = checked_number("leaf_share", leaf_share, PROPER_SHARE)
+        self.variant = variant
+        self.trees_per_ensemble = trees_per_ensemble
+        self.leaf_share = leaf_share
         self.gdf = gdf
         self.glc = glc
         self.eoe = eoe
+        super().__init__(
+            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
+        )
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self.variant = checked_choice("variant", self.variant, get_args(Variant))
+        self.trees_per_ensemble = checked_integer(
+            "trees_per_ensemble", self.trees_per_ensemble, 1, MAX_TREES_PER_ENSEMBLE
+        )
+        self.leaf_share = checked_number("leaf_share", self.leaf_share, PROPER_SHARE)
+        self.gdf = checked_flag("gdf", self.gdf)
+        self.glc = checked_flag("glc", self.glc)
+        self.eoe = checked_flag("eoe", self.eoe)
 
     def begin(self, task: TrainingTask) -> _DPBoostTraining:
         """Start a training run; called once per booster."""

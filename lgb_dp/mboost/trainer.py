@@ -393,19 +393,28 @@ class MBoost(PrivateTrainer):
         public_init_model: bool = False,
         budget: Budget | None = None,
     ) -> None:
+        self.alpha = alpha
+        self.leaf_share = leaf_share
+        self.weight_share = weight_share
+        self.smoothing = smoothing
+        self.leaf_bound = leaf_bound
+        self.leverage = leverage
+        self.n_rows = n_rows
         super().__init__(
             epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
         )
-        self.alpha: float | Literal["calibrated"] = checked_number("alpha", alpha, SHARE, CALIBRATED)
-        self.leaf_share = checked_number("leaf_share", leaf_share, PROPER_SHARE)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self.alpha = checked_number("alpha", self.alpha, SHARE, CALIBRATED)
+        self.leaf_share = checked_number("leaf_share", self.leaf_share, PROPER_SHARE)
         # The weights' budget must leave something for the splits.
-        self.weight_share = checked_number(
-            "weight_share", weight_share, Interval(0, 1 - self.leaf_share, "[)")
-        )
-        self.smoothing = checked_number("smoothing", smoothing, Interval(0, 1))
-        self.leaf_bound = checked_number("leaf_bound", leaf_bound, POSITIVE)
-        self.leverage: Leverage = checked_choice("leverage", leverage, get_args(Leverage))
-        self.n_rows = None if n_rows is None else checked_number("n_rows", n_rows, POSITIVE)
+        accepted = Interval(0, 1 - self.leaf_share, "[)")
+        self.weight_share = checked_number("weight_share", self.weight_share, accepted)
+        self.smoothing = checked_number("smoothing", self.smoothing, Interval(0, 1))
+        self.leaf_bound = checked_number("leaf_bound", self.leaf_bound, POSITIVE)
+        self.leverage = checked_choice("leverage", self.leverage, get_args(Leverage))
+        self.n_rows = None if self.n_rows is None else checked_number("n_rows", self.n_rows, POSITIVE)
 
     def begin(self, task: TrainingTask) -> _MBoostTraining:
         """Start a training run; called once per booster."""

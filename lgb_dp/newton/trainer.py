@@ -381,16 +381,26 @@ class NewtonBoost(PrivateTrainer):
         public_init_model: bool = False,
         budget: Budget | None = None,
     ) -> None:
+        self.delta = delta
+        self.rounds = rounds
+        self.structure = structure
+        self.depth = depth
+        self.hessian_share = hessian_share
+        self.gradient_clip = gradient_clip
+        self.subsample = subsample
         super().__init__(
             epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
         )
-        self.delta = checked_delta(delta)
-        self.rounds = checked_integer("rounds", rounds, 1, None, AUTO)
-        self.structure: StructureKind = checked_choice("structure", structure, get_args(StructureKind))
-        self.depth = checked_integer("depth", depth, 1, MAX_DEPTH, AUTO)
-        self.hessian_share = checked_number("hessian_share", hessian_share, Interval(0, 1, "[)"), AUTO)
-        self.gradient_clip = checked_number("gradient_clip", gradient_clip, Interval(1 / STEPS, 1), AUTO)
-        self.subsample = checked_number("subsample", subsample, SHARE)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self.delta = checked_delta(self.delta)
+        self.rounds = checked_integer("rounds", self.rounds, 1, None, AUTO)
+        self.structure = checked_choice("structure", self.structure, get_args(StructureKind))
+        self.depth = checked_integer("depth", self.depth, 1, MAX_DEPTH, AUTO)
+        self.hessian_share = checked_number("hessian_share", self.hessian_share, Interval(0, 1, "[)"), AUTO)
+        self.gradient_clip = checked_number("gradient_clip", self.gradient_clip, Interval(1 / STEPS, 1), AUTO)
+        self.subsample = checked_number("subsample", self.subsample, SHARE)
 
     def planned_rounds(self, n_rounds: int) -> int:
         """`rounds`, where it was given; raises a ValueError if more would be trained."""
