@@ -67,3 +67,7 @@ class HeuristicProtectionWarning(UserWarning):
 
 class NotEncryptedWarning(UserWarning):
     """A training run without encryption was asked for."""
+
+
+class NoPartiesWarning(UserWarning):
+    """Training was asked for without other parties; the model is this party's alone."""

@@ -1,4 +1,4 @@
-"""The methods that SimFL is compared with (section 6 of the paper): TFL, and stock XGBoost on one matrix."""
+"""What SimFL is compared with (section 6 of the paper): TFL, one party alone, and stock XGBoost."""
 
 from __future__ import annotations
 
@@ -36,6 +36,32 @@ def train_tfl(
     members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
     training = TurnTaking(settings, members, evals, rounds_per_turn)
     return training.run(options)
+
+
+def train_alone(
+    params: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    options: LoopOptions,
+    evals: Sequence[tuple[tuple[Any, ...], str]],
+) -> HorizontalModel:
+    """Train on the rows of one party alone, as in SimFL without others.
+
+    Parameters
+    ----------
+    params : mapping
+    X : matrix of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    options : LoopOptions
+    evals : sequence of ((X, y) or (X, y, weight), str)
+
+    Returns
+    -------
+    HorizontalModel
+    """
+    settings = horizontal_settings(params)
+    members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
+    return TurnTaking(settings, members, evals).run(options)
 
 
 def train_stock(

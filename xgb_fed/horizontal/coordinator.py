@@ -56,6 +56,7 @@ def as_parties(
     *,
     categorical_labels: bool = True,
     min_similar: int = MIN_SIMILAR,
+    at_least: int = 2,
 ) -> list[Party]:
     """Make parties of pairs (X, y) and triples (X, y, sample_weight), and check those given as objects.
 
@@ -67,6 +68,8 @@ def as_parties(
         Determines all draws of the parties that are made here.
     categorical_labels, min_similar
         For the parties that are made here; see `HorizontalParty`.
+    at_least : int
+        Number of parties that there must be.
 
     Raises
     ------
@@ -96,7 +99,7 @@ def as_parties(
                 random_state=None if random_state is None else int(random_state) * 65_537 + k,
             )
         found.append(given)
-    if len(found) < 2:
+    if len(found) < at_least:
         raise InvalidArgumentError(f"parties has {len(found)}; federated training takes at least two")
     return check_parties(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -21,7 +22,9 @@ from xgb_fed.boosting.estimator import (
     normalised,
     with_common_parameters,
 )
-from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.boosting.loop import LoopOptions
+from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
+from xgb_fed.horizontal.baselines import train_alone
 from xgb_fed.horizontal.party_rows import MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel, read_rows
 from xgb_fed.horizontal.simfl import train_simfl
@@ -86,8 +89,8 @@ class _HorizontalXGB(FederatedXGBModel):
 
     def fit(
         self: Self,
-        X: None = None,
-        y: None = None,
+        X: Any = None,
+        y: Any = None,
         *,
         parties: Sequence[Any] = (),
         eval_set: Sequence[tuple[Any, Any]] | None = None,
@@ -98,10 +101,13 @@ class _HorizontalXGB(FederatedXGBModel):
 
         Parameters
         ----------
-        X, y : None
-            Accepted for scikit-learn's sake only: the rows come with the parties.
+        X : matrix of shape (n_rows, n_features), optional
+            Rows of this party, which is the first one if there are others.  They may come with the parties.
+        y : array-like of shape (n_rows,), optional
+            Their labels.
         parties : sequence
-            Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
+            Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects.  Left out, the model is
+            trained on this party's rows alone, with a `NoPartiesWarning`.
         eval_set : sequence of (X, y), optional
             Rows of the coordinator's own to compute metrics on.
         sample_weight_eval_set : sequence of array-like, optional
@@ -124,22 +130,16 @@ class _HorizontalXGB(FederatedXGBModel):
         PartyUnavailableError
             If a party is dead or out of reach.
         """
-        if X is not None or y is not None:
-            raise InvalidArgumentError("fit takes the rows as parties=[(X1, y1), (X2, y2), ...]")
         self._forget()
-        model = train_simfl(
-            {**self._parameters(), "objective": self._objective},
-            parties,
-            self.n_estimators,
-            n_hashes=self.n_hashes,
-            min_similar=self.min_similar,
-            known_features=self.known_features,
-            hash_seed=self.random_state,
-            evals=named_evaluation_sets(eval_set, sample_weight_eval_set),
-            early_stopping_rounds=self.early_stopping_rounds,
-            verbose_eval=verbose,
-            callbacks=self.callbacks or (),
-        )
+        if X is None and y is not None:
+            raise InvalidArgumentError("X must be given with y")
+        evals = named_evaluation_sets(eval_set, sample_weight_eval_set)
+        params = {**self._parameters(), "objective": self._objective}
+        if X is not None and not len(parties):
+            model = self._train_alone(params, X, y, evals, verbose)
+        else:
+            members = parties if X is None else [(X, y), *parties]
+            model = self._train_together(params, members, evals, verbose)
         self.model_ = model
         self.n_features_in_ = model.booster.num_features()
         if model.booster.feature_names:
@@ -147,6 +147,36 @@ class _HorizontalXGB(FederatedXGBModel):
         if model.classes is not None:
             self.classes_ = model.classes
         return self
+
+    def _train_alone(
+        self, params: dict[str, Any], X: Any, y: Any, evals: Any, verbose: bool | int
+    ) -> HorizontalModel:
+        warnings.warn(
+            "fit was called without parties: the model is trained on this party's rows alone",
+            NoPartiesWarning,
+            stacklevel=3,
+        )
+        options = LoopOptions(
+            self.n_estimators, self.early_stopping_rounds, verbose, self.callbacks or (), bool(evals)
+        )
+        return train_alone(params, X, y, options, evals)
+
+    def _train_together(
+        self, params: dict[str, Any], parties: Sequence[Any], evals: Any, verbose: bool | int
+    ) -> HorizontalModel:
+        return train_simfl(
+            params,
+            parties,
+            self.n_estimators,
+            n_hashes=self.n_hashes,
+            min_similar=self.min_similar,
+            known_features=self.known_features,
+            hash_seed=self.random_state,
+            evals=evals,
+            early_stopping_rounds=self.early_stopping_rounds,
+            verbose_eval=verbose,
+            callbacks=self.callbacks or (),
+        )
 
     def get_booster(self) -> xgboost.Booster:
         """Return the native model, which every party has.

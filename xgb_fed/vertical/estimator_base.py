@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.estimator import FederatedXGBModel, normalised
 from xgb_fed.ciphers.base import Scheme
-from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.row_names import RowIdentity
 from xgb_fed.vertical.task import ActiveData
@@ -106,7 +107,7 @@ class VerticalXGBModel(FederatedXGBModel):
         self,
         X: Any,
         y: Any,
-        parties: Sequence[Party],
+        parties: Sequence[Party] | None,
         sample_weight: Any,
         eval_set: Sequence[tuple[tuple[Any, Any, Any], str]],
         verbose: bool | int,
@@ -116,7 +117,13 @@ class VerticalXGBModel(FederatedXGBModel):
         patience: float,
     ) -> None:
         """Train; attributes are set only when all went well."""
-        parties = list(parties)
+        if parties is None:
+            warnings.warn(
+                "fit was called without parties: the model is trained on this party's columns alone",
+                NoPartiesWarning,
+                stacklevel=3,
+            )
+        parties = list(parties or ())
         others = ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss")
         model = train(
             {**self._parameters(*others), "objective": objective, "num_class": num_class},

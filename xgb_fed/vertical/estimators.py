@@ -93,7 +93,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         X: Any,
         y: Any,
         *,
-        parties: Sequence[Party],
+        parties: Sequence[Party] | None = None,
         sample_weight: Any = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
@@ -110,7 +110,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         y : array-like of shape (n_rows,)
             Labels of any kind, of at least two classes.
         parties : sequence of Party
-            Passive parties, with their columns of the same rows in the same order.
+            Passive parties, with their columns of the same rows in the same order.  Left out, the model is
+            trained on this party's columns alone, with a `NoPartiesWarning`.
         sample_weight : array-like of shape (n_rows,), optional
         eval_set : sequence of (X, y), optional
             Rows to compute metrics on; passive parties hold their columns of these rows too.
@@ -310,7 +311,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         X: Any,
         y: Any,
         *,
-        parties: Sequence[Party],
+        parties: Sequence[Party] | None = None,
         sample_weight: Any = None,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
