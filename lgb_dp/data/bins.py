@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers
+from lgb_dp.data.cells import are_codes, category_key, plain_value
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import (
     TIMES,
@@ -26,7 +26,6 @@ from lgb_dp.data.tables import (
     column_names,
     is_table,
     kinds_of,
-    plain_value,
     time_as_number,
 )
 from lgb_dp.errors import InvalidArgumentError
@@ -229,7 +228,7 @@ def _checked_edges(edges: Any, name: str) -> NDArray[np.float64]:
 
 def _checked_categories(values: Any, name: str) -> list[Any]:
     known = [plain_value(value) for value in values]
-    if not known or len(set(known)) != len(known):
+    if not known or len(set(map(category_key, known))) != len(known):
         raise InvalidArgumentError(
             f"categories of feature {name!r} must be distinct and at least one, got {known!r}"
         )
@@ -241,18 +240,11 @@ def _checked_categories(values: Any, name: str) -> list[Any]:
 
 
 def _integer_categories(values: list[Any], name: str) -> tuple[int, ...]:
-    if not _are_codes(values):
+    if not are_codes(values):
         raise InvalidArgumentError(
             f"categories of feature {name!r} must be integers in [0, 2**31), as LightGBM's, got {values!r}"
         )
     return tuple(sorted(int(value) for value in values))
-
-
-def _are_codes(values: Iterable[Any]) -> bool:
-    """Whether declared categories are integers as LightGBM's."""
-    return all(
-        isinstance(v, (Real, np.bool_)) and 0 <= float(v) < 2**31 and float(v).is_integer() for v in values
-    )
 
 
 def _max_bins(max_bin: Any, names: Sequence[str]) -> NDArray[np.int64]:
@@ -350,7 +342,10 @@ def _known_categories(
             continue
         known = _checked_categories(values, name)
         # Not by the type alone: one private cell that is not a number makes a column of codes an object one.
-        if f in of_dtype or (kinds[f] not in ("number", "boolean") and not _are_codes(known)):
+        # Texts for a column of numbers are a mistake, and so is anything but codes for a matrix.
+        is_text = all(isinstance(value, str) for value in known)
+        holds_numbers = kinds[f] in ("number", "boolean")
+        if f in of_dtype or not (are_codes(known) or (holds_numbers and (is_text or not is_table(data)))):
             by_value[f] = known
         else:
             by_code[f] = known

@@ -8,7 +8,7 @@ cell.  It travels inside the model, so that prediction encodes as training did.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, Final, Literal
@@ -18,6 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.checks import checked_numbers
+from lgb_dp.data.cells import (
+    codes_by_value,
+    codes_of_cells,
+    codes_of_numbers,
+    numbers_of_cells,
+    plain_value,
+)
 from lgb_dp.errors import InvalidArgumentError
 
 Kind = Literal["number", "boolean", "datetime", "duration", "category", "text", "object", "other"]
@@ -101,12 +108,26 @@ def rows_of_table(data: Any, rows: NDArray[np.int64]) -> Any:
 
 def kind_of(series: nw.Series[Any]) -> Kind:
     """What a column holds, by its data type alone."""
-    return _kind_of_type(series.dtype)
+    return (
+        "object"
+        if _is_of_objects(getattr(series.to_native(), "dtype", None))
+        else _kind_of_type(series.dtype)
+    )
 
 
 def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
     """What each column holds, by its data type alone."""
-    return [_kind_of_type(dtype) for dtype in frame.schema.values()]
+    native, types = frame.to_native(), list(frame.schema.values())
+    own = native.dtypes if hasattr(native, "iloc") else types
+    return [
+        "object" if _is_of_objects(dtype) else _kind_of_type(known)
+        for dtype, known in zip(own, types, strict=True)
+    ]
+
+
+def _is_of_objects(dtype: Any) -> bool:
+    """Whether a column holds objects of any type, which narwhals tells from texts by its first cells."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
 def _kind_of_type(dtype: Any) -> Kind:
@@ -136,15 +157,6 @@ def categories_of_dtype(series: nw.Series[Any]) -> list[Any] | None:
 def categories_of_cells(series: nw.Series[Any]) -> list[Any]:
     """The distinct values of a category column, sorted: private knowledge, never public."""
     return sorted(map(plain_value, series.drop_nulls().unique().to_list()), key=str)
-
-
-def plain_value(value: Any) -> Any:
-    """A category as JSON has it: numbers, truth values and text as they are, anything else as its text."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    return value if isinstance(value, (str, bool, int, float)) else str(value)
 
 
 def time_as_number(value: Any) -> Any:
@@ -276,9 +288,14 @@ class Columns:
 
     def numbers(self, series: nw.Series[Any], feature: int) -> NDArray[np.float64]:
         """One column as numbers, NaN for what is missing or an unknown category."""
-        kind, known = kind_of(series), self._code_of(feature)
-        if known is not None and not (feature in self.codes and kind in ("number", "boolean")):
-            return _encoded(series, known)
+        kind = kind_of(series)
+        if feature in self.categories:
+            known = codes_by_value(self.categories[feature])
+            if kind in ("number", "boolean"):
+                return codes_of_numbers(checked_numbers("data", series.to_native()), known)
+            return _of_cells(series, lambda cells: codes_of_cells(cells, known))
+        if feature in self.codes and kind not in ("number", "boolean"):
+            return _of_cells(series, numbers_of_cells)
         if kind == "datetime":
             series = series.dt.timestamp("us")
         elif kind == "duration":
@@ -286,30 +303,13 @@ class Columns:
         found = checked_numbers(f"feature {series.name!r}", series.to_native())
         return found / _MICROSECONDS if kind in TIMES else found
 
-    def _code_of(self, feature: int) -> dict[Any, float] | None:
-        if feature in self.categories:
-            return {value: float(code) for code, value in enumerate(self.categories[feature])}
-        return {code: float(code) for code in self.codes[feature]} if feature in self.codes else None
 
-
-def _encoded(series: nw.Series[Any], known: Mapping[Any, float]) -> NDArray[np.float64]:
-    """Codes of cells, NaN for one that is not known; what a cell holds never shows in another way."""
+def _of_cells(
+    series: nw.Series[Any], numbers: Callable[[list[Any]], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """What `numbers` makes of the cells; what a cell holds never shows in another way."""
     native = series.to_native()
     if hasattr(native, "cat") and hasattr(native, "iloc"):
-        codes = _codes_of_cells(native.cat.categories.tolist(), known)
-        return np.asarray(np.append(codes, np.nan)[native.cat.codes.to_numpy()])
-    return _codes_of_cells(series.to_list(), known)
-
-
-def _codes_of_cells(cells: Iterable[Any], known: Mapping[Any, float]) -> NDArray[np.float64]:
-    cells = list(cells)
-    if not {*map(type, cells)} <= {str, int, float, bool, type(None)}:
-        cells = [_plain_cell(cell) for cell in cells]
-    return np.array([known.get(cell, np.nan) for cell in cells], dtype=np.float64)
-
-
-def _plain_cell(cell: Any) -> Any:
-    try:
-        return plain_value(cell)
-    except Exception:  # whatever a cell's own conversion raises
-        return None
+        of_categories = numbers(native.cat.categories.tolist())
+        return np.asarray(np.append(of_categories, np.nan)[native.cat.codes.to_numpy()])
+    return numbers(series.to_list())

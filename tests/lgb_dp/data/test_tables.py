@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lgb_dp
-from lgb_dp.data.tables import Columns, plain_value, time_as_number
+from lgb_dp.data.cells import plain_value
+from lgb_dp.data.tables import Columns, time_as_number
 
 CITIES = ["Oslo", "Bergen", "Turku"]
 FIRST, LAST = dt.datetime(2020, 1, 1), dt.date(2023, 1, 1)
