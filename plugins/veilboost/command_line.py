@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gbdt_kernels.errors import VeilboostError
-from gbdt_parties._files import write_atomically
+from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import (
     AuthenticationError,
     PartyRefusedError,
@@ -35,7 +35,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from veilboost import __version__, audit, horizontal_runs
 from veilboost.connections import connect
-from veilboost.model_folders import add_models
+from veilboost.model_folders import add_models, check_free
 from veilboost.parsers import add_command, read_json
 from veilboost.plan import HorizontalPlan, PlanError, VerticalPlan, read_plan
 from veilboost.predictions import write_predictions
@@ -43,7 +43,7 @@ from veilboost.progress import RoundLines
 from veilboost.serving import add_serve
 from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.vertical.checkpoint import Checkpoint
-from xgb_fed.vertical.model import VerticalModel
+from xgb_fed.vertical.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.task import ActiveData
 from xgb_fed.vertical.training import train
 
@@ -302,10 +302,7 @@ def _train(args: argparse.Namespace) -> None:
     if isinstance(plan, HorizontalPlan):
         return horizontal_runs.train(plan, args.overwrite)
     directory, training = plan.path(plan.training.model), plan.training
-    if not args.overwrite and (directory / TABLE_FILE).exists():
-        raise PlanError(
-            f"{directory} holds a model; --overwrite replaces it, training.model names another folder"
-        )
+    check_free(directory / MODEL_FILE, args.overwrite)
     table = _active_table(plan, plan.data.file)
     data, row_sets = _labelled_rows(args, plan, table, plan.data.aligned)
     evals = []
@@ -329,9 +326,13 @@ def _train(args: argparse.Namespace) -> None:
             checkpoint=checkpoint,
             patience=training.patience,
         )
-    model.save(directory)
+    # Once more: somebody else's may be there by now.
+    check_free(directory / MODEL_FILE, args.overwrite)
     kept = {"columns": table.used, "categories": table.categories}
+    make_folder(directory)
+    # The model comes last: a crash before it leaves no model, and the checkpoint.
     write_atomically(directory / TABLE_FILE, json.dumps(kept))
+    model.save(directory)
     write_traffic(plan.path(plan.training.record), model.traffic)
     Checkpoint(checkpoint, "").clear()
     if model.best_iteration is not None:

@@ -16,6 +16,7 @@ from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import write_traffic
 from veilboost.connections import connect
+from veilboost.model_folders import check_free
 from veilboost.parsers import read_json
 from veilboost.plan import HorizontalPlan, PlanError
 from veilboost.predictions import write_predictions
@@ -37,10 +38,7 @@ OBJECTIVES = {"classes": "binary:logistic", "numbers": "reg:squarederror"}
 def train(plan: HorizontalPlan, overwrite: bool) -> None:
     """Train by SimFL, and write the model."""
     directory, training = plan.path(plan.training.model), plan.training
-    if not overwrite and (directory / MODEL_FILE).exists():
-        raise PlanError(
-            f"{directory} holds a model; --overwrite replaces it, training.model names another folder"
-        )
+    check_free(directory / MODEL_FILE, overwrite)
     evals = [] if plan.data.valid is None else [(_evaluation_rows(plan, plan.data.valid), "valid")]
     checkpoint = plan.path(training.checkpoint)
     logger.warning(WARNING)
@@ -60,6 +58,8 @@ def train(plan: HorizontalPlan, overwrite: bool) -> None:
             checkpoint=checkpoint,
             patience=training.patience,
         )
+    # Once more: somebody else's may be there by now.
+    check_free(directory / MODEL_FILE, overwrite)
     make_folder(directory)
     classes = None if model.classes is None else model.classes.tolist()
     about = {"classes": classes, "best_iteration": model.best_iteration}

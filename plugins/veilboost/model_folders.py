@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.quoting import quoted
 from veilboost.parsers import add_command
+from veilboost.plan import PlanError
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.splits import Splits
 
@@ -59,6 +60,22 @@ def kept_models(folder: str | Path) -> Iterator[KeptModel]:
         raise InvalidDataError(f"{folder} is not a folder")
     for path in sorted(Path(folder).glob("for-*/models/*.json")):
         yield KeptModel(unquote(path.parts[-3][len("for-") :]), path.name.split(".")[0], path)
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Raise `PlanError` if a model is in its place already and is not to be replaced.
+
+    Parameters
+    ----------
+    path : Path
+        Of the model's file, the last one that training writes.
+    overwrite : bool
+        Whether a model may be replaced.
+    """
+    if not overwrite and path.exists():
+        raise PlanError(
+            f"{path.parent} holds a model; --overwrite replaces it, training.model names another folder"
+        )
 
 
 def add_models(commands: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,8 @@ def _add_horizontal(group: Any) -> None:
 
 def _serve(args: argparse.Namespace) -> None:
     check_options(args)
+    # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(args.tls)
     table = _horizontal_table(args) if args.horizontal else _passive_table(args)
     n_features = table.columns.n_features

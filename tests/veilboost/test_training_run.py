@@ -89,6 +89,47 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
     assert cli.main(["models", "nowhere"]) == cli.WRONG_USE
 
 
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_model_is_never_replaced_silently(tmp_path, monkeypatch, capsys, when):
+    """Also one without the table that the command writes, and one that appears while training goes on."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{k},{k % 7},{k % 2}\n" for k in range(50))
+    (tmp_path / "a.csv").write_text("a,b,label\n" + rows)
+    (tmp_path / "plan.yaml").write_text(
+        "tls: certs/acme\ndata: {file: a.csv, label: label}\n"
+        'parties: [{name: bank, address: "127.0.0.1:1"}]\n'
+        'training: {rounds: 1}\nparameters: {objective: "binary:logistic"}\n'
+    )
+    assert cli.main(["certs", "acme"]) == 0
+    kept = tmp_path / "model" / "active.model.json"
+
+    def write():
+        kept.parent.mkdir()
+        kept.write_text("somebody's")
+
+    def trained(params, data, parties, *args, **how):
+        if when == "during":
+            write()
+        return train(params, data, [], *args, **how)
+
+    train = cli.train
+    monkeypatch.setattr(cli, "train", trained)
+    if when == "before":
+        write()
+    assert cli.main(["train", "plan.yaml"]) == cli.WRONG_USE
+    assert "holds a model" in capsys.readouterr().err
+    assert kept.read_text() == "somebody's"
+    assert [path.name for path in kept.parent.iterdir()] == [kept.name]
+    if when == "during":
+        # Nothing is lost.
+        assert list((tmp_path / "checkpoint").iterdir())
+        monkeypatch.setattr(
+            cli, "train", lambda p, data, parties, *args, **how: train(p, data, [], *args, **how)
+        )
+        assert cli.main(["train", "plan.yaml", "--overwrite"]) == 0
+        assert kept.read_text() != "somebody's"
+
+
 @pytest.mark.parametrize(
     ("entry", "text"),
     [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import PublicKey
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.ciphers.residue_key import ResidueKey
+from xgb_fed.ciphers.residue_key import ResidueKey, unpack_key
 
 
 def read_public_key(data: bytes) -> PublicKey:
     """The active party's public key, of whatever scheme."""
-    message = wire.unpack(data)
+    message = unpack_key(data)
     return Plain.from_public_bytes(data) if message.scheme == "plain" else ResidueKey.from_public_bytes(data)

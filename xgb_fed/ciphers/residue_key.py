@@ -42,6 +42,9 @@ MIN_KEY_LENGTH = 2048
 MAX_KEY_LENGTH = 16_384
 """Bits of n at most."""
 
+MAX_KEY_BYTES = wire.packed_bytes(8, MAX_KEY_LENGTH // 64)
+"""Length of a key at most: 8 numbers as long as the longest n; a key has fewer or shorter ones."""
+
 
 class ResidueKey:
     """The public part of a scheme whose ciphertexts are residues; holds no secret.
@@ -252,11 +255,18 @@ def number_rows(numbers: list[int]) -> Residues:
 
 
 def read_numbers(data: bytes, kind: wire.Kind) -> tuple[wire.Message, list[int]]:
-    """The integers of a key message."""
-    message = wire.unpack(data)
+    """The integers of a key message; one that is longer than any key is not taken apart."""
+    message = unpack_key(data)
     if message.kind is not kind:
         raise CorruptDataError(f"expected a {kind.name.lower()}, not a {message.kind.name.lower()}")
     return message, from_rows(message.rows)
+
+
+def unpack_key(data: bytes) -> wire.Message:
+    """Parse the bytes of a key; `CorruptDataError` before anything is allocated if they are too many."""
+    if len(data) > MAX_KEY_BYTES:
+        raise CorruptDataError(f"{len(data)} bytes are too many for a key")
+    return wire.unpack(data)
 
 
 def check_words(rows: NDArray[Any]) -> None:

@@ -120,6 +120,11 @@ class HorizontalService(RowService):
                     f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
                     "operator can remove some (veilboost models)"
                 )
+
+    def served(self, caller: str, message: Message) -> None:
+        """Log what a training run has come to."""
+        super().served(caller, message)
+        if isinstance(message, OpenHorizontal):
             logger.info("%s starts a training run", caller)
 
     @property

@@ -190,14 +190,19 @@ class PassiveService(RowService):
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
         limits = self._limits
-        if isinstance(message, StartTree):
-            logger.info("%s: tree %d", caller, message.tree + 1)
         if isinstance(message, OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
                 )
             SplitsFolder(self.folder_of(caller) / "models", limits.max_models).check_room()
+
+    def served(self, caller: str, message: Message) -> None:
+        """Log what a training run has come to."""
+        super().served(caller, message)
+        if isinstance(message, StartTree):
+            logger.info("%s: tree %d", caller, message.tree + 1)
+        if isinstance(message, OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
     def _journals_of(self, caller: Caller) -> Journals:

@@ -2,7 +2,7 @@
 
 When its file has become long, it is set aside under a number, and a new one begins with the name and the
 SHA-256 of the old one, and with the sums of everything before.  So a file that is removed or altered is
-noticed, and the sums outlive the files.
+noticed, and the sums outlive the files, with those of refusals by caller and reason.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import weakref
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -25,6 +26,14 @@ from gbdt_parties.traffic import Flow, Traffic
 
 MAX_BYTES = 16 << 20
 """Length from which a record is continued in a new file."""
+
+MAX_RECEIVERS, MAX_REASONS = 64, 64
+"""Callers, and reasons for each of them, whose refusals in earlier files are counted one by one."""
+
+OTHERS, OTHER_REASONS = "others", "for other reasons"
+
+MAX_NUMBER = 1 << 63
+"""Numbers of a line at most: no sum of bytes comes near."""
 
 MAX_FILES = 16
 """Files of a record that are set aside; the oldest one is removed first."""
@@ -66,12 +75,17 @@ class Record:
         """Record what this party is asked: nothing that the other side worded."""
         self._append(_line(sender, receiver, envelope, n_bytes))
 
+    def add_turned_away(self, sender: str, receiver: str, reason: str, count: int) -> None:
+        """Record calls that this party refused without reading their requests, with the reason."""
+        line = {"time": _now(), "from": sender, "to": quoted(receiver), "message": "TurnedAway"}
+        self._append({**line, "count": count, "bytes": 0, "ciphertext_bytes": 0, "reason": quoted(reason)})
+
     def _append(self, line: dict[str, Any]) -> None:
         with self._lock:
             append_lines(self._descriptor, json.dumps(line) + "\n")
             if os.fstat(self._descriptor).st_size >= MAX_BYTES:
                 # Without room or descriptors the file grows on, until there are some.
-                with suppress(OSError):
+                with suppress(OSError, InvalidDataError):
                     self._continue_in_a_new_file()
 
     def _continue_in_a_new_file(self) -> None:
@@ -99,7 +113,8 @@ class Record:
 def _beginning_after(old: Path, name: str) -> str:
     """The first lines of the file that continues an old one of that name."""
     head = {"time": _now(), "continues": name, "sha256": digest_of_file(old)}
-    return json.dumps(head) + "\n" + _lines_of(read_record(old).traffic)
+    traffic, refused, _ = _read(old)
+    return json.dumps(head) + "\n" + _lines_of(traffic) + _lines_of_refusals(refused)
 
 
 def _number_of(path: Path) -> int:
@@ -125,6 +140,40 @@ def _lines_of(traffic: Traffic) -> str:
     return "".join(lines)
 
 
+class _Refused(NamedTuple):
+    """Refusals of one kind: when the last one was, to whom, why, how many."""
+
+    time: str
+    receiver: str
+    reason: str
+    times: int
+
+    def __str__(self) -> str:
+        return self.reason if self.times == 1 else f"{self.reason} ({self.times} times up to then)"
+
+
+def _lines_of_refusals(refused: list[_Refused]) -> str:
+    """Refusals as lines of the next file, one for each caller and reason.
+
+    Numbers within reasons are left out, so that a caller does not make new reasons without end.
+    """
+    sums: dict[str, dict[str, _Refused]] = {}
+    for time, receiver, text, count in refused:
+        if receiver not in sums and len(sums) >= MAX_RECEIVERS:
+            receiver = OTHERS
+        of_receiver, reason = sums.setdefault(receiver, {}), re.sub(r"\d+", "#", text)
+        if reason not in of_receiver and len(of_receiver) >= MAX_REASONS:
+            reason = OTHER_REASONS
+        before = of_receiver[reason].times if reason in of_receiver else 0
+        of_receiver[reason] = _Refused(time, receiver, reason, before + count)
+    lines = [
+        {"time": one.time, "to": one.receiver, "reason": one.reason, "refused": one.times}
+        for of_receiver in sums.values()
+        for one in of_receiver.values()
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
 def _line(sender: str, receiver: str, envelope: Envelope, n_bytes: int) -> dict[str, Any]:
     return {
         "time": _now(),
@@ -148,6 +197,7 @@ class RecordSums(NamedTuple):
     ----------
     traffic : Traffic
     refusals : list of (time, to whom, reason)
+        Those of earlier files are one entry for each caller and reason, which says how many they were.
     damaged : int
         Lines that could not be read, as a full disk or a crash leaves them; they are not in the sums.
     """
@@ -179,7 +229,7 @@ def check_chain(path: str | Path) -> list[str]:
 
 
 def continued_by(path: str | Path) -> tuple[str, str] | None:
-    """Name and SHA-256 of the file that a record continues: its sums are in this one, but no refusals."""
+    """Name and SHA-256 of the file that a record continues, whose sums are in this one."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return _read_head(file.readline())
 
@@ -192,7 +242,13 @@ def read_record(path: str | Path) -> RecordSums:
     InvalidDataError
         If the file cannot be read, or has lines and none of them is a record's.
     """
-    traffic, refusals, damaged, whole = Traffic(), list[tuple[str, str, str]](), 0, 0
+    traffic, refused, damaged = _read(path)
+    return RecordSums(traffic, [(one.time, one.receiver, str(one)) for one in refused], damaged)
+
+
+def _read(path: str | Path) -> tuple[Traffic, list[_Refused], int]:
+    """Sums, refusals, and the number of damaged lines."""
+    traffic, refused, damaged, whole = Traffic(), list[_Refused](), 0, 0
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file):
@@ -200,21 +256,18 @@ def read_record(path: str | Path) -> RecordSums:
                     whole += 1
                     continue
                 try:
-                    key, flow, refusal = _read_line(line)
+                    flows, refusals = _read_line(line)
                 except (ValueError, KeyError, TypeError, RecursionError):
                     damaged += 1
                     continue
                 whole += 1
-                sums = traffic.flows.setdefault(key, Flow())
-                sums.messages += flow.messages
-                sums.bytes += flow.bytes
-                sums.ciphertext_bytes += flow.ciphertext_bytes
-                refusals += refusal
+                traffic.add(Traffic(flows=flows))
+                refused += refusals
     except OSError as error:
         raise InvalidDataError(f"{path} is not a record: {type(error).__name__}") from None
     if damaged and not whole:
         raise InvalidDataError(f"{path} is not a record: none of its {damaged} lines can be read")
-    return RecordSums(traffic, refusals, damaged)
+    return traffic, refused, damaged
 
 
 def _read_head(text: str) -> tuple[str, str] | None:
@@ -228,16 +281,32 @@ def _read_head(text: str) -> tuple[str, str] | None:
     return (name, digest) if words else None
 
 
-def _read_line(text: str) -> tuple[tuple[str, str, str], Flow, list[tuple[str, str, str]]]:
-    """Parties and message, sums, and the refusal if it is one; a line is taken as a whole or not at all."""
+def _read_line(text: str) -> tuple[dict[tuple[str, str, str], Flow], list[_Refused]]:
+    """The sums of a line, and the refusals; a line is taken as a whole or not at all."""
     line = json.loads(text)
-    words = [line[name] for name in ("from", "to", "message", "time")]
+    if "refused" in line:
+        time, receiver = _words(line, "time", "to")
+        (count,) = _numbers(line["refused"])
+        return {}, [_Refused(time, receiver, quoted(str(line["reason"])), count)]
+    sender, receiver, message, time = _words(line, "from", "to", "message", "time")
+    flow = Flow(*_numbers(line.get("count", 1), line["bytes"], line["ciphertext_bytes"]))
+    refused = (
+        [_Refused(time, receiver, quoted(str(line["reason"])), flow.messages)] if "reason" in line else []
+    )
+    return {(sender, receiver, message): flow}, refused
+
+
+def _words(line: dict[str, Any], *names: str) -> list[str]:
+    words = [line[name] for name in names]
     if not all(isinstance(word, str) and word.isprintable() for word in words):
         raise ValueError("not the words of a record")
-    sender, receiver, message, time = words
-    flow = Flow(int(line.get("count", 1)), int(line["bytes"]), int(line["ciphertext_bytes"]))
-    refusal = [(time, receiver, quoted(str(line["reason"])))] if "reason" in line else []
-    return (sender, receiver, message), flow, refusal
+    return words
+
+
+def _numbers(*numbers: Any) -> list[int]:
+    if not all(type(number) is int and 0 <= number <= MAX_NUMBER for number in numbers):
+        raise ValueError("not the numbers of a record")
+    return list(numbers)
 
 
 def write_traffic(path: str | Path, traffic: Traffic) -> None:

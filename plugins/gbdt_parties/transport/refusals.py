@@ -25,10 +25,17 @@ class RefusalLog:
     logger : logging.Logger
     clock : callable
         Seconds that never go back.
+    record : callable, optional
+        Called with caller, reason and count whenever a line is logged.
     """
 
-    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logger, self._clock = logger, clock
+    def __init__(
+        self,
+        logger: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
+        record: Callable[[str, str, int], None] = lambda who, reason, count: None,
+    ) -> None:
+        self._logger, self._clock, self._record = logger, clock, record
         self._lock = Lock()
         self._since = clock()
         self._repeated: Counter[tuple[str, str]] = Counter()
@@ -44,6 +51,7 @@ class RefusalLog:
             elif len(self._repeated) < MAX_KEYS:
                 self._repeated[who, reason] = 0
                 self._logger.warning("refused %s: %s", who, reason)
+                self._record(who, reason, 1)
             else:
                 self._unnamed += 1
 
@@ -58,8 +66,10 @@ class RefusalLog:
                 self._logger.warning(
                     "refused %s %d more times in the last %.0f s: %s", who, count, PERIOD, reason
                 )
+                self._record(who, reason, count)
         if self._unnamed:
             self._logger.warning("%d more refusals in the last %.0f s", self._unnamed, PERIOD)
+            self._record("others", "for other reasons", self._unnamed)
         self._repeated.clear()
         self._unnamed = 0
         self._since = self._clock()

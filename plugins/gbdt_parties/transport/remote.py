@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from gbdt_parties.errors import (
@@ -28,6 +29,10 @@ MAX_ANSWER_BYTES = 2 << 30
 
 DEADLINE = 3600.0
 """Seconds that one answer may take, even if the party keeps showing signs of life."""
+
+MAX_CONNECTION_AGE = 300.0
+"""Seconds after which the next request is sent over a new connection, for which the server shows its
+certificate again.  gRPC does not tell a caller when the one it has seen expires."""
 
 _RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -107,30 +112,11 @@ class RemoteParty:
         if any(len(digest) != streams.ROW_SET_BYTES for digest in row_sets):
             raise PartyArgumentError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
         self.address, self.name, self.timeout = address, name, timeout
-        self._tls = tls
         self._row_sets: RowSets = tuple(row_sets)
-        self._connect(expected)
-
-    def _connect(self, expected: str | None) -> None:
-        import grpc
 
         self._lock = Lock()
         self._call: Any = None
-        options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
-        if self._tls is None:
-            # A proxy would be another machine.
-            options.append(("grpc.enable_http_proxy", 0))
-            channel = grpc.insecure_channel(self.address, options)
-        else:
-            expected = self._tls.server_name or expected
-            if expected is not None:
-                options.append(("grpc.ssl_target_name_override", expected))
-            credentials = grpc.ssl_channel_credentials(
-                self._tls.authority, self._tls.key, self._tls.certificate
-            )
-            channel = grpc.secure_channel(self.address, credentials, options)
-        self._channel = channel
-        self._exchange = channel.stream_stream("/" + "/".join(streams.METHOD))
+        self._connection: _Connection | None = _Connection(address, tls, expected)
 
     def __getstate__(self) -> dict[str, Any]:
         """Where it is; neither the connection nor the key."""
@@ -140,9 +126,9 @@ class RemoteParty:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy without key has no connection."""
         self.__dict__.update(state)
-        self._tls = None
         self._lock = Lock()
-        self._exchange = None
+        self._call = None
+        self._connection = None
 
     def __repr__(self) -> str:
         """Name and address."""
@@ -162,7 +148,8 @@ class RemoteParty:
 
     def close(self) -> None:
         """Close the connection."""
-        self._channel.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def interrupt(self) -> None:
         """Give up the exchange that is under way, if any, from another thread."""
@@ -184,13 +171,13 @@ class RemoteParty:
         """
         import grpc
 
-        if self._exchange is None:
+        if self._connection is None:
             raise PartyUnavailableError(
                 f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
             )
         with self._lock, Watchdog(self.timeout, self.interrupt) as dog:
             failures: list[Exception] = []
-            call = self._exchange(
+            call = self._connection.exchange()(
                 _watched(frames(request, self._row_sets, dog.feed), failures), timeout=DEADLINE
             )
             self._call = call
@@ -226,6 +213,55 @@ class RemoteParty:
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return PartyUnavailableError(f"{who} has not answered in {DEADLINE:g} s")
         return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
+
+
+class _Connection:
+    """A connection to a server, made again when it has become old; copies of a party share it.
+
+    Parameters
+    ----------
+    address : str
+    tls : TLS or None
+    expected : str or None
+        The name that the server's certificate must be for, if not that of the address.
+    """
+
+    def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
+        self._address, self._tls, self._expected = address, tls, expected
+        self._lock = Lock()
+        self._open()
+
+    def _open(self) -> None:
+        import grpc
+
+        options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
+        # Otherwise a new channel would share the connection of the old one.
+        options.append(("grpc.use_local_subchannel_pool", 1))
+        tls = self._tls
+        if tls is None:
+            # A proxy would be another machine.
+            options.append(("grpc.enable_http_proxy", 0))
+            channel = grpc.insecure_channel(self._address, options)
+        else:
+            expected = tls.server_name or self._expected
+            if expected is not None:
+                options.append(("grpc.ssl_target_name_override", expected))
+            credentials = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
+            channel = grpc.secure_channel(self._address, credentials, options)
+        self.channel, self._made_at = channel, monotonic()
+        self._exchange = channel.stream_stream("/" + "/".join(streams.METHOD))
+
+    def exchange(self) -> Any:
+        """The method to call, on a connection that is not too old; no call may be under way."""
+        with self._lock:
+            if monotonic() - self._made_at > MAX_CONNECTION_AGE:
+                self.channel.close()
+                self._open()
+            return self._exchange
+
+    def close(self) -> None:
+        """Close it."""
+        self.channel.close()
 
 
 def _watched(sent: Iterator[bytes], failures: list[Exception]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from threading import Lock
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from gbdt_parties._files import is_out_of_room
 from gbdt_parties.channel import Party
@@ -96,6 +96,14 @@ class Service(Protocol):
         """Answer a request."""
 
 
+@runtime_checkable
+class RecordingService(Protocol):
+    """A service that also records the calls that the server refused, whose requests nobody read."""
+
+    def turned_away(self, caller: str, reason: str, count: int) -> None:
+        """Record calls that were refused for one reason."""
+
+
 class SinglePartyService:
     """Serves a single party, such as a `HorizontalParty`, to all allowed callers.
 
@@ -167,7 +175,7 @@ class Server:
             raise PartyArgumentError("allowed=() would let nobody in; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
-        self._refusals = RefusalLog(logger)
+        self._refusals = RefusalLog(logger, record=self._record_refusal)
         max_calls = CALLS_EACH * max(1, len(self._allowed))
         self._workers = ThreadPoolExecutor(max_calls, thread_name_prefix="xgb_fed_work")
         self._server = grpc.server(
@@ -194,6 +202,12 @@ class Server:
         except RuntimeError as error:
             raise OSError(f"cannot listen at {address}: {error}") from None
         self._server.start()
+
+    def _record_refusal(self, who: str, reason: str, count: int) -> None:
+        # A call is refused with the same words whether or not there is room to record it.
+        with suppress(OSError):
+            if isinstance(self._service, RecordingService):
+                self._service.turned_away(who, reason, count)
 
     def _methods(self) -> Any:
         import grpc
@@ -276,6 +290,7 @@ class Server:
             _refuse(context, "UNAUTHENTICATED", str(error))
         # The handshake checked this too, but a connection may outlive a certificate.
         if caller.expires < datetime.now(timezone.utc):
+            self._refusals.add(caller.name, "the certificate has expired")
             _refuse(context, "UNAUTHENTICATED", "the certificate has expired")
         name = caller.known_as(self._allowed)
         if name is None:

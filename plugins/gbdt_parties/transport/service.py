@@ -175,7 +175,14 @@ class RowService(ABC):
             answer = self._answer(known, caller.name, row_sets, envelope, request)
         except (InvalidDataError, ProtocolError) as error:
             answer = messages.write(envelope.session, envelope.sequence, messages.refusal(str(error)))
-        return self._sent(caller, messages.read(answer), answer)
+        answered = messages.read(answer)
+        if not isinstance(answered.message, messages.Refusal):
+            self.served(caller.name, envelope.message)
+        return self._sent(caller, answered, answer)
+
+    def turned_away(self, caller: str, reason: str, count: int) -> None:
+        """Record calls that the server refused before it read their requests."""
+        self._record.add_turned_away(self._name, caller, reason, count)
 
     def _sent(self, caller: Identity, envelope: messages.Envelope, answer: bytes) -> bytes:
         if isinstance(envelope.message, messages.Refusal):
@@ -192,7 +199,7 @@ class RowService(ABC):
                 f"{type(message).__name__} is of another method of training than this party's"
             )
         self.admit(name, message)
-        self._count(name, caller, message)
+        self._count(caller, message)
         if isinstance(message, ALIGNMENT_REQUESTS):
             answer = self._align(caller, message)
         elif self._has_ids and not row_sets:
@@ -206,7 +213,7 @@ class RowService(ABC):
             return answered
         return messages.write(envelope.session, envelope.sequence, answer)
 
-    def _count(self, name: str, caller: Caller, message: Message) -> None:
+    def _count(self, caller: Caller, message: Message) -> None:
         """Refuse a message of a kind of which there were too many in the last hour."""
         is_question = isinstance(message, (IntersectIds, *self.questions))
         if not is_question and not isinstance(message, self.opening):
@@ -218,7 +225,11 @@ class RowService(ABC):
                 )
             if isinstance(message, self.opening) and not caller.openings.take():
                 raise ProtocolError(f"more than {self._openings_per_hour} sessions in an hour")
-        logger.info("%s: %s", name, type(message).__name__)
+
+    def served(self, caller: str, message: Message) -> None:
+        """Log a request that was not refused, if it is of a kind that is counted."""
+        if isinstance(message, (IntersectIds, *self.questions, *self.opening)):
+            logger.info("%s: %s", caller, type(message).__name__)
 
     def folder_of(self, caller: str) -> Path:
         """Where what belongs to one caller is kept."""

@@ -115,7 +115,16 @@ GOOD = {"time": "t", "from": "a", "to": "b", "message": "Done", "bytes": 1, "cip
     "text",
     ["nonsense", "[]", "3", '"text"', "null", json.dumps(GOOD)[:-1]]
     + [json.dumps({k: v for k, v in GOOD.items() if k != name}) for name in GOOD if name != "time"]
-    + [json.dumps({**GOOD, "bytes": "many"}), json.dumps({**GOOD, "from": []}), "[" * 100_000],
+    + [
+        json.dumps(GOOD)[:-1] + f', "bytes": {number}' + "}"
+        for number in ("1e999", "-5", "true", '"7"', "9" * 40)
+    ]
+    + [
+        json.dumps({**GOOD, "refused": 1}),
+        json.dumps({**GOOD, "bytes": "many"}),
+        json.dumps({**GOOD, "from": []}),
+        "[" * 100_000,
+    ],
     ids=lambda text: text[:30],
 )
 def test_what_is_no_record_is_refused(tmp_path, text):
@@ -317,3 +326,59 @@ def test_a_crash_while_a_record_is_continued_loses_no_sums(tmp_path, short_files
     after = Record(record.path)
     assert read_record(after.path).traffic.flows["bank", "acme", "Done"].messages == 10
     assert check_chain(after.path) == []
+
+
+# Refusals outlive the files.
+
+
+def refused(record, reason, receiver="acme"):
+    record.add("bank", receiver, refusal(reason), 10)
+
+
+def test_refusals_are_not_washed_out_by_messages(tmp_path, short_files):
+    record = Record(tmp_path / "record.jsonl")
+    refused(record, "this party has no splits of that model")
+    for k in range(3):
+        refused(record, f"message {k} out of order; 1 is next")
+    first = read_record(record.path).refusals
+    assert [reason for _, _, reason in first][1:] == [
+        f"message {k} out of order; 1 is next" for k in range(3)
+    ]
+    entries(record, 500)
+    sums = read_record(record.path)
+    assert [(to, reason) for _, to, reason in sums.refusals] == [
+        ("acme", "this party has no splits of that model"),
+        ("acme", "message # out of order; # is next (3 times up to then)"),
+    ]
+    assert [time for time, _, _ in sums.refusals] == [first[0][0], first[-1][0]]
+    assert sums.traffic.flows["bank", "acme", "Refusal"].messages == 4
+    # They go on being summed up.
+    refused(record, "this party has no splits of that model")
+    entries(record, 500)
+    assert "that model (2 times up to then)" in read_record(record.path).refusals[0][2]
+
+
+def test_disk_attack_by_different_refusals_is_bounded(tmp_path, short_files, monkeypatch):
+    monkeypatch.setattr(module, "MAX_RECEIVERS", 2)
+    monkeypatch.setattr(module, "MAX_REASONS", 3)
+    record = Record(tmp_path / "record.jsonl")
+    refused(record, "the first", "acme")
+    for k in range(100):
+        refused(record, "x" * k, "eve")
+    for k in range(100):
+        refused(record, "y", f"stranger {k}")
+    entries(record, 50)
+    sums = read_record(record.path)
+    assert len(sums.refusals) == 1 + (3 + 1) + 1
+    assert sums.refusals[0][1:] == ("acme", "the first")
+    assert sums.refusals[-1][1:] == (module.OTHERS, "y (100 times up to then)")
+    assert f"{module.OTHER_REASONS} (97 times" in sums.refusals[-2][2]
+
+
+def test_calls_turned_away_are_recorded(tmp_path, short_files):
+    record = Record(tmp_path / "record.jsonl")
+    record.add_turned_away("bank", "eve\x1b[31m", "not on the\nallow-list", 7)
+    (entry,) = read_record(record.path).refusals
+    assert entry[1:] == ("eve\\x1b[31m", "not on the\\nallow-list (7 times up to then)")
+    entries(record, 100)
+    assert read_record(record.path).refusals == [entry]

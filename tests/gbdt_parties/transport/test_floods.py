@@ -86,7 +86,7 @@ def test_idle_connections_are_closed_and_come_back(monkeypatch):
     with serving(HandlerService(Echo())) as server:
         states = []
         with connected(server) as party:
-            party._channel.subscribe(states.append)
+            party._connection.channel.subscribe(states.append)
             assert party.handle(b"x") == b"x"
             end = time.monotonic() + 15
             while grpc.ChannelConnectivity.IDLE not in states[states.index(grpc.ChannelConnectivity.READY) :]:

@@ -4,6 +4,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from threading import Event, Thread, Timer
 
+import grpc
 import numpy as np
 import pytest
 
@@ -11,8 +12,9 @@ import xgb_fed
 from deployment import HandlerService, Recorder, authority, connected, raw_calls, serving, tls
 from gbdt_parties import messages
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.identity.certificates import TLS, make_certificate
+from gbdt_parties.identity.certificates import TLS, Identity, make_certificate
 from gbdt_parties.parts import Parts
+from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
@@ -444,3 +446,53 @@ def test_messages_parse_from_a_view_as_from_bytes():
     one, other = messages.read(data), messages.read(memoryview(bytearray(data)))
     assert one.message.values == other.message.values == b"values"
     assert isinstance(other.message.values, bytes)
+
+
+def test_a_server_whose_certificate_expires_is_not_sent_requests_for_long(monkeypatch, tmp_path):
+    """gRPC checks certificates when a connection is made, so connections do not last."""
+    make_certificate(tmp_path, authority("ca"), "bank", days=4 / 86400)
+    expires = Identity.of(TLS.from_directory(tmp_path).certificate).expires.timestamp()
+    server = Server(HandlerService(Echo()), "127.0.0.1:0", TLS.from_directory(tmp_path), ["acme"])
+    try:
+        with connected(server) as party:
+            other = party.with_rows(b"r" * 32)
+            assert party.handle(b"x") == b"x"
+            monkeypatch.setattr(remote_module, "MAX_CONNECTION_AGE", 0.0)
+            assert other.handle(b"y") == b"y"
+            time.sleep(max(0.0, expires + 1.0 - time.time()))
+            for one in (party, other):
+                with pytest.raises(AuthenticationError):
+                    one.handle(b"z")
+    finally:
+        server.stop()
+    assert [request for request, _ in server._service.exchanges] == [b"x", b"y"]
+
+
+class Recording(HandlerService):
+    def __init__(self, handler):
+        super().__init__(handler)
+        self.refused = []
+
+    def turned_away(self, caller, reason, count):
+        self.refused.append((caller, reason, count))
+
+
+def test_refusals_of_the_transport_are_recorded_but_not_each():
+    service = Recording(Echo())
+    with serving(service) as server:
+        with raw_calls(server) as call:
+            for wrong in [b"x"] * 3 + [streams._HEADER.pack(b"VBST", 1, 0, 1 << 40)] * 2:
+                with pytest.raises(grpc.RpcError):
+                    list(call(iter([wrong]), timeout=5))
+        with connected(server, name="eve") as eve, pytest.raises(AuthenticationError):
+            eve.handle(b"x")
+    announced = "a message of 1099511627776 bytes was announced; 67108864 are accepted"
+    names = [who.split(" ")[0] for who, _, _ in service.refused]
+    assert names == ["acme", "acme", "eve", "acme", "acme"]
+    assert [(reason, count) for _, reason, count in service.refused] == [
+        ("a stream does not start with a header", 1),
+        (announced, 1),
+        ("not on the allow-list", 1),
+        ("a stream does not start with a header", 2),
+        (announced, 1),
+    ]

@@ -24,6 +24,7 @@ from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
 from veilboost.tables import Table
 from xgb_fed.boosting.features import read_columns
+from xgb_fed.ciphers import serialization as wire
 from xgb_fed.vertical import passive as passive_module
 from xgb_fed.vertical.messages import (
     FindSplits,
@@ -308,3 +309,30 @@ def test_models_kept_are_at_most_as_many_as_agreed_when_sessions_end_side_by_sid
     answers = [talk.ask(messages.Finish()) for talk in talks]
     assert [isinstance(answer, messages.Done) for answer in answers] == [True, False, False]
     assert len(list((tmp_path / "bank" / "for-acme" / "models").glob("*.splits.json"))) == 1
+
+
+def test_memory_attack_by_a_public_key_of_many_numbers(service):
+    rows = np.random.default_rng(0).integers(1 << 62, size=(MIB // 4, 1)).astype(np.uint64)
+    data = wire.pack(wire.Kind.PUBLIC_KEY, "paillier", bytes(16), rows)
+    bank, message = service(), replace(opening(), public_key=data)
+    request, answers = messages.write(b"1" * 16, 0, message), []
+    identity = Identity("acme", "", NOBODY.expires)
+    # Two copies by reading it, here and in the handler.
+    assert peak_of(lambda: answers.append(bank.handle(identity, (), request))) < 2.5 * len(request)
+    assert "too many for a key" in messages.read(answers[0]).message.reason
+
+
+def test_log_attack_by_requests_that_are_refused(service, caplog):
+    """Refused requests are not logged as if they had been served, and no more than once per minute."""
+    caplog.set_level("INFO")
+    bank = service(sessions_per_hour=1)
+    assert isinstance(Talk(bank, b"0" * 16).ask(opening()), TrainingOpened)
+    served = [record.getMessage() for record in caplog.records]
+    assert any("starts a training run" in line for line in served)
+    caplog.clear()
+    for k in range(1, 50):
+        start = StartTree(10**12, np.empty(0, dtype=np.uint8), NONE)
+        for message in (start, opening(), replace(opening(), n_rows=1), OpenModel(b"m" * 16, 0, NONE)):
+            assert isinstance(Talk(bank, bytes([k]) * 16).ask(message), messages.Refusal)
+    assert len(caplog.records) <= 4
+    assert all(record.getMessage().startswith("refused acme") for record in caplog.records)
