@@ -25,6 +25,7 @@ _HONOURED = {
     "max_depth",
     "num_leaves",
     "lambda_l2",
+    "monotone_constraints",
     "num_threads",
     "verbosity",
     "metric",
@@ -62,6 +63,8 @@ _WHY = {
     "save_binary": "a Dataset holds rows; keep the original file",
     "boost_from_average": "the average label is private; the first tree starts from the public centre",
     "init_score": "pass it to lgb_dp.Dataset",
+    "monotone_constraints_method": "leaf values are bounded as by 'basic'",
+    "monotone_penalty": "splits are drawn without regard to constraints",
     "min_data_in_leaf": "a test on a leaf's private count would leak; trees are complete",
     "min_sum_hessian_in_leaf": "a test on a leaf's private count would leak; trees are complete",
     "min_gain_to_split": "a test on a private gain would leak; trees are complete",
@@ -115,6 +118,8 @@ class TrainingParameters:
         Parameters for LightGBM's metrics.
     given : frozenset of str
         Parameters that the user gave, by LightGBM's own names.
+    monotone : tuple of int
+        1, -1 or 0 for each feature: predictions may only rise, only fall, or both; empty if all are 0.
     """
 
     objective: str
@@ -126,6 +131,7 @@ class TrainingParameters:
     verbosity: int
     metric: Mapping[str, Any]
     given: frozenset[str]
+    monotone: tuple[int, ...] = ()
 
 
 def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingParameters:
@@ -179,6 +185,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         verbosity=int(given.get("verbosity", 1)),
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
         given=_given(given),
+        monotone=_monotone(given.get("monotone_constraints")),
     )
 
 
@@ -200,6 +207,22 @@ def check_known(name: str, value: Any, others: Iterable[str] = ()) -> None:
     similar = get_close_matches(name, [*known, *others], n=1)
     hint = f"; did you mean {similar[0]}?" if similar else ""
     raise UnsupportedParameterError(f"{name}={value!r} is not supported: the parameter is unknown{hint}")
+
+
+def _monotone(constraints: Any) -> tuple[int, ...]:
+    """Constraints as LightGBM takes them: a sequence, or numbers separated by commas."""
+    if constraints is None:
+        return ()
+    values = constraints.split(",") if isinstance(constraints, str) else constraints
+    try:
+        signs = tuple(float(value) for value in values if str(value).strip())
+    except (TypeError, ValueError):
+        signs = (np.nan,)
+    if not set(signs) <= {-1.0, 0.0, 1.0}:
+        raise InvalidArgumentError(
+            f"monotone_constraints must be 1, -1 or 0 for each feature, got {constraints!r}"
+        )
+    return tuple(int(sign) for sign in signs) if any(signs) else ()
 
 
 def _given(parameters: Mapping[str, Any]) -> frozenset[str]:

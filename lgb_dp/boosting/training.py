@@ -93,11 +93,17 @@ class Training(ABC):
 
     sigmoid = 2.0
     """Slope by which the model turns raw scores of a class into probabilities."""
+    can_be_monotone = False
+    """Whether trees can keep to `monotone_constraints`."""
 
     def __init__(self, task: TrainingTask) -> None:
         train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
         assert train_set.codes is not None
+        if params.monotone and not self.can_be_monotone:
+            raise UnsupportedParameterError(
+                f"monotone_constraints={params.monotone} is not supported by this trainer; use NewtonBoost"
+            )
         self.train_set = train_set
         self.data = _snapshot(train_set)
         self.codes: DenseCodes | SparseCodes = train_set.codes

@@ -17,6 +17,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
@@ -45,6 +46,7 @@ from lgb_dp.errors import (
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
+from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.public_splits import (
     CyclicSplits,
     LeafRelease,
@@ -89,6 +91,7 @@ class _NewtonTraining(Training):
     """State of one training run of NewtonBoost."""
 
     sigmoid = 1.0
+    can_be_monotone = True
 
     def __init__(self, task: TrainingTask, trainer: NewtonBoost) -> None:
         if task.params.objective == "multiclassova":
@@ -114,6 +117,10 @@ class _NewtonTraining(Training):
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._rate = task.params.learning_rate if "learning_rate" in given else None
+        assert self.data.bins is not None
+        self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
+        if task.train_set._predictor is not None:
+            self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
         self._plan_budget()
         self._columns = by_columns(self.codes)
         self._pairs = self.loss.pairs(self._target)
@@ -248,6 +255,7 @@ class _NewtonTraining(Training):
         value = -release.gradient / denominator
         largest = largest_leaf_value(self.params.objective, self.loss.clip)
         value = np.clip(value, -largest, largest) * self._rate
+        value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)
         self._rows = replace(rows, n_iterations=rows.n_iterations + 1, value=value)
         if not self.trees and not self.continues:
@@ -357,7 +365,8 @@ class NewtonBoost(PrivateTrainer):
     Notes
     -----
     `learning_rate` and `max_depth` among LightGBM's parameters are honoured if given and chosen otherwise
-    (`lgb_dp.newton.settings`).
+    (`lgb_dp.newton.settings`).  So is `monotone_constraints`, at no cost of privacy
+    (`lgb_dp.newton.monotone`).
 
     Examples
     --------

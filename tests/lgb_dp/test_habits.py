@@ -86,6 +86,8 @@ for name, params in {
     "gpu": {"device": "gpu"},
     "num-threads": {"num_threads": 1},
     "verbosity": {"verbosity": -1},
+    "monotone": {"monotone_constraints": [1, 0, -1]},
+    "monotone-method": {"monotone_constraints_method": "advanced"},
     "force-col-wise": {"force_col_wise": True},
     "max-bin-params": {"max_bin": 63},
     "misspelt": {"lamda_l2": 1},

@@ -13,11 +13,13 @@ from gbdt_hosts.lightgbm.params import default_parameters, main_names, resolve_a
 from gbdt_hosts.lightgbm.text import (
     Header,
     Tree,
+    TreeFields,
     columns_in,
     guarantee_in,
     model_text,
     tree_blocks,
     tree_digest,
+    tree_fields,
     with_guarantee,
 )
 
@@ -26,6 +28,7 @@ __all__ = [
     "PrivateBooster",
     "StandInDataset",
     "Tree",
+    "TreeFields",
     "TreeGrower",
     "columns_in",
     "default_parameters",
@@ -39,5 +42,6 @@ __all__ = [
     "take_over",
     "tree_blocks",
     "tree_digest",
+    "tree_fields",
     "with_guarantee",
 ]

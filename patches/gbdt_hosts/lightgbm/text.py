@@ -189,6 +189,36 @@ def tree_blocks(text: str) -> list[str]:
     return [part.split("\n", 1)[1].strip() + "\n" for part in body.split("\nTree=")[1:]]
 
 
+@dataclass(frozen=True)
+class TreeFields:
+    """Structure and leaf values of a tree that was read from a model text.
+
+    Parameters
+    ----------
+    feature, left_child, right_child : ndarray of int64, shape (n_leaves - 1,)
+        A child is leaf ``~child`` if negative.
+    is_categorical : ndarray of bool, shape (n_leaves - 1,)
+    leaf_value : ndarray of float64, shape (n_leaves,)
+    """
+
+    feature: NDArray[np.int64]
+    left_child: NDArray[np.int64]
+    right_child: NDArray[np.int64]
+    is_categorical: NDArray[np.bool_]
+    leaf_value: NDArray[np.float64]
+
+
+def tree_fields(block: str) -> TreeFields:
+    """Read a tree's structure and leaf values."""
+    fields = dict(line.partition("=")[::2] for line in block.splitlines() if line)
+    feature, left, right, decision = (
+        np.array(fields.get(name, "").split(), dtype=np.int64)
+        for name in ("split_feature", "left_child", "right_child", "decision_type")
+    )
+    leaf_value = np.array(fields.get("leaf_value", "").split(), dtype=np.float64)
+    return TreeFields(feature, left, right, (decision & CATEGORICAL) > 0, leaf_value)
+
+
 def parameter_lines(text: str) -> dict[str, str]:
     """The parameter block of a model text."""
     _, _, after = text.partition("\nparameters:")

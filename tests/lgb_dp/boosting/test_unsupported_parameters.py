@@ -98,6 +98,7 @@ ACCEPTED = {
     *("num_threads", "verbosity", "metric", "early_stopping_round", "early_stopping_min_delta"),
     *("first_metric_only", "force_col_wise", "force_row_wise", "histogram_pool_size", "is_enable_sparse"),
     *("enable_bundle", "is_provide_training_metric", "metric_freq", "multi_error_top_k", "auc_mu_weights"),
+    "monotone_constraints",
 }
 """All parameters that private training honours or that cannot change a model."""
 
