@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_kernels.read_only import read_only
 from lgb_dp.checks import checked_numbers, checked_vector
 from lgb_dp.data.tables import is_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -45,10 +46,10 @@ def checked_data(data: Any) -> Any:
 
 
 def checked_label(label: Any, n_rows: int, *, must_be_finite: bool) -> NDArray[np.float64]:
-    """One number per row."""
+    """One number per row, in a read-only array of its own."""
     if label is None:
         raise InvalidArgumentError("label must be one number per row, got None")
-    return checked_vector("label", label, n_rows, finite=must_be_finite)
+    return read_only(checked_vector("label", label, n_rows, finite=must_be_finite))
 
 
 def checked_label_bounds(bounds: Any) -> tuple[float, float] | None:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_kernels.read_only import read_only
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers
@@ -42,7 +43,7 @@ Categories = Literal["dtype"] | Mapping[Any, Sequence[Any] | Literal["dtype"]]
 
 @dataclass(frozen=True)
 class PublicBins:
-    """Bins of every feature.
+    """Bins of every feature; their arrays are read-only.
 
     Parameters
     ----------
@@ -66,6 +67,10 @@ class PublicBins:
     columns: Columns
     provenance: Provenance
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(map(read_only, self.values)))
+        object.__setattr__(self, "is_categorical", read_only(self.is_categorical))
+
     def same_as(self, other: PublicBins) -> bool:
         """Whether both map values to the same codes."""
         return (
@@ -77,17 +82,17 @@ class PublicBins:
     @cached_property
     def value_offsets(self) -> NDArray[np.int64]:
         """Where each feature's values lie when all are put side by side."""
-        return offsets(np.array([len(v) for v in self.values], dtype=np.int64))
+        return read_only(offsets(np.array([len(v) for v in self.values], dtype=np.int64)))
 
     @cached_property
     def n_bins(self) -> NDArray[np.int64]:
         """Bins of each feature, missing bin not counted."""
-        return np.diff(self.value_offsets) + ~self.is_categorical
+        return read_only(np.diff(self.value_offsets) + ~self.is_categorical)
 
     @cached_property
     def all_values(self) -> NDArray[np.float64]:
         """All features' values, side by side."""
-        return np.concatenate([*self.values, np.empty(0)])
+        return read_only(np.concatenate([*self.values, np.empty(0)]))
 
     def layout(self, subsets: NDArray[np.bool_] | None = None) -> BinLayout:
         """Where bins and candidate splits lie, with public random `subsets` of categories."""

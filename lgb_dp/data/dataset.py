@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm import StandInDataset
+from gbdt_kernels.read_only import read_only
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import Unit
@@ -25,7 +26,7 @@ from lgb_dp.data.bins import (
     public_bins,
 )
 from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
-from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
+from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of, taken
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.data.tables import is_table
@@ -167,6 +168,7 @@ class Dataset(StandInDataset):
         self._groups = groups
         self._group_weight: GroupWeight | None = group_weight
         self._group_of_row: NDArray[np.int64] | None = None
+        self._rows_of_parent: NDArray[np.int64] | None = None
         self.assigned_folds: FoldAssignment | None = None
         self.fold_part: FoldPart | None = None
         self._own_provenance = Provenance(paid_for=tuple(paid_for))
@@ -178,7 +180,7 @@ class Dataset(StandInDataset):
     # What StandInDataset asks for.
 
     def _read_rows(self) -> None:
-        if self.used_indices is not None:
+        if self._rows_of_parent is not None:
             self._read_subset()
             return
         data = checked_data(self.data)
@@ -195,10 +197,9 @@ class Dataset(StandInDataset):
             check_weight_bound(self.weight, self.weight_bound)
         given = StartScores.given(self.init_score, n_rows, is_public=self.public_init_score)
         if kept is not None:
-            self.label = self.label[kept]
-            self.weight = None if self.weight is None else self.weight[kept]
+            self.label, self.weight = taken(self.label, kept), taken(self.weight, kept)
             given = None if given is None else given.take(kept)
-            self.init_score = None if given is None else given.values
+        self.init_score = None if given is None else given.values
         self._given_scores = self._used_scores = given
 
     def _rows_to_keep(self, n_rows: int) -> NDArray[np.int64] | None:
@@ -233,15 +234,15 @@ class Dataset(StandInDataset):
         parent = self.reference
         assert isinstance(parent, Dataset)
         assert parent.codes is not None
-        rows = np.asarray(self.used_indices, dtype=np.int64)
+        assert self._rows_of_parent is not None
+        rows = self._rows_of_parent
         self.bins = parent.bins
         self.pandas_categorical = parent.pandas_categorical
         self.codes = parent.codes.take(rows)
-        self.label = parent.label[rows]
-        self.weight = None if parent.weight is None else parent.weight[rows]
+        self.label, self.weight = taken(parent.label, rows), taken(parent.weight, rows)
         given = parent._given_scores
         self._given_scores = self._used_scores = None if given is None else given.take(rows)
-        self._group_of_row = None if parent._group_of_row is None else parent._group_of_row[rows]
+        self._group_of_row = taken(parent._group_of_row, rows)
 
     def _feature_names(self) -> list[str]:
         assert self.bins is not None
@@ -256,9 +257,8 @@ class Dataset(StandInDataset):
         if predictor is None:
             self._used_scores = self._given_scores
             return
-        if self.used_indices is not None:
+        if (rows := self._rows_of_parent) is not None:
             assert isinstance(parent, Dataset)
-            rows = np.asarray(self.used_indices, dtype=np.int64)
             if parent._used_scores is not None and parent._used_scores.predictor is predictor:
                 self._used_scores = parent._used_scores.take(rows)
                 return
@@ -391,7 +391,7 @@ class Dataset(StandInDataset):
         )
         part._unit, part._group_weight = self._unit, self._group_weight
         part._predictor = self._predictor
-        part.used_indices = rows.tolist()
+        part._rows_of_parent, part.used_indices = read_only(rows), rows.tolist()
         part.disclose(self.provenance)
         fold = None if self.assigned_folds is None else self.assigned_folds.training_part(rows)
         if self.assigned_folds is not None and fold is not None:
@@ -401,7 +401,7 @@ class Dataset(StandInDataset):
         return part
 
     def _refuse_fixed(self, field_name: str) -> None:
-        if self.used_indices is not None:
+        if self._rows_of_parent is not None:
             raise UnsupportedParameterError(
                 f"{field_name} of a subset cannot be set: it is that of the whole Dataset; set it there"
             )

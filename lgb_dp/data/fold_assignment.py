@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.read_only import read_only
 from gbdt_parties.key_stream import this_process
 from lgb_dp.errors import ForkedProcessError
 
@@ -27,9 +28,14 @@ class FoldAssignment:
     """
 
     def __init__(self, fold_of_row: NDArray[np.int64], k: int) -> None:
-        self.fold_of_row = fold_of_row
+        self._fold_of_row = read_only(fold_of_row.copy())
         self.k = k
         self.start()
+
+    @property
+    def fold_of_row(self) -> NDArray[np.int64]:
+        """The fold that each row drew, shape (n_rows,), read-only: folds are checked against it."""
+        return self._fold_of_row
 
     def start(self) -> None:
         """Begin a cross-validation: no training part is used yet."""

@@ -27,9 +27,13 @@ class PrivateFolds:
         train_set.construct()
         self.k = k
         # The bias of the remainder, below k / 2⁶⁴, does not depend on any data.
-        self.fold_of_row = (train_set.draw_words(random) % np.uint64(k)).astype(np.int64)
-        self._assignment = FoldAssignment(self.fold_of_row, k)
+        self._assignment = FoldAssignment((train_set.draw_words(random) % np.uint64(k)).astype(np.int64), k)
         train_set.assigned_folds = self._assignment
+
+    @property
+    def fold_of_row(self) -> NDArray[np.int64]:
+        """The fold that each row drew, shape (n_rows,), read-only."""
+        return self._assignment.fold_of_row
 
     def split(
         self, X: Any = None, y: Any = None, groups: Any = None

@@ -6,12 +6,13 @@ or removing a person changes nothing about the others.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_kernels.read_only import read_only
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.data.tables import is_table, rows_of_table
@@ -19,6 +20,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 
 GroupWeight = Literal["mean"]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _ONE_KIND = "groups must be all integers or all strings, without missing values"
 
@@ -100,10 +102,10 @@ def kept_rows(group: NDArray[np.int64], words: NDArray[np.uint64], k: int) -> ND
 
 
 def draw_kept_rows(groups: Any, n_rows: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to use, and the number of the group of each."""
+    """Rows to use, and the number of the group of each; both are read-only."""
     group = group_numbers(groups, n_rows)
     rows = kept_rows(group, SecureRandom().words(n_rows), k)
-    return rows, group[rows]
+    return read_only(rows), read_only(group[rows])
 
 
 def draw_words(
@@ -121,6 +123,11 @@ def draw_words(
     if group_of_row is None:
         return random.words(n_rows)
     return random.words(int(group_of_row.max(initial=-1)) + 1)[group_of_row]
+
+
+def taken(values: NDArray[_Scalar] | None, rows: NDArray[np.int64]) -> NDArray[_Scalar] | None:
+    """Values of some rows in a read-only array of its own; None if there are none."""
+    return None if values is None else read_only(values[rows])
 
 
 def rows_of(data: Any, rows: NDArray[np.int64]) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm import columns_in, predictor_text
+from gbdt_kernels.read_only import read_only
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import Columns, is_table
@@ -27,7 +28,7 @@ _INIT_SCORE_IS_PUBLIC = "init_score is declared to be a function of each row alo
 
 @dataclass(frozen=True)
 class StartScores:
-    """Scores and their origin.
+    """Scores, in a read-only array, and their origin.
 
     Parameters
     ----------
@@ -42,6 +43,9 @@ class StartScores:
     values: NDArray[np.float64]
     predictor: Any = None
     is_public: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
 
     @classmethod
     def given(cls, init_score: Any, n_rows: int, *, is_public: bool) -> StartScores | None:

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.read_only import read_only
 from lgb_dp.checks import Interval, checked_number, checked_vector
 from lgb_dp.errors import InvalidArgumentError
 
 
 def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Weights as float64, finite and not negative, one per row; None stays None."""
+    """Weights as float64, finite and not negative, one per row and read-only; None stays None."""
     if weight is None:
         return None
     values = checked_vector("weight", weight, n_rows)
     if (values < 0).any():
         raise InvalidArgumentError("weight must not be negative")
-    return values
+    return read_only(values)
 
 
 def check_weight_bound(weight: NDArray[np.float64], bound: float | None) -> None:

@@ -170,5 +170,14 @@ def test_sizes_are_reported():
 
 def test_taken_codes_are_a_copy():
     codes = DenseCodes(np.zeros((3, 2), dtype=np.uint8))
-    codes.take(np.arange(3)).codes[:] = 9
+    taken = codes.take(np.arange(3)).codes
+    assert not np.shares_memory(taken, codes.codes)
+    taken.base[:] = 9
     assert not codes.codes.any()
+
+
+def test_codes_are_read_only():
+    dense = DenseCodes(np.zeros((3, 2), dtype=np.uint8))
+    sparse = bin_csr(*csr_arrays(np.eye(3), np.eye(3) > 9), *arguments([(np.array([0.5]), False)] * 3))
+    for codes in (dense, dense.take(np.arange(2)), sparse, sparse.take(np.arange(2))):
+        assert not any(array.flags.writeable for array in vars(codes).values())

@@ -62,3 +62,91 @@ def test_side_door_columns_out_of_range_are_refused(indices):
     X.indices[:] = indices
     with pytest.raises(ValueError, match="valid sparse matrix"):
         lgb_dp.Dataset(X, [0, 1], bounds=(0, 1)).construct()
+
+
+# What a Dataset or a splitter keeps is read again by training, so that nobody may write into it.
+
+
+def arrays_in(thing, seen=None):
+    """Every array that can be reached from an object's attributes and properties."""
+    seen = {} if seen is None else seen
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, (tuple, list)):
+        for item in thing:
+            yield from arrays_in(item, seen)
+    elif type(thing).__module__.startswith(("lgb_dp", "gbdt_kernels")) and id(thing) not in seen:
+        seen[id(thing)] = thing
+        properties = [name for name in dir(type(thing)) if isinstance(getattr(type(thing), name), property)]
+        for value in [*vars(thing).values(), *(getattr(thing, name) for name in properties)]:
+            yield from arrays_in(value, seen)
+
+
+def kept_by(sparse):
+    """Datasets and splitters in every way that one comes about, with everything that one can keep."""
+    X, y = binary_data(60)
+    data = lgb_dp.Dataset(
+        scipy.sparse.csr_matrix(X) if sparse else X,
+        y,
+        bounds=(-3, 3),
+        bin_edges={1: np.array([0.0, 1.0])},
+        categories={2: np.arange(3)},
+        weight=np.ones(60),
+        weight_bound=1.0,
+        init_score=np.zeros(60),
+        public_init_score=True,
+        groups=np.arange(60) // 3,
+        rows_per_group=2,
+        group_weight="mean",
+    )
+    yield data.construct()
+    yield data.create_valid(X, y, weight=np.ones(60), init_score=np.zeros(60)).construct()
+    folds = lgb_dp.folds(2, data)
+    yield folds
+    yield data.assigned_folds
+    part = data.subset(next(folds.split())[0])
+    yield part.construct()
+    lgb_dp.folds(2, part)
+    yield part
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_side_door_nothing_that_training_reads_again_can_be_written_into(sparse):
+    n_arrays = []
+    for kept in kept_by(sparse):
+        found = list(arrays_in(kept))
+        n_arrays.append(len(found))
+        assert not [array for array in found if array.flags.writeable]
+    assert min(n_arrays) >= 1
+    assert max(n_arrays) >= 15
+
+
+def test_side_door_folds_written_into_are_not_other_folds():
+    X, y = binary_data(60)
+    data = lgb_dp.Dataset(X, y, bounds=(-3, 3))
+    folds = lgb_dp.folds(2, data)
+    with pytest.raises(ValueError, match="read-only"):
+        folds.fold_of_row[:] = y
+    with pytest.raises(AttributeError):
+        folds.fold_of_row = y.astype(np.int64)
+    with pytest.raises(AttributeError):
+        data.assigned_folds.fold_of_row = y.astype(np.int64)
+
+
+def test_side_door_the_rows_of_a_fold_are_those_it_was_made_with():
+    X, y = binary_data(60)
+    data = lgb_dp.Dataset(X, y, bounds=(-3, 3))
+    rows = next(lgb_dp.folds(2, data).split())[0]
+    part = data.subset(rows)
+    part.used_indices[:] = np.flatnonzero(y)[: len(rows)].tolist()
+    np.testing.assert_array_equal(part.construct().label, y[rows])
+
+
+def test_side_door_persons_written_into_are_not_other_persons():
+    X, y = binary_data(60)
+    data = lgb_dp.Dataset(
+        X, y, bounds=(-3, 3), groups=np.arange(60) // 3, rows_per_group=3, group_weight="mean"
+    ).construct()
+    for persons in (data.groups, data.group_of_row):
+        with pytest.raises(ValueError, match="read-only"):
+            persons[:] = np.arange(60)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
+from gbdt_kernels.read_only import read_only
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.layout import offsets
 
@@ -26,7 +27,7 @@ ZERO_THRESHOLD = float(np.float32(1e-35))
 
 @dataclass(frozen=True)
 class DenseCodes:
-    """Binned matrix, one byte per value.
+    """Binned matrix, one byte per value; its array is read-only.
 
     Parameters
     ----------
@@ -34,6 +35,9 @@ class DenseCodes:
     """
 
     codes: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", read_only(self.codes))
 
     @property
     def n_rows(self) -> int:
@@ -59,6 +63,8 @@ class DenseCodes:
 class SparseCodes:
     """Binned CSR matrix: codes of the stored entries; all others have the code of zero.
 
+    Its arrays are read-only.
+
     Parameters
     ----------
     indptr : ndarray of int64, shape (n_rows + 1,)
@@ -73,6 +79,10 @@ class SparseCodes:
     indices: NDArray[np.int32]
     codes: NDArray[np.uint8]
     zero_codes: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        for name in ("indptr", "indices", "codes", "zero_codes"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def n_rows(self) -> int:

@@ -217,7 +217,7 @@ class SparseColumns:
 def by_columns(matrix: DenseCodes | SparseCodes) -> DenseColumns | SparseColumns:
     """The same codes, column after column, copied."""
     if isinstance(matrix, DenseCodes):
-        return DenseColumns(np.ascontiguousarray(matrix.codes.T))
+        return DenseColumns(np.array(matrix.codes.T, order="C"))
     n_features = len(matrix.zero_codes)
     order = np.argsort(matrix.indices, kind="stable")
     rows = np.repeat(np.arange(matrix.n_rows, dtype=np.int32), np.diff(matrix.indptr))
