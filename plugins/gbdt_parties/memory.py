@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import deque
+from collections.abc import Callable
 from threading import Lock
 
 from gbdt_parties.errors import ProtocolError
@@ -26,10 +27,16 @@ class MemoryAllowance:
     Parameters
     ----------
     max_bytes : int
+
+    Attributes
+    ----------
+    free : callable
+        Called before bytes are refused: gives back what is not needed any more.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
+        self.free: Callable[[], None] = lambda: None
         self._lock = Lock()
         self._reserved = 0
         self._returned: deque[int] = deque()
@@ -55,6 +62,7 @@ class MemoryAllowance:
             If this caller's sessions would hold too much; the text says for what.
         """
         if self.reserved + n_bytes > self.max_bytes:
+            self.free()
             # What sessions that have ended refer to in circles.
             gc.collect()
         in_use = self.reserved

@@ -10,8 +10,8 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Lock
+from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from gbdt_kernels.errors import VeilboostError
@@ -27,10 +27,11 @@ S = TypeVar("S")
 
 @dataclass
 class _Session(Generic[S]):
-    """An open session: what the party keeps for it, and the number of the next request."""
+    """An open session: what the party keeps for it, the next request's number, when the last one came."""
 
     kept: S
     next: int = 1
+    last_request: float = field(default_factory=time.monotonic)
 
 
 class SessionHandler(ABC, Generic[S]):
@@ -52,10 +53,11 @@ class SessionHandler(ABC, Generic[S]):
     """A further session ends the oldest one, which a caller that crashed may have left open."""
 
     def __init__(self, used: set[bytes] | None = None) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._sessions: dict[bytes, _Session[S]] = {}
         self._used: set[bytes] = set() if used is None else used
         self._last_request = -math.inf
+        self._is_answering = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock."""
@@ -64,7 +66,7 @@ class SessionHandler(ABC, Generic[S]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with a new lock."""
         self.__dict__.update(state)
-        self._lock = Lock()
+        self._lock = RLock()
 
     @abstractmethod
     def open(self, message: Message, session: bytes) -> tuple[S, Message]:
@@ -83,7 +85,7 @@ class SessionHandler(ABC, Generic[S]):
         if not self._lock.acquire(blocking=False):
             return True
         try:
-            return bool(self._sessions)
+            return bool(self._sessions) or self._is_answering
         finally:
             self._lock.release()
 
@@ -92,6 +94,8 @@ class SessionHandler(ABC, Generic[S]):
         if not self._lock.acquire(blocking=False):
             return False
         try:
+            if self._is_answering:
+                return False
             return not self._sessions or time.monotonic() - self._last_request > seconds
         finally:
             self._lock.release()
@@ -110,6 +114,7 @@ class SessionHandler(ABC, Generic[S]):
         with self._lock:
             session, sequence = b"\0" * 16, 0
             self._last_request = time.monotonic()
+            self._is_answering = True
             try:
                 envelope = messages.read(request)
                 session, sequence = envelope.session, envelope.sequence
@@ -123,6 +128,8 @@ class SessionHandler(ABC, Generic[S]):
             except Exception as error:
                 logger.error("a request failed: %s", places_of(error))
                 reply = self._refuse(session, "internal error")
+            finally:
+                self._is_answering = False
             return messages.write(session, sequence, reply)
 
     def end_sessions(self, which: Callable[[S], bool]) -> None:
@@ -130,6 +137,17 @@ class SessionHandler(ABC, Generic[S]):
         for session, opened in list(self._sessions.items()):
             if which(opened.kept):
                 self._end(session)
+
+    def end_abandoned(self, seconds: float) -> None:
+        """End sessions without a request for some seconds; none if another thread is answering one."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            for number, session in list(self._sessions.items()):
+                if time.monotonic() - session.last_request > seconds:
+                    self._end(number)
+        finally:
+            self._lock.release()
 
     def _answer_in_turn(self, envelope: messages.Envelope) -> Message:
         message, number = envelope.message, envelope.session
@@ -148,6 +166,7 @@ class SessionHandler(ABC, Generic[S]):
         if envelope.sequence != session.next:
             raise ProtocolError(f"message {envelope.sequence} out of order; {session.next} is next")
         session.next += 1
+        session.last_request = time.monotonic()
         answer = self.answer(session.kept, message)
         if isinstance(message, self.closing):
             self._end(number)

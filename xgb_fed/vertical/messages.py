@@ -39,6 +39,8 @@ class OpenTraining(Message):
     """Positions of the rows in the party's data; empty means all."""
     eval_rows: Int64s
     """Rows of each evaluation set."""
+    resumes: Octets = b""
+    """Model of the training run that is about to be taken up, whose earlier session ends; empty if none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,6 +135,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
         assert isinstance(message, (OpenTraining, OpenModel))
+        if isinstance(message, OpenTraining) and message.resumes:
+            self._end_run(message.resumes)
         # Four bytes for each value of the rows selected, and for each bin number, of all rows and of a tree.
         n_values, what = len(message.rows) * self.columns.n_features, "the rows of a session"
         if isinstance(message, OpenModel):
@@ -146,6 +148,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
             kept, answer = self._open_training(message, session)
         kept.rooms["rows"] = room
         return kept, answer
+
+    def _end_run(self, model: bytes) -> None:
+        """End the sessions of a training run that is taken up again: it may need what they hold."""
+        self.end_sessions(lambda kept: isinstance(kept, TrainingSession) and kept.model_id == model)
 
     def answer(self, kept: PredictionSession, message: Message) -> Message:
         """Answer a further request."""

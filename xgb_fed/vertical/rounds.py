@@ -165,6 +165,7 @@ class Rounds:
             max_depth=self.training.mode.passive_depth,
             rows=rows.positions,
             eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
+            resumes=self.model.model_id if resumed else b"",
         )
         session = os.urandom(16) if resumed else self.model.model_id
         channels = [Channel(party, session, self.traffic) for party in self.training.parties]
@@ -291,7 +292,8 @@ class Rounds:
         )
         with GradientsAhead(self.key, gradients, rows, self._rows_at_once()) as messages_ahead:
             self.for_each(
-                lambda f: f.start_tree(number_of_tree, gradients, sample.rows), list(finders.values())
+                lambda job: job[1].start_tree(self._number_for(job[0], number), gradients, sample.rows),
+                list(finders.items()),
             )
             for message in messages_ahead:
                 self.for_each(partial(PassiveFinder.send, message=message), passive_finders)
@@ -307,6 +309,12 @@ class Rounds:
         self.model.trees.append(tree)
         self.progress.restarts += self.record.restarts
         return leaf
+
+    def _number_for(self, party: int, round_number: int) -> int:
+        """The number of the tree that is about to be grown, among those that one party takes part in."""
+        number, first = len(self.model.trees), self.model.rounds[-1]
+        per_round = first // round_number if round_number else 0
+        return self.training.mode.n_turns(party, round_number) * per_round + number - first
 
     def _name_restarts(self, tree: int) -> None:
         """Begin the record of a tree; whoever was lost after it had been told its splits is named."""

@@ -70,6 +70,15 @@ class TreeMode:
         """Levels of a tree at which a passive party searches, at most."""
         return self.max_depth - self.active_depth if self.name == "layered" else self.max_depth
 
+    def n_turns(self, party: int, round_number: int) -> int:
+        """Boosting rounds before this one in which a party takes part; 0 is the active party."""
+        if self.name != "mix":
+            return round_number
+        first = (party - (not self.active_has_features)) * self.trees_per_party
+        cycle = (self.n_passive + self.active_has_features) * self.trees_per_party
+        cycles, rest = divmod(round_number, cycle)
+        return cycles * self.trees_per_party + min(max(rest - first, 0), self.trees_per_party)
+
     def plan(self, round_number: int) -> Plan:
         """Who searches where in the trees of a boosting round."""
         everywhere, nowhere = range(self.max_depth), range(0)

@@ -12,8 +12,9 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 from urllib.parse import quote
 
@@ -47,7 +48,7 @@ MAX_COPIES = 4
 """Times the table that one selection's row sets may have rows: training rows and evaluation sets."""
 
 ABANDONED = 1800.0
-"""Seconds without a request after which sessions need not be kept for other rows' sake."""
+"""Seconds without a request after which sessions need not be kept if others lack room or memory."""
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Caller:
     handlers: OrderedDict[RowSets, SessionHandler[Any]] = field(default_factory=OrderedDict)
     rooms: dict[RowSets, Room] = field(default_factory=dict)
     used: set[bytes] = field(default_factory=set)
-    lock: Lock = field(default_factory=Lock)
+    lock: RLock = field(default_factory=RLock)
     parsing: Lock = field(default_factory=Lock)
 
     def rows_file(self, digest: bytes) -> Path:
@@ -238,16 +239,34 @@ class RowService(ABC):
     def _caller(self, identity: Identity) -> Caller:
         with self._lock:
             if identity.name not in self._callers:
+                memory = MemoryAllowance(self._max_memory)
                 directory = self.folder_of(identity.name)
                 make_folder(directory / "rows")
-                self._callers[identity.name] = Caller(
+                caller = self._callers[identity.name] = Caller(
                     directory,
                     Intersector(self._ids, self._max_rows),
                     HourlyQuota(directory / QUOTA_FILES[0], self._questions_per_hour),
                     HourlyQuota(directory / QUOTA_FILES[1], self._openings_per_hour),
-                    MemoryAllowance(self._max_memory),
+                    memory,
                 )
+                memory.free = partial(self._free_memory, caller)
             return self._callers[identity.name]
+
+    @staticmethod
+    def _free_memory(caller: Caller) -> None:
+        """End sessions of a caller that seem to be left over from a crash, and forget rows it does not use.
+
+        This thread may hold a handler's lock, and waits for no other one.
+        """
+        if not caller.lock.acquire(blocking=False):
+            return
+        try:
+            for handler in caller.handlers.values():
+                handler.end_abandoned(ABANDONED)
+            while RowService._forget_idle(caller):
+                pass
+        finally:
+            caller.lock.release()
 
     def _align(self, caller: Caller, message: IntersectIds | AlignRows | CommonIds) -> Message:
         with caller.lock:
@@ -295,13 +314,18 @@ class RowService(ABC):
     @staticmethod
     def _make_room(caller: Caller) -> None:
         """Forget the rows that were used least recently, but none with a session under way."""
+        if len(caller.handlers) >= MAX_SELECTIONS and not RowService._forget_idle(caller):
+            raise ProtocolError(f"sessions on {MAX_SELECTIONS} selections of rows are open; end one first")
+
+    @staticmethod
+    def _forget_idle(caller: Caller) -> bool:
+        """Forget the rows that were used least recently, if there are any without a session under way."""
         handlers = caller.handlers
-        if len(handlers) < MAX_SELECTIONS:
-            return
         idle = next((rows for rows, handler in handlers.items() if handler.is_idle(ABANDONED)), None)
         if idle is None:
-            raise ProtocolError(f"sessions on {MAX_SELECTIONS} selections of rows are open; end one first")
+            return False
         del handlers[idle], caller.rooms[idle]
+        return True
 
     def _positions(self, caller: Caller, row_sets: RowSets) -> list[NDArray[np.int64]]:
         """Positions of the rows that a request is about, and of those of its evaluation sets."""

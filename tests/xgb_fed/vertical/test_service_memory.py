@@ -50,7 +50,7 @@ class Talk:
     """One session of acme's, message by message, without a network."""
 
     def __init__(self, service, session):
-        self.service, self.session, self.sequence = service, session, 0
+        self.service, self.session, self.sequence, self.row_sets = service, session, 0, ()
 
     def ask(self, message):
         request = messages.write(self.session, self.sequence, message)
@@ -58,7 +58,7 @@ class Talk:
         if isinstance(self.service, PassiveParty):
             return messages.read(self.service.handle(request)).message
         caller = Identity("acme", "", NOBODY.expires)
-        return messages.read(self.service.handle(caller, (), request)).message
+        return messages.read(self.service.handle(caller, self.row_sets, request)).message
 
 
 class Acme:
@@ -336,3 +336,72 @@ def test_log_attack_by_requests_that_are_refused(service, caplog):
             assert isinstance(Talk(bank, bytes([k]) * 16).ask(message), messages.Refusal)
     assert len(caplog.records) <= 4
     assert all(record.getMessage().startswith("refused acme") for record in caplog.records)
+
+
+class Dying(Acme):
+    """Acme's process is killed before it begins a tree."""
+
+    def __init__(self, service, dies_at=None):
+        super().__init__(service)
+        self.dies_at = dies_at
+
+    def handle(self, request):
+        message = messages.read(request).message
+        if isinstance(message, StartTree) and message.tree == self.dies_at:
+            self.dies_at, self.service = None, None
+        if self.service is None:
+            raise KeyboardInterrupt
+        return super().handle(request)
+
+
+def test_a_run_whose_process_was_killed_gets_its_memory_back(service, tmp_path):
+    """What is left of its session must not be in the way of the next one."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(N_ROWS, 2)), random.integers(0, 2, size=N_ROWS)
+    params = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 4, "base_score": 0.5}
+    cipher = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True)
+
+    def trained(party, folder):
+        data = xgb_fed.ActiveData(X, y)
+        how = {"cipher": cipher, "verbose_eval": False, "checkpoint": tmp_path / folder}
+        return xgb_fed.train(params, data, [party], 3, **how)
+
+    bank = service(max_memory=45_000)
+    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    whole = trained(Acme(bank), "whole")
+    assert caller.memory.reserved < 45_000 // 4
+    for dies_at in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            trained(Dying(bank, dies_at), "killed")
+        assert caller.memory.reserved > 45_000 // 2
+    resumed = trained(Acme(bank), "killed")
+    assert [tree.to_dict() for tree in resumed.trees] == [tree.to_dict() for tree in whole.trees]
+
+
+def test_memory_of_sessions_left_by_crashes_is_given_back_when_it_is_needed(service, monkeypatch):
+    bank = service(max_memory=60 * MIB // 10)
+    start = StartTree(0, np.empty(0, dtype=np.uint8), np.arange(3, dtype=np.int32))
+    left, live = Talk(bank, b"1" * 16), Talk(bank, b"2" * 16)
+    for talk in (left, live):
+        assert isinstance(talk.ask(opening(n_groups=100)), TrainingOpened)
+        assert isinstance(talk.ask(start), messages.Done)
+    # Nobody's session is ended for another one that is under way.
+    assert "would take" in Talk(bank, b"3" * 16).ask(opening(n_groups=100)).reason
+    (handler,) = bank._caller(Identity("acme", "", NOBODY.expires)).handlers.values()
+    handler._sessions[left.session].last_request -= service_module.ABANDONED
+    assert isinstance(Talk(bank, b"4" * 16).ask(opening(n_groups=100)), TrainingOpened)
+    assert left.ask(start).reason == "no such session"
+    assert isinstance(live.ask(replace(start, tree=1)), messages.Done)
+
+
+def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service):
+    pytest.importorskip("private_set_intersection")
+    bank = service(max_memory=MIB)
+    identity = Identity("acme", "", NOBODY.expires)
+    sets = [align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
+    bank._caller(identity).memory.max_bytes = 36_000
+    for k, digest in enumerate(sets):
+        talk = Talk(bank, bytes([k]) * 16)
+        talk.row_sets = (digest,)
+        assert isinstance(talk.ask(opening(n_rows=N_ROWS - k)), TrainingOpened)
+        assert isinstance(talk.ask(messages.Finish()), messages.Done)

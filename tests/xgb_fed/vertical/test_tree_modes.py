@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 import xgboost
 
+import xgb_fed
 from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties import messages
+from gbdt_parties.errors import PartyUnavailableError
 from reference_trees import cut_columns, grow
 from vertical_training import assert_same_tree, parties_of, parts, problem, stock, train
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.vertical.messages import StartTree
 from xgb_fed.vertical.tree_modes import TreeMode
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8, "base_score": 0.5}
@@ -26,6 +30,58 @@ def test_plans():
     assert (layered.active, layered.passive) == (range(3, 5), {1: range(3), 2: range(3)})
     default = TreeMode("default", 5, 1, 2, 1, True).plan(9)
     assert (default.active, default.passive) == (range(5), {1: range(5)})
+
+
+@pytest.mark.parametrize("name", ["mix", "layered", "default"])
+@pytest.mark.parametrize("has_features", [True, False])
+def test_turns_before_a_round(name, has_features):
+    if name == "layered" and not has_features:
+        return
+    mode = TreeMode(name, 4, 3, 1, 2, has_features)
+    for party in (1, 2):
+        turns = [party in mode.plan(k).passive for k in range(25)]
+        assert [mode.n_turns(party, k) for k in range(25)] == [sum(turns[:k]) for k in range(25)]
+
+
+class Numbered(xgb_fed.LocalParty):
+    """Keeps the numbers of the trees that it is told; is lost once in a tree, if that is given."""
+
+    def __init__(self, *args, lost_in=None):
+        super().__init__(*args)
+        self.numbers, self._lost_in = [], lost_in
+
+    def handle(self, request):
+        message = messages.read(request).message
+        if isinstance(message, StartTree):
+            self.numbers.append(message.tree)
+            if message.tree == self._lost_in:
+                self._lost_in = None
+                raise PartyUnavailableError("lost")
+        return super().handle(request)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_attack_on_the_trees_of_others_by_the_numbers_of_own_ones(n_classes):
+    """In mix mode parties count their own trees; gaps would tell how many the others have grown."""
+    X, _ = problem()
+    y = np.arange(len(X)) % n_classes
+    parties = [
+        Numbered(
+            X[:, 2:4],
+            "a",
+        ),
+        Numbered(X[:, 4:], "b", lost_in=1),
+    ]
+    objective = (
+        {"objective": "binary:logistic"}
+        if n_classes == 2
+        else {"objective": "multi:softprob", "num_class": 3}
+    )
+    params = {**PARAMS, **objective, "tree_mode": "mix", "trees_per_party": 2}
+    train(params, X[:, :2], y, parties, 12, patience=5.0)
+    own_trees = list(range(4 if n_classes == 2 else 12))
+    assert parties[0].numbers == own_trees
+    assert parties[1].numbers == [0, 1, *own_trees[1:]]
 
 
 def test_modes_that_cannot_be():
