@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gbdt_kernels.arithmetic import silent_arithmetic
 from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -226,9 +227,10 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
         raise InvalidArgumentError(f"Complex data not supported: {name} must hold real numbers")
     is_container = False
     try:
-        if hasattr(values, "iloc"):
-            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-        return np.asarray(values, dtype=np.float64)
+        with silent_arithmetic():
+            if hasattr(values, "iloc"):
+                return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+            return np.asarray(values, dtype=np.float64)
     except TypeError:
         is_container = True
     except Exception:  # whatever a cell's own conversion raises

@@ -18,17 +18,19 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_hosts.lightgbm import resolve_aliases, with_guarantee
+from gbdt_kernels.arithmetic import silent_arithmetic
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Cost, total_cost
-from lgb_dp.accounting.report import PrivacyReport, compose
+from lgb_dp.accounting.report import PrivacyReport, checked_reports, compose
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import (
@@ -39,9 +41,10 @@ from lgb_dp.checks import (
     checked_number,
     checked_numbers,
 )
+from lgb_dp.data.bins import canonical
 from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -245,6 +248,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         for name in _FITTED:
             self.__dict__.pop(name, None)
+        paid_for = checked_reports(paid_for)
         unit = checked_unit(groups, rows_per_group, group_weight)
         mean_trials, test_share, granted = self._checked_arguments(paid_for, fit_params, unit)
         mu = trial_mu(*granted, mean_trials)
@@ -255,6 +259,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._pay(checked_budget(budget), granted, paid_for, unit)
         # All of X and y, since an error in one part only would tell in which part a row is.
         X = as_matrix(X)
+        X = canonical(X) if scipy.sparse.issparse(X) else X
         y = as_labels(y) if is_classifier(self.estimator) else checked_numbers("y", y).reshape(-1)
         n_rows = X.shape[0]
         if len(y) != n_rows:
@@ -269,7 +274,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             with warnings.catch_warnings(record=True) as caught:  # as many as trials would tell their number
                 warnings.simplefilter("always")
                 trial.model.fit(rows_of(X, train.rows), y[train.rows], **fit_params)
-            scores = _row_scores(trial.model, rows_of(X, test.rows), y[test.rows], fit_params)
+            with warnings.catch_warnings(), silent_arithmetic():  # whatever a row makes NumPy say
+                warnings.simplefilter("ignore")
+                scores = _row_scores(trial.model, rows_of(X, test.rows), y[test.rows], fit_params)
             if test.person is not None and group_weight == "mean":
                 scores = _mean_shares(scores, test.person)
             largest = unit.row_costs * SCORE_STEPS  # what one row, or all of a person's rows, can add
@@ -279,11 +286,11 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         assert best is not None
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(best, granted, search_epsilon(mu, granted[1], mean_trials), mu, tuple(paid_for), budget)
+        self._settle(best, granted, search_epsilon(mu, granted[1], mean_trials), mu, paid_for, budget)
         return self
 
     def _checked_arguments(
-        self, paid_for: Sequence[PrivacyReport], fit_params: Mapping[str, Any], unit: Unit
+        self, paid_for: tuple[PrivacyReport, ...], fit_params: Mapping[str, Any], unit: Unit
     ) -> tuple[float, float, tuple[float, float]]:
         """Mean number of trials, share of the test part, and (ε, δ)."""
         if getattr(self.estimator, "method", None) != "newton":
@@ -301,8 +308,6 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 "label_bounds must be given: errors are scored in parts of their width"
             )
         for report in paid_for:
-            if not isinstance(report, PrivacyReport):
-                raise ArgumentTypeError(f"paid_for must hold privacy reports, got {type(report).__name__}")
             if report.neighbouring != unit.neighbouring:
                 raise InvalidArgumentError(
                     f"paid_for holds a report under {report.neighbouring!r}; the search is under "
@@ -339,7 +344,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _pay(
         budget: Budget | None,
         granted: tuple[float, float],
-        paid_for: Sequence[PrivacyReport],
+        paid_for: tuple[PrivacyReport, ...],
         unit: Unit,
     ) -> None:
         """Charge the budget with all that the search is granted."""
@@ -415,6 +420,8 @@ def _divided(
 
 def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any]) -> NDArray[np.int64]:
     """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
+    if not len(y):
+        return np.zeros(0, dtype=np.int64)
     if is_classifier(model):
         code = class_numbers(as_labels(y), model.classes_)
         of_class = model.predict_proba(X)[np.arange(len(y)), np.nan_to_num(code).astype(np.int64)]
@@ -422,7 +429,10 @@ def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, An
         loss = -np.log(np.maximum(probability, 1e-300)) / _WORST_LOG_LIKELIHOOD
     else:
         low, high = fit_params["label_bounds"]
-        loss = np.minimum(np.abs(model.predict(X) - y) / (_WORST_ERROR * (high - low)), 1.0) ** 2
+        loss = (
+            np.minimum(np.abs(model.predict(X) - np.clip(y, low, high)) / (_WORST_ERROR * (high - low)), 1.0)
+            ** 2
+        )
     steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)
     return np.asarray(steps.astype(np.int64))
 

@@ -19,6 +19,25 @@ _FIXED_BEFOREHAND = (
 )
 
 
+def checked_reports(reports: Any) -> tuple[PrivacyReport, ...]:
+    """What a `paid_for` holds, read once: an iterator would be empty the next time.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not a sequence, or holds something else than reports.
+    """
+    if isinstance(reports, PrivacyReport) or not isinstance(reports, Iterable):
+        raise ArgumentTypeError(
+            f"paid_for must be a sequence of privacy reports, got {type(reports).__name__}"
+        )
+    given = tuple(reports)
+    for report in given:
+        if not isinstance(report, PrivacyReport):
+            raise ArgumentTypeError(f"paid_for must hold privacy reports, got {type(report).__name__}")
+    return given
+
+
 def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyReport:
     """One report for everything that was released.
 

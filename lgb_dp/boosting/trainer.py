@@ -9,6 +9,7 @@ import lightgbm
 from lightgbm.callback import CallbackEnv
 
 from gbdt_hosts import lightgbm as host
+from gbdt_kernels.arithmetic import silent_arithmetic
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
@@ -83,7 +84,8 @@ class PrivateTrainer(ABC):
         boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
         for booster in boosters:
             if not isinstance(booster, DPBooster):
-                self._take_over(booster, env)
+                with silent_arithmetic():
+                    self._take_over(booster, env)
             elif getattr(booster._grower, "trainer", None) is not self:
                 raise InvalidArgumentError(
                     "callbacks contain two private trainers; one per booster is accepted"

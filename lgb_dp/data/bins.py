@@ -125,12 +125,12 @@ class PublicBins:
                 f"data has {data.shape[1]} features; the public bins have {n_features}"
             )
         if scipy.sparse.issparse(data):
-            rows = _canonical(data)
+            rows = canonical(data)
             return bin_csr(rows.indptr, rows.indices, rows.data, *shared)
         return bin_dense(lambda start, stop: data[start:stop], data.shape[0], *shared)
 
 
-def _canonical(data: Any) -> scipy.sparse.csr_matrix:
+def canonical(data: Any) -> scipy.sparse.csr_matrix:
     """A sparse matrix by rows, every row's entries of ascending columns, none twice.
 
     The matrix's own flags are not believed: they are stale once its arrays were written into, and a row with

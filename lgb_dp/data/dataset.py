@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gbdt_hosts.lightgbm import StandInDataset
 from gbdt_kernels.read_only import read_only
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.report import PrivacyReport, checked_reports
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import Flag, checked_choice
 from lgb_dp.data.arguments import checked_data, checked_label, checked_label_bounds, checked_rows
@@ -171,7 +171,7 @@ class Dataset(StandInDataset):
         self._rows_of_parent: NDArray[np.int64] | None = None
         self.assigned_folds: FoldAssignment | None = None
         self.fold_part: FoldPart | None = None
-        self._own_provenance = Provenance(paid_for=tuple(paid_for))
+        self._own_provenance = Provenance(paid_for=checked_reports(paid_for))
         self.bins: PublicBins | None = None
         self.codes: DenseCodes | SparseCodes | None = None
         self._given_scores: StartScores | None = None

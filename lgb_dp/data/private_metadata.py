@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_kernels.arithmetic import silent_arithmetic
 from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_mu
@@ -81,6 +82,20 @@ def _judged(report: PrivacyReport, noisy: NDArray[np.float64], stacklevel: int =
     return replace(report, notes=(*report.notes, note))
 
 
+def _counts_by_size(matrix: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Rows by sign and power of two: cells from the largest negative values over zero to the largest."""
+    n_cells = len(_EXPONENTS)
+    size = np.ceil(np.log2(np.maximum(np.abs(matrix), 2.0 ** _EXPONENTS[0])))
+    rank = np.clip(np.nan_to_num(size, nan=0.0, posinf=_EXPONENTS[-1]), _EXPONENTS[0], _EXPONENTS[-1])
+    cell = n_cells + np.sign(np.nan_to_num(matrix)).astype(np.int64) * (
+        rank.astype(np.int64) - _EXPONENTS[0] + 1
+    )
+    counts = np.zeros((2 * n_cells + 1, matrix.shape[1]), dtype=np.int64)
+    rows, columns = np.nonzero(~np.isnan(matrix))
+    np.add.at(counts, (cell[rows, columns], columns), 1)
+    return counts
+
+
 def private_bounds(
     X: Any,
     epsilon: float,
@@ -124,17 +139,8 @@ def private_bounds(
     matrix, mu = _matrix(X), gaussian_mu(checked_epsilon(epsilon), checked_delta(delta))
     matrix, mu, unit = _per_row(matrix, mu, groups, rows_per_group)
     report = _paid("bounds", mu, delta, unit, budget)
-    n_cells = len(_EXPONENTS)
-    # Cells from the largest negative values over zero to the largest positive ones.
-    size = np.ceil(np.log2(np.maximum(np.abs(matrix), 2.0 ** _EXPONENTS[0])))
-    rank = np.clip(np.nan_to_num(size, nan=0.0, posinf=_EXPONENTS[-1]), _EXPONENTS[0], _EXPONENTS[-1])
-    cell = n_cells + np.sign(np.nan_to_num(matrix)).astype(np.int64) * (
-        rank.astype(np.int64) - _EXPONENTS[0] + 1
-    )
-    counts = np.zeros((2 * n_cells + 1, matrix.shape[1]), dtype=np.int64)
-    rows, columns = np.nonzero(~np.isnan(matrix))
-    np.add.at(counts, (cell[rows, columns], columns), 1)
-    noisy, std = _released(counts, mu)
+    with silent_arithmetic():
+        noisy, std = _released(_counts_by_size(matrix), mu)
     occupied = noisy > std * np.sqrt(2 * np.log(noisy.size / _FALSE_CELLS))
     edges = 2.0**_EXPONENTS
     below = np.concatenate([-edges[::-1], [0.0], [0.0], edges[:-1]])
@@ -201,12 +207,13 @@ def private_quantile_edges(
     bins = public_bins(matrix, names, bounds, MAX_BINS, None, None, "mixed")
     matrix, mu, unit = _per_row(matrix, mu, groups, rows_per_group)
     report = _paid("quantiles", mu, delta, unit, budget)
-    counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)
-    for f, values in enumerate(bins.values):
-        column = matrix[:, f]
-        cell = np.searchsorted(values, column[~np.isnan(column)], side="left")
-        counts[: len(values) + 1, f] = np.bincount(cell, minlength=len(values) + 1)
-    noisy, std = _released(counts, mu)
+    with silent_arithmetic():
+        counts = np.zeros((MAX_BINS, matrix.shape[1]), dtype=np.int64)
+        for f, values in enumerate(bins.values):
+            column = matrix[:, f]
+            cell = np.searchsorted(values, column[~np.isnan(column)], side="left")
+            counts[: len(values) + 1, f] = np.bincount(cell, minlength=len(values) + 1)
+        noisy, std = _released(counts, mu)
     edges = {}
     for f, values in enumerate(bins.values):
         mass = _halved(noisy[: len(values) + 1, f], std)

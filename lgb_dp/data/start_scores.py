@@ -6,6 +6,7 @@ whose scores it holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,8 +86,9 @@ class StartScores:
             raise InvalidArgumentError(
                 "the categories of init_model must be those of the Dataset, in the same order"
             )
-        # A predictor of LightGBM's own can read tables whose category columns it knows.
-        if is_table(data) and (known.to_dict() or not predictor.pandas_categorical):
+        if is_table(data):  # never read by LightGBM, which refuses tables by what one cell makes of a column
+            if not known.to_dict():
+                columns = _of_foreign_model(columns, predictor.pandas_categorical)
             data = columns.matrix(data, data.shape[1])
         scores = np.asarray(predictor.predict(data, raw_score=True), dtype=np.float64)
         return cls(scores.reshape(n_rows, -1), predictor=predictor)
@@ -106,3 +108,15 @@ class StartScores:
         if self.is_public:
             return Provenance(notes=(_INIT_SCORE_IS_PUBLIC,))
         return Provenance((_INIT_SCORE_LEAKS,))
+
+
+def _of_foreign_model(columns: Columns, categories: Sequence[Sequence[Any]] | None) -> Columns:
+    """Columns whose categories are those that LightGBM stored with a model of its own, column by column."""
+    if not categories:
+        return columns
+    if len(categories) != len(columns.categories):
+        raise InvalidArgumentError(
+            f"init_model has {len(categories)} category columns, and the Dataset {len(columns.categories)}"
+        )
+    pairs = zip(sorted(columns.categories), categories, strict=True)
+    return replace(columns, categories={feature: tuple(known) for feature, known in pairs})

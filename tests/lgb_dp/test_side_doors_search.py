@@ -222,3 +222,27 @@ def test_side_door_a_void_fit_voids_its_budget():
             model = call(budget)
         assert not model.privacy_.private
         assert not budget.report().private
+
+
+@pytest.mark.parametrize("once", [iter, lambda reports: (report for report in reports)])
+def test_side_door_reports_that_can_be_read_once_are_charged(once):
+    _, report = lgb_dp.private_bounds(X, 3.0, 1e-6)
+    spent = []
+    for paid_for in ([report], once([report])):
+        budget = lgb_dp.Budget(100.0, 1e-4, pure_epsilon=30.0, approximate_delta=5e-5)
+        search = searched(mean_trials=2.0).fit(X, LABELS, bounds=BOUNDS, paid_for=paid_for, budget=budget)
+        spent.append((search.privacy_.epsilon, search.privacy_.cost, budget.spent))
+    assert spent[0] == spent[1]
+    assert spent[0][0] > 20.0
+
+
+@pytest.mark.parametrize("paid_for", [[1.0], "report", 3])
+def test_side_door_only_reports_are_paid_for(paid_for):
+    calls = (
+        lambda: searched().fit(X, LABELS, bounds=BOUNDS, paid_for=paid_for),
+        lambda: lgb_dp.DPLGBMClassifier().fit(X, LABELS, bounds=BOUNDS, paid_for=paid_for),
+        lambda: lgb_dp.Dataset(X, LABELS, bounds=BOUNDS, paid_for=paid_for),
+    )
+    for call in calls:
+        with pytest.raises(lgb_dp.ArgumentTypeError, match="paid_for must"):
+            call()

@@ -27,6 +27,7 @@ from gbdt_hosts.lightgbm.text import (
     tree_blocks,
     tree_digest,
 )
+from gbdt_kernels.arithmetic import silent_arithmetic
 
 if TYPE_CHECKING:
     from ctypes import c_void_p
@@ -148,7 +149,8 @@ class PrivateBooster(lightgbm.Booster):
         if train_set is not None and train_set is not self.train_set:
             raise LightGBMError("The training data of a private booster cannot be replaced")
         self._is_stale = True
-        grower.grow()
+        with silent_arithmetic():
+            grower.grow()
         return False
 
     def rollback_one_iter(self) -> PrivateBooster:
@@ -156,7 +158,8 @@ class PrivateBooster(lightgbm.Booster):
         grower = self._growing()
         self._is_stale = True
         self._blocks.clear()
-        grower.undo()
+        with silent_arithmetic():
+            grower.undo()
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:
@@ -167,7 +170,8 @@ class PrivateBooster(lightgbm.Booster):
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
         """Add validation data."""
-        self._growing().add_valid(data)
+        with silent_arithmetic():
+            self._growing().add_valid(data)
         self.valid_sets.append(data)
         self.name_valid_sets.append(name)
         return self
@@ -177,12 +181,13 @@ class PrivateBooster(lightgbm.Booster):
         grower = self._growing()
         if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
             self.add_valid(data, name)
-        score = grower.raw_score(data)
-        evaluator = self._evaluators.get(id(data))
-        if evaluator is None:
-            evaluator = Evaluator(grower.metric_params(), data, *grower.label_and_weight(data))
-            self._evaluators[id(data)] = evaluator
-        return evaluator.evaluate(score, name, feval)
+        with silent_arithmetic():
+            score = grower.raw_score(data)
+            evaluator = self._evaluators.get(id(data))
+            if evaluator is None:
+                evaluator = Evaluator(grower.metric_params(), data, *grower.label_and_weight(data))
+                self._evaluators[id(data)] = evaluator
+            return evaluator.evaluate(score, name, feval)
 
     def eval_train(self, feval: CustomMetrics = None) -> list[EvalResult]:
         """Evaluate on the training data."""

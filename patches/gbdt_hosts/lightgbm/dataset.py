@@ -16,6 +16,8 @@ import numpy as np
 from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
+from gbdt_kernels.arithmetic import silent_arithmetic
+
 if TYPE_CHECKING:
     from lightgbm.basic import _InnerPredictor, _LGBM_SetFieldType, _LGBM_TrainDataType
 
@@ -70,7 +72,8 @@ class StandInDataset(lightgbm.Dataset):
                     f"reference must be a {type(self).__name__}, got {type(self.reference).__name__}"
                 )
             reference = self.reference.construct()._native
-        self._read_rows()
+        with silent_arithmetic():
+            self._read_rows()
         names = self._feature_names()
         self._native = lightgbm.Dataset(
             np.zeros((2, len(names))),
@@ -82,7 +85,8 @@ class StandInDataset(lightgbm.Dataset):
         self._handle = self._native._handle
         self.feature_name = self._native.get_feature_name()
         if self._predictor is not None:
-            self._predict_start_scores(self._predictor)
+            with silent_arithmetic():
+                self._predict_start_scores(self._predictor)
         if self.free_raw_data:
             self.data = None
         return self
@@ -111,7 +115,8 @@ class StandInDataset(lightgbm.Dataset):
         data: _LGBM_TrainDataType,
         used_indices: list[int] | NDArray[Any] | None,
     ) -> StandInDataset:
-        self._predict_start_scores(predictor)
+        with silent_arithmetic():
+            self._predict_start_scores(predictor)
         return self
 
     def set_field(self, field_name: str, data: _LGBM_SetFieldType | None) -> StandInDataset:

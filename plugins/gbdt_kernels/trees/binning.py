@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.arithmetic import silent_arithmetic
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.read_only import read_only
 from gbdt_kernels.threads import blocks, run
@@ -181,7 +182,8 @@ def bin_dense(
     def work(_: int, start: int, stop: int) -> None:
         for first in range(start, stop, ROWS_PER_BLOCK):
             last = min(first + ROWS_PER_BLOCK, stop)
-            block = np.ascontiguousarray(rows_of(first, last), dtype=np.float64)
+            with silent_arithmetic():
+                block = np.ascontiguousarray(rows_of(first, last), dtype=np.float64)
             _bin_dense(block, values, value_offsets, is_categorical, codes[first:last])
 
     run(work, blocks(n_rows, n_threads, len(is_categorical)))
@@ -213,7 +215,8 @@ def bin_csr(
         step = 1 << 16
         for first in range(start, stop, step):
             part = slice(first, min(first + step, stop))
-            entries = np.ascontiguousarray(data[part], dtype=np.float64)
+            with silent_arithmetic():
+                entries = np.ascontiguousarray(data[part], dtype=np.float64)
             _bin_entries(entries, indices[part], values, value_offsets, is_categorical, codes[part])
 
     run(work, blocks(len(data), n_threads))
