@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,11 +33,15 @@ from numpy.typing import NDArray
 from gbdt_parties._files import write_atomically
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Integer, Message, Octets
 from gbdt_parties.traffic import Traffic
 
 POINT_BYTES = 33
 """Of a blinded id: a compressed point of the curve P-256."""
+
+BYTES_PER_ID = 512
+"""Memory that an id takes at most while it is blinded: 200 bytes were measured, and its message's copies."""
 
 _FLAG = b"\x08\x01"
 _REQUESTED = b"\x12\x21"
@@ -246,9 +251,12 @@ class Intersector:
     ids : sequence of str
     max_ids : int
         That the active party may ask about at once.
+    memory : MemoryAllowance, optional
+        What the work on its questions is reserved from; without limit by default.
     """
 
-    def __init__(self, ids: Sequence[str], max_ids: int) -> None:
+    def __init__(self, ids: Sequence[str], max_ids: int, memory: MemoryAllowance | None = None) -> None:
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._ids = ids
         self._max_ids = max_ids
         self._n_intersected = 0
@@ -259,7 +267,9 @@ class Intersector:
         """Blind the other's ids again, and one's own."""
         if not 0 < message.n_ids <= self._max_ids:
             raise ProtocolError(f"this party intersects 1 to {self._max_ids} ids, not {message.n_ids}")
+        room = self._reserve(message.n_ids)
         setup, response = answered(message.blinded, message.n_ids, self._ids)
+        del room
         self._n_intersected, self._asked = message.n_ids, None
         return BlindedIds(setup, response)
 
@@ -268,7 +278,9 @@ class Intersector:
         n_intersected, self._n_intersected = self._n_intersected, 0
         if not 0 < message.n_rows <= n_intersected:
             raise ProtocolError("rows were aligned without an intersection, or more than were in it")
+        room = self._reserve(0)
         self._asked, self._n_common = Question(self._ids), message.n_rows
+        del room
         return OwnIds(self._asked.blinded, len(self._ids))
 
     def accept(self, message: CommonIds) -> tuple[Alignment, RowsAligned]:
@@ -279,11 +291,17 @@ class Intersector:
         asked, self._asked = self._asked, None
         if asked is None:
             raise ProtocolError("rows were aligned without an intersection, or more than were in it")
+        room = self._reserve(self._n_common)
         found = asked.matches(message.setup, message.response, self._n_common)
         if len(found) != self._n_common:
             raise ProtocolError("rows were aligned that are not in common")
         alignment = Alignment(tuple(sorted(self._ids[k] for k in found)))
+        del room
         return alignment, RowsAligned(*answered(message.digest, 1, [alignment.digest.hex()]))
+
+    def _reserve(self, n_ids: int) -> Room:
+        """Reserve memory for blinding so many ids of the other's, and one's own."""
+        return self._memory.reserve(BYTES_PER_ID * (n_ids + len(self._ids)), "blinded ids")
 
 
 def _raw_head(count: int) -> bytes:

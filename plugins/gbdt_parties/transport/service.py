@@ -74,6 +74,8 @@ class Caller:
     lock : Lock
     parsing : Lock
         Held while a request is taken apart: one at a time.
+    aligning : Lock
+        Held while an alignment is worked on: one at a time.
     """
 
     directory: Path
@@ -86,6 +88,7 @@ class Caller:
     used: set[bytes] = field(default_factory=set)
     lock: RLock = field(default_factory=RLock)
     parsing: Lock = field(default_factory=Lock)
+    aligning: Lock = field(default_factory=Lock)
 
     def rows_file(self, digest: bytes) -> Path:
         """Where the ids of a row set are kept."""
@@ -244,7 +247,7 @@ class RowService(ABC):
                 make_folder(directory / "rows")
                 caller = self._callers[identity.name] = Caller(
                     directory,
-                    Intersector(self._ids, self._max_rows),
+                    Intersector(self._ids, self._max_rows, memory),
                     HourlyQuota(directory / QUOTA_FILES[0], self._questions_per_hour),
                     HourlyQuota(directory / QUOTA_FILES[1], self._openings_per_hour),
                     memory,
@@ -269,12 +272,14 @@ class RowService(ABC):
             caller.lock.release()
 
     def _align(self, caller: Caller, message: IntersectIds | AlignRows | CommonIds) -> Message:
-        with caller.lock:
+        # Blinding many ids takes minutes, in which the caller's other requests go on.
+        with caller.aligning:
             if isinstance(message, IntersectIds):
                 return caller.intersector.blind(message)
             if isinstance(message, AlignRows):
                 return caller.intersector.ask(message)
             alignment, answer = caller.intersector.accept(message)
+        with caller.lock:
             path = caller.rows_file(alignment.digest)
             self._forget_oldest(path)
             alignment.save(path)

@@ -1,8 +1,11 @@
 """What allowed messages, in any number and order, may take of a passive party's memory and disk."""
 
+import gc
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -10,8 +13,11 @@ import pytest
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity import alignment as alignment_module
 from gbdt_parties.identity.alignment import (
+    BYTES_PER_ID,
     AlignRows,
+    BlindedIds,
     CommonIds,
     IntersectIds,
     Intersector,
@@ -283,12 +289,13 @@ def test_memory_of_row_flags_is_bounded_by_what_the_active_party_sends(monkeypat
 
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
     pytest.importorskip("private_set_intersection")
-    bank = service(max_memory=8000)
+    bank = service()
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
     bank._has_ids = True
     sets = []
     for k in range(4):
         sets.append(align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
+    caller.memory.max_bytes = 8000
     request = messages.write(b"1" * 16, 0, opening(n_rows=N_ROWS - 1))
     identity = Identity("acme", "", NOBODY.expires)
     refused = messages.read(bank.handle(identity, (sets[0],), request)).message
@@ -369,6 +376,7 @@ def test_a_run_whose_process_was_killed_gets_its_memory_back(service, tmp_path):
     bank = service(max_memory=45_000)
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
     whole = trained(Acme(bank), "whole")
+    gc.collect()
     assert caller.memory.reserved < 45_000 // 4
     for dies_at in (1, 2):
         with pytest.raises(KeyboardInterrupt):
@@ -399,9 +407,43 @@ def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service)
     bank = service(max_memory=MIB)
     identity = Identity("acme", "", NOBODY.expires)
     sets = [align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
-    bank._caller(identity).memory.max_bytes = 36_000
+    bank._caller(identity).memory.max_bytes = 34_000
     for k, digest in enumerate(sets):
         talk = Talk(bank, bytes([k]) * 16)
         talk.row_sets = (digest,)
         assert isinstance(talk.ask(opening(n_rows=N_ROWS - k)), TrainingOpened)
         assert isinstance(talk.ask(messages.Finish()), messages.Done)
+
+
+def test_memory_of_blinded_ids_is_reserved(service, monkeypatch):
+    psi = pytest.importorskip("private_set_intersection.python")
+    bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
+    assert len(align([Acme(bank)], [str(k) for k in range(50)]).ids) == 50
+    monkeypatch.setattr(psi.server, "CreateWithNewKey", lambda flag: pytest.fail("blinded"))
+    question = Question([str(k) for k in range(51)])
+    answer = Talk(bank, b"1" * 16).ask(IntersectIds(question.blinded, 51))
+    assert "blinded ids would take" in answer.reason
+    assert bank._caller(Identity("acme", "", NOBODY.expires)).memory.reserved == 0
+
+
+def test_an_alignment_under_way_does_not_hold_up_the_callers_other_requests(service, monkeypatch):
+    pytest.importorskip("private_set_intersection")
+    bank, begun, released = service(), Event(), Event()
+
+    def slow(*args):
+        begun.set()
+        assert released.wait(20)
+        return b"", b""
+
+    monkeypatch.setattr(alignment_module, "answered", slow)
+    request = IntersectIds(Question(["1"]).blinded, 1)
+    with ThreadPoolExecutor(2) as pool:
+        alignment = pool.submit(Talk(bank, b"1" * 16).ask, request)
+        assert begun.wait(20)
+        opened = pool.submit(Talk(bank, b"2" * 16).ask, opening())
+        try:
+            assert isinstance(opened.result(20), TrainingOpened)
+            assert not alignment.done()
+        finally:
+            released.set()
+        assert isinstance(alignment.result(20), BlindedIds)
