@@ -19,13 +19,22 @@ from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
 
 _CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"
 _CLASSES_NOTE = (
-    "the classes were assumed to be {0, 1}, the only ones that labels of these rows can have; pass public "
-    "`classes` if that is not so"
+    "the classes were assumed to be {{{}, {}}}, the only ones that labels of these rows can have; pass "
+    "public `classes` if that is not so"
 )
 
 
 def as_labels(y: Any) -> NDArray[np.generic]:
-    """Labels as a flat array: numbers, truth values, texts or objects; missing numbers are NaN."""
+    """Labels as a flat array: numbers, truth values, texts or objects; missing numbers are NaN.
+
+    A list becomes an array of its items, since NumPy would make texts of all labels if one of them is a text.
+    """
+    if isinstance(y, (list, tuple)):
+        labels = np.empty(len(y), dtype=object)
+        for row, label in enumerate(y):
+            is_alone = isinstance(label, (list, tuple)) and len(label) == 1
+            labels[row] = label[0] if is_alone else label
+        return labels
     series = as_series(y)
     is_nullable = series is not None and not isinstance(getattr(y, "dtype", None), np.dtype)
     if series is not None and is_nullable and kind_of(series) in ("number", "boolean"):
@@ -69,14 +78,19 @@ def known_classes(
         known = np.unique(np.asarray(classes))
         if len(known) < 2:
             raise InvalidArgumentError(f"classes must hold at least two labels, got {classes!r}")
+        if known.dtype.kind in "iu" and len(np.unique(known.astype(np.float64))) < len(known):
+            # One missing label makes floats of all.
+            raise InvalidArgumentError(f"classes must be distinct as float64, got {classes!r}")
         return known, Provenance()
     present = y[~_is_missing(y)]
     if len(y) and not len(present):
         raise InvalidArgumentError("y holds no label from which to tell the classes; pass public `classes`")
-    assumed = np.array([False, True]) if are_booleans else np.array([0, 1])
-    if y.dtype.kind in "biuf" and np.isin(present, assumed).all():
-        return assumed, Provenance(notes=() if are_booleans else (_CLASSES_NOTE,))
-    if y.dtype.kind == "f" and (present != np.floor(present)).any():
+    if present.dtype == object and all(map(_is_number, present.tolist())):
+        present = np.asarray(present.tolist())
+    assumed = np.array([False, True] if are_booleans or present.dtype == np.bool_ else [0, 1])
+    if present.dtype.kind in "biuf" and np.isin(present, assumed).all():
+        return assumed, Provenance(notes=(_CLASSES_NOTE.format(*assumed),))
+    if present.dtype.kind == "f" and (present != np.floor(present)).any():
         raise InvalidArgumentError(
             "Unknown label type: continuous.  Labels that are not whole numbers are a regression's; if they "
             "are classes, pass public `classes`"
@@ -94,16 +108,28 @@ def known_classes(
 
 
 def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Position of each label among the sorted classes, NaN for one that is not among them."""
+    """Position of each label among the sorted classes, NaN for one that is not among them.
+
+    A label among objects counts by itself: whatever it is, it raises no error and moves no other.
+    """
     if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
         code = np.searchsorted(classes, y).clip(0, len(classes) - 1)
         return np.where(classes[code] == y, code, np.nan)
-    position = {label: float(code) for code, label in enumerate(classes.tolist())}
     kinds = {"O" if labels.dtype.kind == "O" else labels.dtype.kind in "biuf" for labels in (y, classes)}
     if kinds == {False, True}:
         raise InvalidArgumentError("y and classes must be of one type, got numbers and something else")
+    position = {_label_key(label): float(code) for code, label in enumerate(classes.tolist())}
+    return np.array([position.get(_label_key(label), np.nan) for label in y.tolist()], dtype=np.float64)
+
+
+def _is_number(label: Any) -> bool:
+    return isinstance(label, (bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def _label_key(label: Any) -> Any:
+    """What equal labels have in common; a key that no class has for what cannot be looked up."""
     try:
-        return np.array([position.get(label, np.nan) for label in y.tolist()], dtype=np.float64)
-    except TypeError:  # labels that cannot be looked up, such as lists
-        pass
-    raise InvalidArgumentError("y must hold one label per row, got containers")
+        hash(label)
+        return label if label == label else None
+    except Exception:  # whatever a label's own comparison raises
+        return None

@@ -3,12 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import lgb_dp
+from lgb_dp.data.classes import as_labels, class_numbers
 from small_training import binary_data, dataset, train
 
 X, Y = binary_data(60)
+ODD_LABELS = ["x", None, 1.5, 10**30, [1, 2], (1, 2), {1: 2}, b"x", 2**63, float("nan"), 1 + 1j, object()]
 BOUNDS = (-3, 3)
 LABELS = Y.astype(int)
 
@@ -109,3 +112,46 @@ def test_side_door_labels_that_overflow_raise_in_datasets_and_are_clipped_in_est
         lgb_dp.DPLGBMRegressor(label_overflow="drop").fit(X, Y, bounds=BOUNDS, label_bounds=(0, 1))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="label_overflow"):
         dataset(X, Y, label_overflow="drop")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", ODD_LABELS, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("classes", [[0, 1], ["a", "b"]])
+@pytest.mark.parametrize("kind", [list, tuple, lambda labels: pd.Series(labels, dtype=object)])
+def test_side_door_one_label_moves_no_other_to_another_class(odd, classes, kind):
+    labels = [classes[k] for k in LABELS.tolist()]
+    codes = class_numbers(as_labels(kind([*labels, odd])), np.array(classes))
+    assert codes[:-1].tolist() == LABELS.tolist()
+    assert np.isnan(codes[-1])
+
+
+def test_side_door_a_list_of_labels_is_trained_on_whatever_one_of_them_is():
+    labels = [*LABELS.tolist()[:-1], "x"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, labels, bounds=BOUNDS, classes=[0, 1])
+    assert model.privacy_.private
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+@pytest.mark.parametrize("to_labels", [list, lambda labels: pd.Series(labels, dtype=object), pd.Series])
+@pytest.mark.parametrize("are_booleans", [False, True])
+def test_side_door_a_missing_label_changes_neither_classes_nor_notes(missing, to_labels, are_booleans):
+    labels = (Y > 0 if are_booleans else LABELS).tolist()
+    found = []
+    for y in (labels, [*labels[:-1], missing]):
+        model = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, to_labels(y), bounds=BOUNDS)
+        report = model.privacy_
+        found.append((model.classes_.tolist(), model.classes_.dtype, report.private, report.notes))
+    assert found[0] == found[1]
+    assert found[0][:3] == ([False, True] if are_booleans else [0, 1], np.array(labels).dtype, True)
+    assert any(note.startswith("the classes were assumed to be {") for note in found[0][3])
+
+
+def test_columns_of_labels_as_nested_lists_are_flattened():
+    assert as_labels([[0], [1], (0,)]).tolist() == [0, 1, 0]
+
+
+def test_classes_that_one_missing_label_would_merge_are_refused():
+    with pytest.raises(ValueError, match="distinct as float64"):
+        lgb_dp.DPLGBMClassifier().fit(X, LABELS, bounds=BOUNDS, classes=[2**53, 2**53 + 1])
