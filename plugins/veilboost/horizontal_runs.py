@@ -85,6 +85,7 @@ def _own_party(plan: HorizontalPlan, file: str) -> HorizontalParty:
         min_similar=data.min_similar,
         known_features=data.known_features,
         max_rows=data.max_rows,
+        max_rounds=data.max_rounds,
         directory=plan.path(data.state),
     )
 

@@ -12,7 +12,7 @@ from gbdt_kernels.errors import VeilboostError
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.horizontal.party_rows import MAX_ROWS, MIN_SIMILAR
+from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 
 SECUREBOOST, SIMFL = "secureboost", "simfl"
 METHODS = (SECUREBOOST, SIMFL)
@@ -83,7 +83,7 @@ class OwnRowsPlan:
         What the labels are, "classes" or "numbers".
     name : str
         Name of the coordinator's rows among the parties.
-    min_similar, known_features, max_rows : int
+    min_similar, known_features, max_rows, max_rounds : int
         As in `HorizontalParty`.
     state : str
         Folder of what these rows must not forget: groups of rows, hashes given away, part in training runs.
@@ -100,6 +100,7 @@ class OwnRowsPlan:
     min_similar: int = MIN_SIMILAR
     known_features: int = 0
     max_rows: int = MAX_ROWS
+    max_rounds: int = MAX_ROUNDS
     state: str = "party"
     valid: str | None = None
 

@@ -24,7 +24,7 @@ from veilboost.parsers import add_command, names, read_json
 from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.party_rows import MAX_ROWS, MIN_SIMILAR
+from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.service import Limits, PassiveService
 
@@ -36,6 +36,7 @@ CATEGORIES_FILE = "categories.json"
 LEAST = {
     "min_similar": 1,
     "known_features": 0,
+    "max_rounds": 0,
     "min_rows": 1,
     "max_rows": 1,
     "min_node_rows": 1,
@@ -57,7 +58,7 @@ VERTICAL_ONLY = (
     "consent_to_export",
     "require_consent_for_export",
 )
-HORIZONTAL_ONLY = ("label", "categorical_labels", "min_similar", "known_features")
+HORIZONTAL_ONLY = ("label", "categorical_labels", "min_similar", "known_features", "max_rounds")
 """Options, by the names of their values, that belong to one of the two."""
 
 MAX_ROWS_BY_DEFAULT = {False: Limits.max_rows, True: MAX_ROWS}
@@ -151,6 +152,12 @@ def _add_horizontal(group: Any) -> None:
         help="rows whose gradients are sent as one sum, at least (%(default)s)",
     )
     add("--known-features", type=int, default=0, help="features of a row that others may know (%(default)s)")
+    add(
+        "--max-rounds",
+        type=int,
+        default=MAX_ROUNDS,
+        help="rounds of trees by others, in all training runs together (%(default)s)",
+    )
 
 
 def _serve(args: argparse.Namespace) -> None:
@@ -215,6 +222,7 @@ _DEFAULTS: dict[str, Any] = {
     "categorical_labels": False,
     "min_similar": MIN_SIMILAR,
     "known_features": 0,
+    "max_rounds": MAX_ROUNDS,
 }
 
 
@@ -281,6 +289,7 @@ def _horizontal_service(args: argparse.Namespace, table: Table, name: str) -> Se
         min_similar=args.min_similar,
         known_features=args.known_features,
         max_rows=_max_rows(args),
+        max_rounds=args.max_rounds,
         directory=args.models,
     )
     return HorizontalService(party, args.models, horizontal_limits_of(args))

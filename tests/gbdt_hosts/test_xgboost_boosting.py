@@ -8,7 +8,7 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, without_statistics
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
 from gbdt_hosts.xgboost.model import booster_from_trees
 
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
@@ -58,10 +58,12 @@ def test_seed_decides_what_is_sampled(rows):
     assert first != other
 
 
-def test_without_statistics_a_tree_has_the_same_splits_and_leaves_and_counts_leaves(rows):
+def test_a_written_tree_has_the_same_splits_and_leaves_and_counts_leaves(rows):
     X, y = rows
     model, _ = TreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)
-    before, after = read_tree(model, 5), read_tree(without_statistics(model), 5)
+    before, after = read_tree(model, 5), read_tree(write_tree(read_tree(model, 5)), 5)
+    assert write_tree(after) == write_tree(before)
+    assert after.parent == before.parent
     assert sum(before.sum_hessian[:1]) == 500
     for name in ("left", "right", "parent", "feature", "condition", "default_left"):
         assert getattr(before, name) == getattr(after, name)

@@ -34,7 +34,7 @@ def train_tfl(
     settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
-    training = TurnTaking(settings, members, evals, rounds_per_turn)
+    training = TurnTaking(settings, members, evals, rounds_per_turn, max_rounds=num_boost_round)
     return training.run(options)
 
 

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.boosting import TreeGrower, without_statistics
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import Room
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
-from xgb_fed.horizontal.messages import Trees
+from xgb_fed.horizontal.lsh import TIE_DRAWS
+from xgb_fed.horizontal.messages import AggregatedGradients, OpenHorizontal, Trees
 from xgb_fed.horizontal.row_groups import RowGroups
-from xgb_fed.horizontal.run_journal import RunJournal
+from xgb_fed.horizontal.run_journal import RunJournal, RunStart
 from xgb_fed.horizontal.shared_model import PENALTIES, TREE_PARAMETERS, SharedTrees, add_round
+from xgb_fed.horizontal.turns import Turns
 
 
 @dataclass
@@ -26,10 +29,9 @@ class BoostingState:
     ----------
     objective : Objective
     y, weight : ndarray of float32, shape (n_rows,)
-    place : int
-        This party's place among `party_rows`.
-    params, classes : str
-        Of the message that opened the run.
+    turns : Turns
+    opening : OpenHorizontal
+        The message that opened the run.
     functions : bytes
         Digest of the hash functions.
     hashes : ndarray of int32 or None
@@ -57,10 +59,8 @@ class BoostingState:
     objective: Objective
     y: NDArray[np.float32]
     weight: NDArray[np.float32]
-    place: int
-    party_rows: list[int]
-    params: str
-    classes: str
+    turns: Turns
+    opening: OpenHorizontal
     functions: bytes = b""
     hashes: NDArray[np.int32] | None = None
     similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
@@ -75,6 +75,31 @@ class BoostingState:
     label_sums: NDArray[np.float64] | None = None
     g: NDArray[np.float32] | None = None
     h: NDArray[np.float32] | None = None
+
+    @property
+    def place(self) -> int:
+        """Place of the party among all parties."""
+        return int(self.opening.place)
+
+    @property
+    def party_rows(self) -> list[int]:
+        """Rows of every party."""
+        rows: list[int] = self.opening.party_rows.tolist()
+        return rows
+
+    def run_start(self, base_score: list[float], tree_seed: int) -> RunStart:
+        """What the journal of the run begins with."""
+        opening = self.opening
+        return RunStart(
+            opening.params,
+            opening.classes,
+            self.place,
+            self.party_rows,
+            self.turns.rounds_per_turn,
+            base_score,
+            tree_seed,
+            self.similar,
+        )
 
     @property
     def tree_parameters(self) -> dict[str, Any]:
@@ -93,7 +118,9 @@ class BoostingState:
     def start(self, n_features: int, journal: RunJournal) -> SharedTrees:
         """Begin with the margins before the first tree."""
         self.journal, self.similar = journal, journal.start.similar
-        self.shared = SharedTrees(self.objective, n_features, journal.start.base_score)
+        self.shared = SharedTrees(
+            self.objective, n_features, journal.start.base_score, self.settings.max_depth
+        )
         self.margin = self.shared.start(len(self.y))
         self.others, self.own = self.margin.copy(), np.zeros_like(self.margin)
         return self.shared
@@ -125,6 +152,22 @@ class BoostingState:
         add_round(values, X, self.shared.read_round(trees), n_threads)
         return values
 
+    @property
+    def builder(self) -> int:
+        """The place of the party that grows the trees of the round under way."""
+        if self.shared is None:
+            raise ProtocolError("boosting has not started")
+        return self.turns.builder(len(self.shared.rounds))
+
+    def check_turn(self, place: int) -> None:
+        """Refuse what belongs to another party's turn.
+
+        What a round tells depends on the trees before it: it is asked for once, for one builder.
+        """
+        builder = self.builder
+        if place != builder:
+            raise ProtocolError(f"it is the turn of the party at place {builder}, and not {place}")
+
     def make_grower(self, X: Any, n_threads: int) -> TreeGrower:
         """What grows trees on this party's rows."""
         if self.grower is None:
@@ -151,7 +194,7 @@ class BoostingState:
         models, values = [], np.empty_like(self.margin)
         for k in range(self.objective.n_classes):
             model, values[:, k] = grower.grow(np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
-            models.append(without_statistics(model))
+            models.append(write_tree(read_tree(model, self.shared.n_features)))
         return Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models)), values
 
     def present_gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -159,6 +202,36 @@ class BoostingState:
         if self.gradients is None:
             self.gradients = self.objective.gradients(self.margin, self.y, self.weight)
         return self.gradients
+
+    def sums_for(self, place: int, groups: RowGroups, alone: bool) -> AggregatedGradients:
+        """The groups' sums at the builder's rows that they are most similar to (Algorithm 2, lines 2 to 8).
+
+        Line 6 of the algorithm means H + h where it prints G + h.
+        """
+        if place not in self.similar:
+            raise ProtocolError("no rows similar to that party's are known")
+        self.check_turn(place)
+        assert self.shared is not None
+        # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
+        draw = len(self.shared.rounds) // len(self.party_rows) % TIE_DRAWS
+        rows, n_rows = self.similar[place][draw], self.party_rows[place]
+        sums = [
+            np.concatenate([np.bincount(rows, column, n_rows) for column in one.T])
+            for one in self.group_sums(groups, alone)
+        ]
+        return AggregatedGradients(*(one.astype(np.float32) for one in sums))
+
+    def receive(self, message: AggregatedGradients) -> None:
+        """Take the sums of all others for the trees that are to be grown here."""
+        self.check_turn(self.place)
+        shape = (self.objective.n_classes, len(self.y))
+        if message.g.size != shape[0] * shape[1] or message.h.size != message.g.size:
+            raise ProtocolError("aggregated gradients of another number of rows")
+        if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
+            raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
+        if self.g is not None:
+            raise ProtocolError("aggregated gradients for a tree twice")
+        self.g, self.h = message.g.reshape(shape), message.h.reshape(shape)
 
     def group_sums(self, groups: RowGroups, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).

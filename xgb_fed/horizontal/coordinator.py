@@ -30,6 +30,12 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import CheckpointError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.checkpoint import Checkpoint, Progress
+from xgb_fed.horizontal.introductions import (
+    check_introduction,
+    common_classes,
+    common_columns,
+    common_mean_label,
+)
 from xgb_fed.horizontal.messages import (
     FinishBoosting,
     GrowTrees,
@@ -44,6 +50,7 @@ from xgb_fed.horizontal.messages import (
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.party_rows import COORDINATOR, MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel, SharedTrees, add_round, read_rows
+from xgb_fed.horizontal.turns import Turns
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -128,6 +135,8 @@ class TurnTaking:
         Evaluation sets of the coordinator, with their names.
     rounds_per_turn : int
         Number s of successive rounds that one party grows.
+    max_rounds : int
+        Rounds that are trained at most.
     checkpoint : Checkpoint, optional
         Where the progress is kept, and taken up from; the caller holds its lock.
     patience : float
@@ -141,6 +150,7 @@ class TurnTaking:
         evals: Sequence[tuple[tuple[Any, ...], str]],
         rounds_per_turn: int = 1,
         *,
+        max_rounds: int = 10,
         checkpoint: Checkpoint | None = None,
         patience: float = 0.0,
     ) -> None:
@@ -149,7 +159,7 @@ class TurnTaking:
                 f"rounds_per_turn={rounds_per_turn!r} must be an integer of at least 1"
             )
         check_patience(patience)
-        self._rounds_per_turn = int(rounds_per_turn)
+        self._turns = Turns(len(parties), int(rounds_per_turn), int(max_rounds))
         self._parties, self._checkpoint = parties, checkpoint
         self._classify = settings.objective != "reg:squarederror"
         self.progress = Progress()
@@ -157,9 +167,10 @@ class TurnTaking:
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
         self._for_each = Concurrently(self._pool, parties)
         introductions = Steadily(patience, lambda: None)(self._introduced)
-        self.n_features, self.names = self._common_columns(introductions)
+        self._names = [party.name for party in parties]
+        self.n_features, self.names = common_columns(self._names, introductions)
         self.party_rows = [answer.n_rows for answer in introductions]
-        self.classes = self._common_classes(introductions) if self._classify else None
+        self.classes = common_classes(introductions) if self._classify else None
         if self.classes is not None and len(self.classes) > 2:
             settings = Settings(
                 **{**_given(settings), "objective": "multi:softprob", "num_class": len(self.classes)}
@@ -172,7 +183,9 @@ class TurnTaking:
         self._load()
         self._steadily = Steadily(patience, self._reopen)
         self._steadily(self._open_or_resume)  # which does nothing where reopening has done it
-        self.shared = SharedTrees(self.objective, self.n_features, self.progress.base_score)
+        self.shared = SharedTrees(
+            self.objective, self.n_features, self.progress.base_score, settings.max_depth
+        )
         self.shared.rounds = self.progress.rounds
         for rows in self._evals:
             rows.margin = self.shared.start(len(rows.y))
@@ -187,13 +200,12 @@ class TurnTaking:
         evals: list[Any] = []
         for rows, own in zip(self._evals, self._sets, strict=True):
             evals += [own.name, rows.X, rows.y]
-        names = [party.name for party in self._parties]
         params = json.dumps(_given(self.settings))
-        return digest_of(type(self).__name__, params, names, self._described, self._options(), *evals)
+        return digest_of(type(self).__name__, params, self._names, self._described, self._options(), *evals)
 
     def _options(self) -> tuple[Any, ...]:
         """Further options that the result depends on."""
-        return (self._rounds_per_turn,)
+        return (self._turns.rounds_per_turn,)
 
     def _load(self) -> None:
         """Take up the progress of an earlier process, if there is any."""
@@ -215,7 +227,10 @@ class TurnTaking:
         session = os.urandom(16)
         self._session = session
         self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in self._parties]
-        return self.ask_all(Introduce(int(self._classify)), Introduction)
+        introductions = self.ask_all(Introduce(int(self._classify)), Introduction)
+        for channel, answer in zip(self.channels, introductions, strict=True):
+            check_introduction(channel.name, answer, self._classify)
+        return introductions
 
     def _reopen(self) -> None:
         """Go on in new sessions with every party."""
@@ -231,7 +246,8 @@ class TurnTaking:
         if self._opened == self._session:
             return
         if rounds:
-            self.ask_all(ResumeBoosting(self.progress.run, len(rounds)), messages.Done)
+            resume = ResumeBoosting(self.progress.run, len(rounds), self._turns.max_rounds)
+            self.ask_all(resume, messages.Done)
         else:
             self.progress.base_score = self._open()
         self._opened = self._session
@@ -247,34 +263,6 @@ class TurnTaking:
     def others(self, place: int) -> list[tuple[int, Channel]]:
         """Return every party but one, with its place."""
         return [(k, channel) for k, channel in enumerate(self.channels) if k != place]
-
-    def _common_columns(self, introductions: list[Introduction]) -> tuple[int, list[str]]:
-        first, name = introductions[0], self.channels[0].name
-        for channel, other in zip(self.channels[1:], introductions[1:], strict=True):
-            if other.n_features != first.n_features:
-                raise InvalidDataError(
-                    f"party {channel.name!r} has {other.n_features} columns, "
-                    f"{name!r} has {first.n_features}; "
-                    "all parties need the same ones in the same order"
-                )
-            if other.names != first.names:
-                raise InvalidDataError(
-                    f"party {channel.name!r} has columns {other.names or 'without names'}, {name!r} has "
-                    f"{first.names or 'ones without names'}; all parties need the same ones in the same order"
-                )
-        return first.n_features, json.loads(first.names) if first.names else []
-
-    def _common_classes(self, introductions: list[Introduction]) -> NDArray[Any]:
-        labels: set[Any] = set()
-        for answer in introductions:
-            labels |= set(json.loads(answer.classes))
-        if len({isinstance(label, str) for label in labels}) > 1:
-            raise InvalidDataError("y is text at one party and numbers at another")
-        if len(labels) < 2:
-            raise InvalidDataError(
-                f"y has the classes {sorted(labels)} over all parties; at least two are needed"
-            )
-        return np.array(sorted(labels))
 
     def encode(self, y: Any, argument: str) -> NDArray[np.float32]:
         """Encode labels as the objective has them.
@@ -323,9 +311,10 @@ class TurnTaking:
         params = json.dumps(_given(self.settings))
         classes = "" if self.classes is None else json.dumps(self.classes.tolist())
         rows = np.array(self.party_rows, dtype=np.int64)
+        turns = self._turns.rounds_per_turn, self._turns.max_rounds
         opened = self.together(
             [
-                lambda c=c, k=k: c.ask(OpenHorizontal(params, classes, k, rows), HorizontalOpened)  # type: ignore[misc]
+                lambda c=c, k=k: c.ask(OpenHorizontal(params, classes, k, rows, *turns), HorizontalOpened)  # type: ignore[misc]
                 for k, c in enumerate(self.channels)
             ]
         )
@@ -333,8 +322,7 @@ class TurnTaking:
             return [float(self.settings.base_score)]
         if self.objective.n_classes > 1:
             return [0.5]
-        weight, labels = np.sum([answer.label_sums for answer in opened], axis=0)
-        return [float(labels / weight)]
+        return [common_mean_label(self._names, opened, self.objective.name == "binary:logistic")]
 
     def prepare(self) -> None:
         """Do what precedes the first round; nothing in TFL."""
@@ -356,9 +344,13 @@ class TurnTaking:
         if not self.progress.rounds and self.progress.run != self._session:
             # Nobody has trees yet, so that there is nothing to take up.
             self._start()
-        builder = number // self._rounds_per_turn % len(self.channels)
+        builder = self._turns.builder(number)
         self.gather(builder)
         grown = self.channels[builder].ask(GrowTrees(number), Trees)
+        try:
+            self.shared.read_round(grown)
+        except ProtocolError as error:
+            raise ProtocolError(f"party {self._names[builder]!r}: {error}") from None
         self.together([lambda c=c: c.ask(grown, messages.Done) for _, c in self.others(builder)])  # type: ignore[misc]
         return grown
 

@@ -44,6 +44,10 @@ class OpenHorizontal(Message):
     place: Integer
     party_rows: Int64s
     """Rows of every party."""
+    rounds_per_turn: Integer
+    """Successive rounds that one party grows before it is the next one's turn."""
+    max_rounds: Integer
+    """Rounds that the training run has at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +157,8 @@ class ResumeBoosting(Message):
     """Number of the session in which boosting started, 16 bytes."""
     n_rounds: Integer
     """Rounds that all parties have."""
+    max_rounds: Integer
+    """Rounds that the training run has at most, these among them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +195,7 @@ class Trees(Message):
     lengths: Int64s
     """Bytes of each model."""
     models: Octets
-    """One-tree models in XGBoost's JSON format without its statistics, one after the other."""
+    """Each tree as `write_tree` writes it, and in no other way, one after the other."""
 
     def split(self) -> list[bytes]:
         """The model of each class."""

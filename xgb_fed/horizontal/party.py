@@ -20,7 +20,7 @@ from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
 from gbdt_parties import messages
 from gbdt_parties._files import make_folder, write_atomically
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
 from gbdt_parties.session import SessionHandler
@@ -49,10 +49,11 @@ from xgb_fed.horizontal.messages import (
     Trees,
 )
 from xgb_fed.horizontal.own_hashes import OwnHashes
-from xgb_fed.horizontal.party_rows import MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
+from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
 from xgb_fed.horizontal.row_groups import RowGroups, group_rows
-from xgb_fed.horizontal.run_journal import RunJournals, RunStart
+from xgb_fed.horizontal.run_journal import RunJournals
 from xgb_fed.horizontal.shared_model import SharedTrees, check_base_score, settings_of
+from xgb_fed.horizontal.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,9 @@ class HorizontalParty(SessionHandler[bytes]):
         training run may ask for more, never for fewer.
     max_rows : int, default=10_000_000
         Maximum number of rows of all parties together; training runs with more are refused.
+    max_rounds : int, default=10_000
+        Maximum number of rounds in which this party takes trees that others have grown, in all of its
+        training runs together.  Whoever grows trees can read features of groups of rows, more in each round.
     random_state : int, optional
         Determines the party's contribution to the hash seed and which of equally similar rows is chosen.
         Drawn from the operating system by default.
@@ -113,13 +117,14 @@ class HorizontalParty(SessionHandler[bytes]):
         min_similar: int = MIN_SIMILAR,
         known_features: int = 0,
         max_rows: int = MAX_ROWS,
+        max_rounds: int = MAX_ROUNDS,
         random_state: int | None = None,
         n_jobs: int = 0,
         directory: str | Path | None = None,
     ) -> None:
         super().__init__()
         rows = PartyRows.of(
-            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows
+            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
         )
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         kept = KeptState("" if directory is None else rows.digest(), key, directory)
@@ -237,28 +242,35 @@ class HorizontalParty(SessionHandler[bytes]):
         return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _open_training(self, message: OpenHorizontal) -> Message:
-        state = self._begin(message.params, message.classes, int(message.place), message.party_rows.tolist())
+        state = self._begin(message)
         self._own_hashes.start_session(state.place, len(state.party_rows))
         if state.objective.n_classes > 1:
             return HorizontalOpened(np.empty(0))
         exact = state.weight.astype(np.float64)
         return HorizontalOpened(np.array([exact.sum(), (exact * state.y).sum()]))
 
-    def _begin(self, params: str, classes: str, place: int, party_rows: list[int]) -> BoostingState:
-        """Check what is trained, and make the state of the training run."""
+    def _begin(self, opening: OpenHorizontal, n_taken: int = 0) -> BoostingState:
+        """Check what is trained, and make the state of the training run.
+
+        Parameters
+        ----------
+        opening : OpenHorizontal
+        n_taken : int
+            Rounds that this party has of the run.
+        """
         if self._boosting is not None:
             raise ProtocolError("the training run was opened already")
-        settings = settings_of(params)
-        if not 0 <= place < len(party_rows) or party_rows[place] != len(self._y):
-            raise ProtocolError("this party's place or number of rows is wrong")
-        self._rows.check_accepted(settings, party_rows)
+        settings = settings_of(opening.params)
+        turns = Turns(len(opening.party_rows), int(opening.rounds_per_turn), int(opening.max_rounds))
+        self._rows.check_accepted(settings, opening)
         self._limits.check(settings)
+        self._kept.check_rounds(turns.n_of_others(int(opening.place), n_taken), self._rows.max_rounds)
         objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
-        y = self._rows.encoded(classes)
+        y = self._rows.encoded(opening.classes, settings)
         objective.check_labels(y)
         # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
         room = self._memory.reserve(4 * len(y) * (10 * objective.n_classes + 2), "margins and gradients")
-        state = BoostingState(settings, objective, y, self._rows.weights, place, party_rows, params, classes)
+        state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
         state.rooms["run"] = [room]
         self._boosting = state
         return state
@@ -273,18 +285,13 @@ class HorizontalParty(SessionHandler[bytes]):
         return SeedContribution(self._own_hashes.reveal(message.commitments))
 
     def _hash_rows(self, message: HashRows) -> Message:
-        state, least = self._state, self._rows.min_similar
-        counted = state.weight > 0
-        if counted.sum() < least:
-            raise InvalidDataError(
-                f"{counted.sum()} rows of weights above 0 are fewer than min_similar={least}"
-            )
+        state, counted = self._state, self._rows.counted()
         state.rooms["hashes"] = [self._memory.reserve(4 * len(self._y) * max(0, message.n_hashes), "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
         with self._kept.lock:
             if self._kept.groups is None:  # and never again: other groups would tell rows apart
                 random = self._kept.stream("groups", state.functions)
-                self._kept.keep_groups(group_rows(state.hashes, counted, least, random))
+                self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
         return HashTable(state.place, state.hashes.reshape(-1))
 
     def _find_similar(self, message: HashTable) -> Message:
@@ -327,15 +334,7 @@ class HorizontalParty(SessionHandler[bytes]):
             if given is None
             else int(given)
         )
-        start = RunStart(
-            state.params,
-            state.classes,
-            state.place,
-            state.party_rows,
-            message.base_score.tolist(),
-            seed,
-            state.similar,
-        )
+        start = state.run_start(message.base_score.tolist(), seed)
         state.start(self._X.shape[1], self._journals.begin(self._session, start))
         state.rooms.pop("hashes", None)
         state.make_grower(self._X, self._n_jobs)
@@ -350,7 +349,7 @@ class HorizontalParty(SessionHandler[bytes]):
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
-        state = self._begin(start.params, start.classes, start.place, start.party_rows)
+        state = self._begin(start.opening(int(message.max_rounds)), len(journal.rounds))
         size = 4 * TIE_DRAWS * sum(rows.shape[1] for rows in start.similar.values())
         state.rooms["run"].append(self._memory.reserve(size, "similar rows"))
         shared = state.start(self._X.shape[1], journal)
@@ -360,35 +359,12 @@ class HorizontalParty(SessionHandler[bytes]):
         return messages.Done()
 
     def _aggregate(self, message: AggregateGradients) -> Message:
-        """Sum the groups' gradients at the rows that they are most similar to (Algorithm 2, lines 2 to 8).
-
-        Line 6 of the algorithm means H + h where it prints G + h.
-        """
-        state, place = self._state, int(message.place)
-        n_rounds, groups = len(self._shared.rounds), self._groups
-        if place not in state.similar:
-            raise ProtocolError("no rows similar to that party's are known")
-        assert groups is not None
-        # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
-        draw = n_rounds // len(state.party_rows) % TIE_DRAWS
-        rows, n_rows = state.similar[place][draw], state.party_rows[place]
-        sums = [
-            np.concatenate([np.bincount(rows, column, n_rows) for column in one.T])
-            for one in state.group_sums(groups, alone=self._rows.min_similar == 1)
-        ]
-        return AggregatedGradients(*(one.astype(np.float32) for one in sums))
+        if self._groups is None:
+            raise ProtocolError("the rows were not hashed yet")
+        return self._state.sums_for(int(message.place), self._groups, self._rows.min_similar == 1)
 
     def _receive(self, message: AggregatedGradients) -> Message:
-        self._shared  # noqa: B018 - checks that boosting has started
-        state = self._state
-        shape = (state.objective.n_classes, len(self._y))
-        if message.g.size != shape[0] * shape[1] or message.h.size != message.g.size:
-            raise ProtocolError("aggregated gradients of another number of rows")
-        if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
-            raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
-        if state.g is not None:
-            raise ProtocolError("aggregated gradients for a tree twice")
-        state.g, state.h = message.g.reshape(shape), message.h.reshape(shape)
+        self._state.receive(message)
         return messages.Done()
 
     def _grow(self, message: GrowTrees) -> Message:
@@ -396,14 +372,11 @@ class HorizontalParty(SessionHandler[bytes]):
         state, shared, number = self._state, self._shared, int(message.round)
         if number != len(shared.rounds):
             raise ProtocolError("a round out of turn")
+        state.check_turn(state.place)
         assert state.journal is not None
         if number < len(state.journal.rounds):
             # The answer was lost: it is given again, whatever sums were received this time.
-            known, is_own = state.journal.rounds[number]
-            if not is_own:
-                raise ProtocolError(
-                    f"round {number} was grown by another party before the run was interrupted"
-                )
+            known, _ = state.journal.rounds[number]
             state.g = state.h = None
             self._add(known, is_own=True)
             return known
@@ -418,9 +391,14 @@ class HorizontalParty(SessionHandler[bytes]):
         state, number = self._state, len(self._shared.rounds)
         assert state.journal is not None
         self._limits.check_size(message)
+        if state.builder == state.place:
+            raise ProtocolError("trees of another party in this party's turn")
         state.journal.check(number, message)
-        self._add(message, is_own=False)
-        if number == len(state.journal.rounds):
+        if number < len(state.journal.rounds):
+            self._add(message, is_own=False)
+        else:
+            self._kept.count_round(self._rows.max_rounds)
+            self._add(message, is_own=False)
             state.journal.add(message, is_own=False)
         logger.info("round %d: received", number + 1)
         state.present_gradients()  # while the other parties do the same

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import ACTIVE
-from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.messages import Trees
+from xgb_fed.horizontal.introductions import MAX_CLASSES, read_classes
+from xgb_fed.horizontal.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.shared_model import read_rows
 
 COORDINATOR = "coordinator"
@@ -25,8 +25,11 @@ COORDINATOR = "coordinator"
 MIN_SIMILAR = 3
 """Default minimum number of rows whose gradients are sent as one sum."""
 
-MAX_CLASSES = 256
-"""Maximum number of distinct labels that a party tells."""
+MAX_PARTIES = 1000
+"""Maximum number of parties of a training run."""
+
+MAX_ROUNDS = 10_000
+"""Default maximum number of rounds in which a party takes the trees of others, in all training runs."""
 
 MAX_ROWS = 10_000_000
 """Default maximum number of rows of all parties together."""
@@ -82,6 +85,7 @@ class PartyRows:
     min_similar: int
     known_features: int
     max_rows: int
+    max_rounds: int
 
     @classmethod
     def of(
@@ -94,6 +98,7 @@ class PartyRows:
         min_similar: int,
         known_features: int,
         max_rows: int,
+        max_rounds: int,
     ) -> PartyRows:
         """Check the arguments of a party."""
         if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
@@ -112,6 +117,7 @@ class PartyRows:
             ("min_similar", min_similar, 1),
             ("known_features", known_features, 0),
             ("max_rows", max_rows, 1),
+            ("max_rounds", max_rounds, 0),
         ):
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InvalidArgumentError(f"{argument}={value!r} must be an integer of at least {least}")
@@ -126,6 +132,7 @@ class PartyRows:
             int(min_similar),
             int(known_features),
             int(max_rows),
+            int(max_rounds),
         )
 
     @property
@@ -151,28 +158,64 @@ class PartyRows:
             raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are told")
         return classes
 
-    def encoded(self, classes: str) -> NDArray[np.float32]:
-        """The labels as the objective has them, by the agreed classes (a JSON list, empty for regression)."""
+    def counted(self) -> NDArray[np.bool_]:
+        """Which rows have gradients: those of weights above 0.
+
+        Raises
+        ------
+        InvalidDataError
+            If sums over groups of `min_similar` rows would tell the labels of single rows.
+        """
+        counted = self.weights > 0
+        if counted.sum() < self.min_similar:
+            raise InvalidDataError(
+                f"{counted.sum()} rows of weights above 0 are fewer than min_similar={self.min_similar}"
+            )
+        if self.min_similar > 1 and len(np.unique(self.weights[counted])) > 1:
+            raise InvalidDataError(
+                "sample_weight has different weights above 0, so that a sum can tell single labels: only "
+                "parties with min_similar=1 take part with such weights"
+            )
+        return counted
+
+    def encoded(self, classes: str, settings: Settings) -> NDArray[np.float32]:
+        """The labels as the objective has them, by the agreed classes (a JSON list, empty for numbers).
+
+        Sums of gradients tell how many labels of each class there are.  So classes are what this party has
+        declared to be classes, whatever the coordinator calls them.
+        """
         if not classes:
+            if settings.n_classes > 1:
+                raise InvalidDataError(f"objective={settings.objective!r} without a list of classes")
             return numeric_vector(self.y, "y")
         self.classes()  # they are told, so that agreed classes cannot be used to guess at labels
-        known = np.array(json.loads(classes))
+        known = np.array(read_classes(classes))
+        expected = {"multi:softprob": settings.n_classes, "binary:logistic": 2}.get(settings.objective)
+        if expected is not None and len(known) != expected:
+            raise ProtocolError(f"{len(known)} classes for an objective of {expected}")
+        if (known.dtype.kind == "U") != isinstance(self.y.tolist()[0], str):
+            raise InvalidDataError("y is text and the agreed classes are numbers, or the other way round")
         place = np.minimum(np.searchsorted(known, self.y), len(known) - 1)
         if not (known[place] == self.y).all():
             raise InvalidDataError("y has labels that are not among the agreed classes")
         return place.astype(np.float32)
 
-    def check_accepted(self, settings: Settings, party_rows: list[int]) -> None:
+    def check_accepted(self, settings: Settings, opening: OpenHorizontal) -> None:
         """Refuse a training run that this party does not agree to.
 
         Raises
         ------
-        InvalidDataError
+        InvalidDataError, ProtocolError
             Saying why.
         """
-        if min(party_rows) < 1 or sum(party_rows) > self.max_rows:
+        place, n_parties = int(opening.place), len(opening.party_rows)
+        if n_parties > MAX_PARTIES:
+            raise InvalidDataError(f"{n_parties} parties; this party accepts at most {MAX_PARTIES}")
+        if not 0 <= place < n_parties or opening.party_rows[place] != len(self.y):
+            raise ProtocolError("this party's place or number of rows is wrong")
+        if opening.party_rows.min() < 1 or sum(opening.party_rows.tolist()) > self.max_rows:
             raise InvalidDataError(
-                f"{sum(party_rows)} rows of all parties; this party accepts {self.max_rows}"
+                f"{sum(opening.party_rows.tolist())} rows of all parties; this party accepts {self.max_rows}"
             )
         if self.min_similar > 1 and settings.scale_pos_weight != 1:
             raise InvalidDataError(

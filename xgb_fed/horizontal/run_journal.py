@@ -20,9 +20,9 @@ from gbdt_parties import messages
 from gbdt_parties._entries import EntryFile, entry_of, read_entries
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.horizontal.messages import Trees
+from xgb_fed.horizontal.messages import OpenHorizontal, Trees
 
-FORMAT = 1
+FORMAT = 2
 MAX_RUNS = 4
 """Training runs, ended or not, that are kept for one coordinator; the oldest is removed first."""
 
@@ -37,6 +37,7 @@ class RunStart:
         As in `OpenHorizontal`.
     place : int
     party_rows : list of int
+    rounds_per_turn : int
     base_score : list of float
     tree_seed : int
         Of the draws of rows and columns of the trees that are grown here.
@@ -48,9 +49,15 @@ class RunStart:
     classes: str
     place: int
     party_rows: list[int]
+    rounds_per_turn: int
     base_score: list[float]
     tree_seed: int
     similar: dict[int, NDArray[np.int32]]
+
+    def opening(self, max_rounds: int) -> OpenHorizontal:
+        """The message that opened the run, but for the number of rounds."""
+        rows = np.array(self.party_rows, dtype=np.int64)
+        return OpenHorizontal(self.params, self.classes, self.place, rows, self.rounds_per_turn, max_rounds)
 
 
 @dataclass
@@ -81,9 +88,9 @@ class RunJournal:
     def check(self, number: int, trees: Trees) -> None:
         """Refuse other trees than those that the journal has for a round, if it has any."""
         if number < len(self.rounds):
-            known, is_own = self.rounds[number]
+            known, _ = self.rounds[number]
             same = np.array_equal(known.lengths, trees.lengths) and known.models == trees.models
-            if is_own or not same:
+            if not same:
                 raise ProtocolError(f"round {number} had other trees before the training run was interrupted")
 
     def __getstate__(self) -> dict[str, Any]:

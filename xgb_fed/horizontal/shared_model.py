@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ import scipy.sparse
 import xgboost
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.boosting import read_tree
+from gbdt_hosts.xgboost.boosting import read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 from gbdt_parties.errors import ProtocolError
@@ -19,6 +18,7 @@ from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
+from xgb_fed.horizontal.introductions import read_json_text
 from xgb_fed.horizontal.messages import Trees
 
 TREE_PARAMETERS = (
@@ -65,7 +65,7 @@ def settings_of(params: str) -> Settings:
         If it is none.
     """
     try:
-        return Settings.from_params(json.loads(params))
+        return Settings.from_params(read_json_text(params))
     except (TypeError, AttributeError, ValueError) as error:
         raise ProtocolError(f"parameters: {error}") from None
 
@@ -88,6 +88,8 @@ class SharedTrees:
     n_features : int
     base_score : list of float
         XGBoost's parameter.
+    max_depth : int
+        Levels of a tree.
     rounds : list of Trees
         Each round's trees as they travelled.
     """
@@ -95,6 +97,7 @@ class SharedTrees:
     objective: Objective
     n_features: int
     base_score: list[float]
+    max_depth: int
     rounds: list[Trees] = field(default_factory=list)
 
     def start(self, n_rows: int) -> NDArray[np.float32]:
@@ -105,10 +108,12 @@ class SharedTrees:
     def read_round(self, message: Trees) -> list[ScalarTree]:
         """Read and check the trees of a round.
 
+        A round has one spelling only: nothing else than trees can be in the bytes that are kept of it.
+
         Raises
         ------
         ProtocolError
-            If there is not one tree per class.
+            If there is not one tree per class, of the agreed depth and as `write_tree` writes it.
         """
         lengths = message.lengths
         if (
@@ -117,10 +122,20 @@ class SharedTrees:
             or lengths.sum() != len(message.models)
         ):
             raise ProtocolError(f"{len(lengths)} trees in a round of {self.objective.n_classes}, or cut off")
-        try:
-            return [read_tree(one, self.n_features, group) for group, one in enumerate(message.split())]
-        except ValueError as error:
-            raise ProtocolError(f"a round's trees: {error}") from None
+        trees = []
+        for group, one in enumerate(message.split()):
+            try:
+                tree = read_tree(one, self.n_features, group)
+            except ValueError as error:
+                raise ProtocolError(f"a round's trees: {error}") from None
+            if write_tree(tree) != one:
+                raise ProtocolError(
+                    "a round's trees: they are not written as agreed, or hold more than trees"
+                )
+            if depth_of(tree) > self.max_depth:
+                raise ProtocolError(f"a round's trees: a tree is deeper than {self.max_depth} levels")
+            trees.append(tree)
+        return trees
 
     def booster(self, names: list[str], best_iteration: int | None) -> xgboost.Booster:
         """Make a native booster of all trees."""
@@ -138,6 +153,15 @@ class SharedTrees:
         if best_iteration is not None:
             booster.set_attr(best_iteration=str(best_iteration))
         return booster
+
+
+def depth_of(tree: ScalarTree) -> int:
+    """Number of splits on the longest path."""
+    depth = [0] * len(tree.left)
+    for node, (left, right) in enumerate(zip(tree.left, tree.right, strict=True)):
+        if left != -1:
+            depth[left] = depth[right] = depth[node] + 1
+    return max(depth)
 
 
 def add_round(margin: NDArray[np.float32], X: Any, trees: list[ScalarTree], n_threads: int = 0) -> None:

@@ -133,7 +133,16 @@ def train_simfl(
         min_similar=min_similar,
     )
     if checkpoint is None:
-        return SimFL(settings, members, evals, n_hashes, known_features, patience=patience).run(options)
+        training = SimFL(
+            settings,
+            members,
+            evals,
+            n_hashes,
+            known_features,
+            max_rounds=num_boost_round,
+            patience=patience,
+        )
+        return training.run(options)
     if any(isinstance(party, (tuple, list)) for party in parties):
         raise InvalidArgumentError(
             f"checkpoint={str(checkpoint)!r} needs parties that keep their part of the run: servers, "
@@ -142,7 +151,14 @@ def train_simfl(
     kept = Checkpoint(checkpoint)
     with kept.locked():
         training = SimFL(
-            settings, members, evals, n_hashes, known_features, checkpoint=kept, patience=patience
+            settings,
+            members,
+            evals,
+            n_hashes,
+            known_features,
+            max_rounds=num_boost_round,
+            checkpoint=kept,
+            patience=patience,
         )
         return training.run(options)
 
@@ -158,6 +174,7 @@ class SimFL(TurnTaking):
         n_hashes: int | None = None,
         known_features: int = 0,
         *,
+        max_rounds: int = 10,
         checkpoint: Checkpoint | None = None,
         patience: float = 0.0,
     ) -> None:
@@ -166,7 +183,9 @@ class SimFL(TurnTaking):
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
         self._n_hashes, self._known = n_hashes, known_features
-        super().__init__(settings, parties, evals, checkpoint=checkpoint, patience=patience)
+        super().__init__(
+            settings, parties, evals, max_rounds=max_rounds, checkpoint=checkpoint, patience=patience
+        )
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
             raise InvalidDataError(
@@ -186,11 +205,14 @@ class SimFL(TurnTaking):
         told = self.ask_all(TellMoments(self._known), ColumnMoments)
         for channel, answer in zip(self.channels, told, strict=True):
             vectors = (answer.count, answer.mean, answer.squares)
-            if any(
-                v.shape != (self.n_features,)
-                or not np.isfinite(v).all()
-                or (v is not answer.mean and (v < 0).any())
-                for v in vectors
+            if (
+                any(
+                    v.shape != (self.n_features,)
+                    or not np.isfinite(v).all()
+                    or (v is not answer.mean and (v < 0).any())
+                    for v in vectors
+                )
+                or not self._known <= answer.known_features < 2**31
             ):
                 raise ProtocolError(f"party {channel.name!r}: moments are malformed")
         mean, std = agreed_moments([Moments(answer.count, answer.mean, answer.squares) for answer in told])
@@ -247,6 +269,9 @@ class SimFL(TurnTaking):
             self.save()
         # Whoever has revealed its contribution before a party was lost reveals the same one again.
         revealed = self.ask_all(RevealSeed(self.progress.commitments), SeedContribution)
+        for channel, told in zip(self.channels, revealed, strict=True):
+            if len(told.contribution) != SIZE:
+                raise ProtocolError(f"party {channel.name!r}: the contribution to a hash seed is malformed")
         self.progress.contributions = b"".join(answer.contribution for answer in revealed)
         self.save()
         return self.progress.contributions

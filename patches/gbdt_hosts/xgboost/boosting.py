@@ -73,32 +73,44 @@ class TreeGrower:
         return as_json(booster), booster.predict(self._data, output_margin=True)
 
 
-def without_statistics(model: bytes) -> bytes:
-    """Remove what a one-tree model tells of the rows that it was grown on, beside splits and leaf values.
+def write_tree(tree: ScalarTree) -> bytes:
+    """Write a tree for other parties, without what it tells of the rows that it was grown on.
 
-    Gains and base weights become 0.  Sums of hessians, which count rows, become the number of leaves under
-    each node: with zeros, XGBoost's SHAP values would be NaN.
+    Only splits and leaf values are told.  Gains and base weights become 0.  Sums of hessians, which count
+    rows, become the number of leaves under each node: with zeros, XGBoost's SHAP values would be NaN.
 
     Parameters
     ----------
-    model : bytes
-        In XGBoost's JSON format, of a tree whose children follow their parents.
+    tree : ScalarTree
+        Its children follow their parents.
 
     Returns
     -------
     bytes
-        Model with the same predictions, in the same format.
+        What `read_tree` reads: the arrays of XGBoost's JSON format, in one order and one spelling of numbers,
+        so that equal trees are equal bytes.
     """
-    parsed = json.loads(model)
-    (tree,) = parsed["learner"]["gradient_booster"]["model"]["trees"]
-    n_leaves = [1.0] * len(tree["left_children"])
-    for node in reversed(range(len(n_leaves))):
-        left, right = tree["left_children"][node], tree["right_children"][node]
+    n_nodes = len(tree.left)
+    n_leaves, parents = [1.0] * n_nodes, [2**31 - 1] * n_nodes
+    for node in reversed(range(n_nodes)):
+        left, right = tree.left[node], tree.right[node]
         if left != -1:
             n_leaves[node] = n_leaves[left] + n_leaves[right]
-    tree["sum_hessian"] = n_leaves
-    tree["loss_changes"] = tree["base_weights"] = [0.0] * len(n_leaves)
-    return json.dumps(parsed, separators=(",", ":")).encode()
+            parents[left] = parents[right] = node
+    raw = {
+        "left_children": [int(node) for node in tree.left],
+        "right_children": [int(node) for node in tree.right],
+        "parents": parents,
+        "split_indices": [int(feature) for feature in tree.feature],
+        "default_left": [int(flag) for flag in tree.default_left],
+        "split_type": [0] * n_nodes,
+        "split_conditions": [float(value) for value in np.asarray(tree.condition, dtype=np.float32)],
+        "base_weights": [0.0] * n_nodes,
+        "loss_changes": [0.0] * n_nodes,
+        "sum_hessian": n_leaves,
+    }
+    model = {"learner": {"gradient_booster": {"model": {"trees": [raw]}}}}
+    return json.dumps(model, separators=(",", ":")).encode()
 
 
 def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from gbdt_parties._files import is_out_of_room
-from gbdt_parties.channel import Party
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, places_of
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport import streams
@@ -102,22 +101,6 @@ class RecordingService(Protocol):
 
     def turned_away(self, caller: str, reason: str, count: int) -> None:
         """Record calls that were refused for one reason."""
-
-
-class SinglePartyService:
-    """Serves a single party, such as a `HorizontalParty`, to all allowed callers.
-
-    Parameters
-    ----------
-    party : Party
-    """
-
-    def __init__(self, party: Party) -> None:
-        self._party = party
-
-    def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
-        """Answer a request; row sets mean nothing to such a party."""
-        return self._party.handle(request)
 
 
 class Server:

@@ -18,7 +18,8 @@ from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
-from gbdt_parties.transport.server import Server, SinglePartyService
+from gbdt_parties.transport.server import Server
+from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.messages import Gradients
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
@@ -84,7 +85,7 @@ def test_training_and_prediction_under_encryption_over_tls():
     assert booster.num_boosted_rounds() == 3
 
 
-def test_horizontal_parties_over_tls():
+def test_horizontal_parties_over_tls(tmp_path):
     random = np.random.default_rng(4)
     rows = [random.normal(size=(80, 4)).astype(np.float32) for _ in range(2)]
     labels = [(X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int) for X in rows]
@@ -103,7 +104,8 @@ def test_horizontal_parties_over_tls():
     with ExitStack() as stack:
         there = []
         for party in made():
-            server = stack.enter_context(serving(SinglePartyService(party), party.name))
+            service = HorizontalService(party, tmp_path / party.name, HorizontalLimits())
+            server = stack.enter_context(serving(service, party.name))
             remote = RemoteParty(f"127.0.0.1:{server.port}", tls("acme"), party.name, 10)
             stack.callback(remote.close)
             there.append(remote)

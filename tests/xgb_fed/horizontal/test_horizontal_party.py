@@ -42,15 +42,25 @@ def ask(party, number, message, session=SESSION):
     return messages.read(party.handle(messages.write(session, number, message))).message
 
 
-@pytest.fixture
-def opened():
-    """A party in the middle of a training, the other one, and the number of the next request."""
+def opened_at(place):
     parties = [drawn_party("a"), drawn_party("b", 1)]
     training = SimFL(horizontal_settings(PARAMS), parties)
     training.prepare()
     training.ask_all(StartBoosting(np.array([0.5])), messages.Done)
-    channel = training.channels[0]
-    return parties[0], channel._session, channel._next
+    channel = training.channels[place]
+    return parties[place], channel._session, channel._next
+
+
+@pytest.fixture
+def opened():
+    """The party whose turn it is, its session, and the number of the next request."""
+    return opened_at(0)
+
+
+@pytest.fixture
+def opened_second():
+    """The party whose turn it is not."""
+    return opened_at(1)
 
 
 def test_kinds_of_both_files_are_known_and_do_not_clash():
@@ -90,14 +100,13 @@ def test_sessions_start_once_and_requests_come_in_order():
         (AggregatedGradients(np.zeros(200), np.full(200, -1.0)), "below 0"),
         (GrowTrees(3), "out of turn"),
         (StartBoosting(np.array([0.5])), "started already"),
-        (Trees(np.array([4]), b"tree"), "round's trees"),
-        (Trees(np.array([2, 2]), b"tree"), "2 trees in a round of 1"),
-        (Trees(np.array([9]), b"tree"), "cut off"),
+        (Trees(np.array([4]), b"tree"), "in this party's turn"),
         (HashTable(0, np.zeros(4)), "no other party"),
         (HashTable(1, np.zeros(4)), "out of turn"),
         (CommitSeed(), "once in a session"),
         (RevealSeed(bytes(64)), "once in a session"),
-        (OpenHorizontal("{}", "", 0, np.array([200, 200])), "opened already"),
+        (OpenHorizontal("{}", "", 0, np.array([200, 200]), 1, 10), "opened already"),
+        (AggregateGradients(1), "turn of the party at place 0"),
         (HashRows(b"", 9, np.zeros(5), np.ones(5)), "once in a session"),
         (FindSplits(np.zeros(0), np.zeros(0)), "not a request"),
     ],
@@ -110,15 +119,32 @@ def test_what_does_not_fit_is_refused_and_ends_the_session(opened, message, reas
     assert "no such session" in ask(party, number + 1, GrowTrees(0), session).reason
 
 
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Trees(np.array([4]), b"tree"), "round's trees"),
+        (Trees(np.array([2, 2]), b"tree"), "2 trees in a round of 1"),
+        (Trees(np.array([9]), b"tree"), "cut off"),
+        (GrowTrees(0), "turn of the party at place 0"),
+        (AggregatedGradients(np.zeros(200), np.zeros(200)), "turn of the party at place 0"),
+    ],
+)
+def test_what_does_not_fit_in_the_turn_of_another_party_is_refused(opened_second, message, reason):
+    party, session, number = opened_second
+    refusal = ask(party, number, message, session)
+    assert isinstance(refusal, messages.Refusal)
+    assert reason in refusal.reason
+
+
 def test_without_other_parties_gradients_a_tree_is_grown_on_the_own(opened):
     party, session, number = opened
     assert isinstance(ask(party, number, GrowTrees(0), session), Trees)
 
 
-def test_aggregates_are_sums_and_no_single_rows(opened):
+def test_aggregates_are_sums_and_no_single_rows(opened_second):
     """A party answers with one number for each row of the builder, never with its own rows."""
-    party, session, number = opened
-    answer = ask(party, number, AggregateGradients(1), session)
+    party, session, number = opened_second
+    answer = ask(party, number, AggregateGradients(0), session)
     assert answer.g.shape == (200,)
     assert answer.h.sum() == pytest.approx(200 * 0.25)
     assert answer.g.sum() == pytest.approx(100 - (party._y == 1).sum())
@@ -147,7 +173,7 @@ def test_bad_arguments():
     for name in ("", "coordinator", "active", "a\nb", 3):
         with pytest.raises(ValueError, match="name="):
             HorizontalParty(X, y, name)
-    for name, value in (("known_features", -1), ("min_similar", 0), ("max_rows", 0), ("min_similar", 2.5)):
+    for name, value in (("known_features", -1), ("min_similar", 0), ("max_rows", 0), ("max_rounds", -1)):
         with pytest.raises(ValueError, match=f"{name}={value}"):
             HorizontalParty(X, y, **{name: value})
     with pytest.raises(InvalidDataError, match="labels of shape"):

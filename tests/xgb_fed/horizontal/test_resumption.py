@@ -213,20 +213,20 @@ def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
     answers = []
     for _ in range(2):
         channel = session_with(party)
-        channel.ask(ResumeBoosting(run, 1), messages.Done)
+        channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
         sums = channel.ask(AggregateGradients(1), AggregatedGradients)
         answers.append(np.concatenate([sums.g, sums.h]))
         with pytest.raises(PartyRefusedError, match="round 1 had other trees"):
             channel.ask(made_up, messages.Done)
     np.testing.assert_array_equal(*answers)
     channel = session_with(party)
-    channel.ask(ResumeBoosting(run, 1), messages.Done)
-    with pytest.raises(PartyRefusedError, match="round 1 was grown by another party"):
+    channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
+    with pytest.raises(PartyRefusedError, match="turn of the party at place 1"):
         channel.ask(GrowTrees(1), Trees)
     # Sums that single out a row of the builder do not make it grow another tree.
     for row in (0, 1):
         channel = session_with(party)
-        channel.ask(ResumeBoosting(run, 2), messages.Done)
+        channel.ask(ResumeBoosting(run, 2, ROUNDS), messages.Done)
         g = np.zeros(N_ROWS, dtype=np.float32)
         g[row] = 1e6
         channel.ask(AggregatedGradients(g, np.abs(g)), messages.Done)
@@ -242,20 +242,20 @@ def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
         (run, -1, "has 3 rounds"),
     ]:
         with pytest.raises(PartyRefusedError, match=reason):
-            session_with(party).ask(ResumeBoosting(name, number), messages.Done)
+            session_with(party).ask(ResumeBoosting(name, number, ROUNDS), messages.Done)
     channel = session_with(party)
-    channel.ask(ResumeBoosting(run, 1), messages.Done)
+    channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     with pytest.raises(PartyRefusedError, match="opened already"):
-        channel.ask(ResumeBoosting(run, 1), messages.Done)
+        channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     rounds = tmp_path / "0" / "runs" / f"{run.hex()}.journal"
     whole = rounds.read_bytes()
     # A line that a crash cut off was never answered for.
     rounds.write_bytes(whole[:-10])
     with pytest.raises(PartyRefusedError, match="has 2 rounds"):
-        session_with(party).ask(ResumeBoosting(run, 3), messages.Done)
+        session_with(party).ask(ResumeBoosting(run, 3, ROUNDS), messages.Done)
     rounds.write_bytes(whole[:400] + b"?" + whole[401:])
     with pytest.raises(PartyRefusedError, match="damaged"):
-        session_with(party).ask(ResumeBoosting(run, 1), messages.Done)
+        session_with(party).ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     # In memory there are runs too, until the process ends.
     (in_memory,) = other._journals._directory.glob("*.journal")
     assert in_memory.stem == run.hex()

@@ -1,17 +1,20 @@
 """What a coordinator that breaks the protocol, or parties that it makes up, cannot read of a party."""
 
 import json
+import tracemalloc
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
 import xgboost
 from scipy.special import ndtri
 
-from gbdt_hosts.xgboost.boosting import TreeGrower
-from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
+from gbdt_hosts.xgboost.model import ScalarTree, read_trees
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
@@ -35,6 +38,7 @@ from xgb_fed.horizontal.messages import (
     TellMoments,
     Trees,
 )
+from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
 N_ROWS, N_FEATURES = 300, 30
 RANDOM = np.random.default_rng(0)
@@ -48,14 +52,15 @@ def victim(y=Y, **options):
 
 
 class Coordinator:
-    """A coordinator without any other party: everything about them is made up."""
+    """A coordinator without any other party: everything about them is made up; their turns come first."""
 
-    def __init__(self, party, n_others=1, params=LOGISTIC, classes="[0, 1]", rows=N_ROWS):
+    def __init__(self, party, n_others=1, params=LOGISTIC, classes="[0, 1]", rows=N_ROWS, turns=(1, 100)):
         self.channel = Channel(party, np.random.default_rng().bytes(16), Traffic(), "coordinator")
         self.n_others = n_others
         self.ask(Introduce(0), Introduction)
-        party_rows = np.array([N_ROWS, *[rows] * n_others])
-        self.ask(OpenHorizontal(json.dumps(params), classes, 0, party_rows), HorizontalOpened)
+        party_rows = np.array([*[rows] * n_others, N_ROWS])
+        opening = OpenHorizontal(json.dumps(params), classes, n_others, party_rows, *turns)
+        self.ask(opening, HorizontalOpened)
         self.contributions = [bytes([k]) * 32 for k in range(1, n_others + 1)]
 
     def ask(self, message, answer):
@@ -63,27 +68,55 @@ class Coordinator:
 
     def commitments(self):
         own = self.ask(CommitSeed(), SeedCommitment).commitment
-        return own + b"".join(commitment_to(c, k) for k, c in enumerate(self.contributions, 1))
+        return b"".join(commitment_to(c, k) for k, c in enumerate(self.contributions)) + own
 
     def agreed(self):
         revealed = self.ask(RevealSeed(self.commitments()), SeedContribution).contribution
-        return revealed + b"".join(self.contributions)
+        return b"".join(self.contributions) + revealed
 
-    def hash_table(self, mean=None, std=None, n_hashes=None):
+    def hash_table(self, mean=None, std=None, n_hashes=None, again=False):
         self.ask(TellMoments(0), ColumnMoments)
-        contributions = self.agreed()
+        contributions = b"" if again else self.agreed()
         mean = np.zeros(N_FEATURES) if mean is None else mean
         std = np.ones(N_FEATURES) if std is None else std
         table = self.ask(HashRows(contributions, n_hashes or N_FEATURES - 2, mean, std), HashTable)
-        return seed_from(contributions), table.hashes.reshape(N_ROWS, -1)
+        return b"" if again else seed_from(contributions), table.hashes.reshape(N_ROWS, -1)
 
     def start(self, tables):
-        for place, table in enumerate(tables, 1):
+        for place, table in enumerate(tables):
             self.ask(HashTable(place, np.ascontiguousarray(table).reshape(-1)), messages.Done)
         self.ask(StartBoosting(np.array([0.5])), messages.Done)
 
-    def sums(self, place=1):
+    def sums(self, place=0):
         return self.ask(AggregateGradients(place), AggregatedGradients)
+
+    def started(self, again=False):
+        """Hash, by the last seed again or by a new one, show the party its own table, and begin."""
+        _, table = self.hash_table(again=again)
+        self.start([table] * self.n_others)
+        return self
+
+    def add(self, tree):
+        self.ask(Trees(np.array([len(tree)]), tree), messages.Done)
+
+
+def made_up_tree(depth, column=0, thresholds=None, values=None):
+    """A tree of one path: each split sends what is below its threshold to a leaf, and the rest on."""
+    thresholds = [float(level) for level in range(depth)] if thresholds is None else thresholds
+    values = [0.0] * (depth + 1) if values is None else values
+    left, right, feature, condition = [], [], [], []
+    for level in range(depth):
+        node = 2 * level
+        # The leaf of this split, before the next split or the last leaf.
+        left += [node + 1, -1]
+        right += [node + 2, -1]
+        feature += [column, 0]
+        condition += [thresholds[level], values[level]]
+    left, right, feature = [*left, -1], [*right, -1], [*feature, 0]
+    condition = [*condition, values[depth]]
+    zeros = [0.0] * len(left)
+    tree = ScalarTree(left, right, left, feature, condition, [False] * len(left), zeros, zeros, zeros)
+    return write_tree(tree)
 
 
 def one_hot(value, column=7, rest=0.0):
@@ -202,8 +235,9 @@ def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
     coordinator = Coordinator(victim(), n_others=6)
     _, table = coordinator.hash_table()
     coordinator.start(made_up_tables(table))
-    for place in range(1, 7):
+    for place in range(6):
         sums = coordinator.sums(place)
+        coordinator.add(made_up_tree(0))
         n_added = sums.h / 0.25
         assert np.allclose(n_added, np.rint(n_added))
         assert n_added[n_added > 0].min() >= 3
@@ -220,23 +254,23 @@ def told_by(party, n_others, objective):
 
     The trees also set margins so large that gradients of single rows would be rounded.
     """
-    params, classes = {"objective": objective}, "[0, 1]" if objective == "binary:logistic" else ""
-    coordinator = Coordinator(party, n_others, params, classes)
+    params = {"objective": objective, "max_depth": 8}
+    classes = "[0, 1]" if objective == "binary:logistic" else ""
+    coordinator = Coordinator(party, n_others, params, classes, turns=(8, 100))
     _, table = coordinator.hash_table()
     coordinator.start(made_up_tables(table)[:n_others])
     answers = []
     grower = TreeGrower(X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0})
-    for number in range(2 * (n_others + 1)):
-        for place in range(1, n_others + 1):
-            sums = coordinator.sums(place)
-            answers.append(np.concatenate([sums.g, sums.h]))
+    for number in range(8 * n_others):
+        sums = coordinator.sums(number // 8)
+        answers.append(np.concatenate([sums.g, sums.h]))
         random = np.random.default_rng(number)
         tree, _ = grower.grow(
             (random.choice([1, 2.0**27], N_ROWS) * random.standard_normal(N_ROWS)).astype(np.float32),
             np.ones(N_ROWS, dtype=np.float32),
             number,
         )
-        coordinator.ask(Trees(np.array([len(tree)]), tree), messages.Done)
+        coordinator.add(write_tree(read_tree(tree, N_FEATURES)))
     return np.stack(answers)
 
 
@@ -284,7 +318,7 @@ def test_attack_rows_without_weight_do_not_fill_a_group():
 def test_attack_a_hash_table_is_taken_once_from_each_party():
     coordinator = Coordinator(victim())
     _, table = coordinator.hash_table()
-    message = HashTable(1, table.reshape(-1))
+    message = HashTable(0, table.reshape(-1))
     coordinator.ask(message, messages.Done)
     with pytest.raises(PartyRefusedError, match="out of turn"):
         coordinator.ask(message, messages.Done)
@@ -294,7 +328,7 @@ def test_attack_hash_tables_of_another_size_are_refused():
     coordinator = Coordinator(victim())
     _, table = coordinator.hash_table()
     with pytest.raises(PartyRefusedError, match="another size"):
-        coordinator.ask(HashTable(1, table.reshape(-1)[1:]), messages.Done)
+        coordinator.ask(HashTable(0, table.reshape(-1)[1:]), messages.Done)
 
 
 def test_attack_more_hashes_than_columns_are_refused():
@@ -305,7 +339,7 @@ def test_attack_more_hashes_than_columns_are_refused():
 def test_attack_opening_a_session_twice_does_not_hash_twice():
     coordinator = Coordinator(victim())
     coordinator.hash_table(n_hashes=2)
-    again = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 0, np.array([N_ROWS, N_ROWS]))
+    again = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 0, np.array([N_ROWS, N_ROWS]), 1, 100)
     with pytest.raises(PartyRefusedError, match="opened already"):
         coordinator.ask(again, HorizontalOpened)
 
@@ -329,6 +363,163 @@ def test_attack_classes_are_told_only_of_labels_declared_categorical():
             channel.ask(Introduce(1), Introduction)
     with pytest.raises(PartyRefusedError, match="categorical_labels=True"):
         Coordinator(victim(values, categorical_labels=False), params={"objective": "reg:squarederror"})
+
+
+def test_attack_a_partys_labels_are_not_classes_because_the_coordinator_says_so():
+    """Before, softprob over integers told how often each label is in a group: all labels of a regression."""
+    salaries = np.random.default_rng(0).integers(20, 180, N_ROWS)
+    softprob = {"objective": "multi:softprob", "num_class": 200}
+    regression = {"y": salaries, "categorical_labels": False}
+    with pytest.raises(PartyRefusedError, match="without a list of classes"):
+        Coordinator(victim(**regression), params=softprob, classes="")
+    with pytest.raises(PartyRefusedError, match="categorical_labels=True"):
+        Coordinator(victim(**regression), params=softprob, classes=json.dumps(list(range(200))))
+    with pytest.raises(PartyRefusedError, match="without a list of classes"):
+        Coordinator(victim(), params={**softprob, "num_class": 2}, classes="")
+    with pytest.raises(PartyRefusedError, match="2 classes for an objective of 3"):
+        Coordinator(victim(), params={**softprob, "num_class": 3})
+    with pytest.raises(PartyRefusedError, match="3 classes for an objective of 2"):
+        Coordinator(victim(), classes="[0, 1, 2]")
+    Coordinator(victim(), params={**softprob, "num_class": 2})
+
+
+@pytest.mark.parametrize("n_classes", [257, 200_000])
+def test_attack_more_classes_than_are_told_are_refused_before_anything_is_allocated(n_classes):
+    params = {"objective": "multi:softprob", "num_class": n_classes}
+    tracemalloc.start()
+    try:
+        with pytest.raises(PartyRefusedError, match="not a list of 1 to 256"):
+            Coordinator(victim(), params=params, classes=json.dumps(list(range(n_classes))))
+        with pytest.raises(PartyRefusedError, match="without a list of classes"):
+            Coordinator(victim(), params=params, classes="")
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20  # before, 230 MB for 200,000 classes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "classes",
+    ["{}", "[[0],[1]]", "7", "[0, NaN]", "[1, 0]", '["a", 1]', "[0, 0]", "[" * 100_000, "[]", "[null]"],
+)
+def test_attack_malformed_classes_are_refused_by_name(classes):
+    with pytest.raises(PartyRefusedError, match="classes that are n"):
+        Coordinator(victim(), classes=classes)
+
+
+def test_attack_alleged_parties_are_counted_before_they_are_read():
+    with pytest.raises(PartyRefusedError, match="at most 1000"):
+        Coordinator(victim(), n_others=1000, rows=1)
+
+
+def test_attack_weights_that_tell_labels_in_a_group_apart_are_refused():
+    """Before, made-up trees read the weights, and a weighted sum of labels has one solution: all labels."""
+    weight = np.random.default_rng(0).uniform(0.2, 3, N_ROWS)
+    with pytest.raises(PartyRefusedError, match=r"sample_weight has different weights.* min_similar=1"):
+        Coordinator(victim(sample_weight=weight)).hash_table()
+    Coordinator(victim(sample_weight=weight, min_similar=1)).hash_table()
+    Coordinator(victim(sample_weight=np.where(weight > 1, 2.5, 0.0))).hash_table()
+
+
+def test_attack_sums_are_told_once_a_round_for_its_builder_only():
+    """Before, sums could be asked for every alleged party in each round, and trees be added at any time."""
+    coordinator = Coordinator(victim(), n_others=2).started()
+    first = coordinator.sums(0)
+    assert np.array_equal(first.g, coordinator.sums(0).g)
+    with pytest.raises(PartyRefusedError, match="turn of the party at place 0"):
+        coordinator.sums(1)
+    coordinator = Coordinator(victim(), n_others=2).started()
+    coordinator.add(made_up_tree(1))
+    coordinator.sums(1)
+    coordinator.add(made_up_tree(1))
+    with pytest.raises(PartyRefusedError, match="in this party's turn"):
+        coordinator.add(made_up_tree(1))
+
+
+def read_by_made_up_trees(coordinator, n_trees):
+    """Sums of groups as functions of a column: what each further tree changes in them."""
+    answers = [coordinator.sums().g]
+    for number in range(n_trees):
+        coordinator.add(made_up_tree(1, 0, [number / 5 - 1], [1.0, 0.0]))
+        answers.append(coordinator.sums().g)
+    return np.diff(answers, axis=0)
+
+
+def test_attack_made_up_trees_read_no_more_rounds_than_the_party_takes(tmp_path):
+    """Before, 158 made-up trees and their inverses read 252 of 300 rows, without any limit.
+
+    What a round tells of a group cannot be limited, or nobody could train: the number of rounds can.
+    """
+    how = {"params": {"objective": "reg:squarederror"}, "classes": "", "turns": (1000, 12)}
+    party = victim(max_rounds=20, directory=tmp_path)
+    read = read_by_made_up_trees(Coordinator(party, **how).started(), 11)
+    counts = read[1:].sum(axis=1)
+    below = [(X[:, 0] < number / 5 - 1).sum() for number in range(1, 11)]
+    assert np.allclose(counts, below)  # the attack: how many rows of each group are below a threshold
+    for ask in (Coordinator.sums, lambda coordinator: coordinator.add(made_up_tree(1))):
+        coordinator = Coordinator(victim(max_rounds=20), **how).started()
+        for _ in range(12):
+            coordinator.add(made_up_tree(1))
+        with pytest.raises(PartyRefusedError, match="opened for 12 rounds"):
+            ask(coordinator)
+    # Over sessions, and processes.
+    for again in (party, victim(max_rounds=20, directory=tmp_path)):
+        with pytest.raises(
+            PartyRefusedError, match=r"12 further rounds .* has taken 11 and takes max_rounds=20"
+        ):
+            Coordinator(again, **how)
+    Coordinator(again, **{**how, "turns": (1000, 9)})
+
+
+def test_attack_rounds_are_counted_where_two_runs_are_open_side_by_side(tmp_path):
+    service = HorizontalService(victim(max_rounds=10, directory=tmp_path), tmp_path, HorizontalLimits())
+    first, second = (
+        Coordinator(Caller(service, name), turns=(1000, 6)).started(again=name == "b") for name in "ab"
+    )
+    for _ in range(6):
+        first.add(made_up_tree(1))
+    for _ in range(4):
+        second.add(made_up_tree(1))
+    with pytest.raises(PartyRefusedError, match=r"1 further rounds .* has taken 10"):
+        second.add(made_up_tree(1))
+
+
+class Caller:
+    """A horizontal service, as one of its coordinators meets it."""
+
+    name = "victim"
+
+    def __init__(self, service, name):
+        self._service, self._who = service, Identity(name, "", datetime.max.replace(tzinfo=timezone.utc))
+
+    def handle(self, request):
+        return self._service.handle(self._who, (), request)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda tree: tree[:-1] + b" " * (1 << 20) + b"}", "not written as agreed"),
+        (lambda tree: tree[:-1] + b',"more":"' + b"x" * 1000 + b'"}', "not written as agreed"),
+        (lambda tree: tree.replace(b"0.0", b"0.00", 1), "not written as agreed"),
+        (lambda tree: tree.replace(b'"sum_hessian":[2.0', b'"sum_hessian":[9.0'), "not written as agreed"),
+        (lambda tree: made_up_tree(7), "deeper than 6 levels"),
+    ],
+)
+def test_attack_rounds_hold_nothing_but_trees_of_the_agreed_depth(spoil, reason):
+    """Before, a party kept each message as it came: 40 trees of one leaf took 336 MiB."""
+    coordinator = Coordinator(victim()).started()
+    with pytest.raises(PartyRefusedError, match=reason):
+        coordinator.add(spoil(made_up_tree(1)))
+    Coordinator(victim()).started().add(made_up_tree(6))
+
+
+def test_attack_another_coordinator_does_not_end_a_run(tmp_path):
+    """Before, any allowed certificate ended the run of another one with its introduction."""
+    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits())
+    first = Coordinator(Caller(service, "acme")).started()
+    before = first.sums()
+    Coordinator(Caller(service, "rival")).started(again=True).add(made_up_tree(1, values=[1.0, -1.0]))
+    assert np.array_equal(first.sums().g, before.g)
 
 
 def trained(**options):

@@ -1,0 +1,121 @@
+"""A coordinator reads what a party says strictly, and names the party whose words do not fit."""
+
+import json
+
+import numpy as np
+import pytest
+
+from gbdt_parties import messages
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from xgb_fed import HorizontalParty, train_simfl
+from xgb_fed.horizontal.introductions import common_mean_label
+from xgb_fed.horizontal.messages import (
+    ColumnMoments,
+    HorizontalOpened,
+    Introduction,
+    SeedContribution,
+    Trees,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(60, 5))
+Y = RANDOM.integers(0, 2, 60)
+
+
+class Liar:
+    """A party some of whose answers are changed on their way."""
+
+    name = "south"
+
+    def __init__(self, kind, y=Y, **changed):
+        self._party = HorizontalParty(X, y, "south", categorical_labels=True, n_jobs=1)
+        self._kind, self._changed = kind, changed
+
+    def handle(self, request):
+        envelope = messages.read(self._party.handle(request))
+        message = envelope.message
+        if isinstance(message, self._kind):
+            message = self._kind(**{**message.__dict__, **self._changed})
+        return messages.write(envelope.session, envelope.sequence, message)
+
+
+def train(liar, params=None):
+    north = HorizontalParty(X, Y, "north", categorical_labels=True, n_jobs=1)
+    params = {"objective": "binary:logistic"} if params is None else params
+    return train_simfl(params, [north, liar], 2, verbose_eval=False)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"names": "\x1b[2J\x1b[31mroot@host# all is well\r\n" + "x" * 100_000},
+        {"names": "7"},
+        {"names": "[1, 2, 3, 4, 5]"},
+        {"names": '["a", "b"]'},
+        {"names": "[" * 100_000},
+        {"classes": "[[1],[2]]"},
+        {"classes": "{"},
+        {"classes": "[" * 100_000},
+        {"classes": json.dumps(["\u202e" + "x" * 100_000, 1])},
+        {"classes": "5"},
+        {"classes": ""},
+        {"classes": "[NaN, 0, 1]"},
+        {"classes": "[0, 1, Infinity]"},
+        {"classes": "[1, 0]"},
+        {"classes": json.dumps(list(range(257)))},
+        {"classes": json.dumps(["x" * (1 << 20)])},
+        {"classes": "[" + "9" * 5000 + "]"},
+        {"n_rows": -5},
+        {"n_rows": 0},
+        {"n_rows": 2**62},
+        {"n_features": 0},
+    ],
+    ids=lambda changed: str(changed)[:30],
+)
+def test_introductions_that_do_not_fit_are_refused_by_name(changed):
+    with pytest.raises(ProtocolError, match="party 'south' introduces itself with") as caught:
+        train(Liar(Introduction, **changed))
+    assert len(str(caught.value)) < 300
+    assert str(caught.value).isprintable()
+
+
+def test_names_and_labels_are_quoted_and_cut():
+    names = json.dumps(["\u202e\r\n" + "x" * 10_000, *"bcde"], ensure_ascii=False)
+    only = json.dumps(["\x1b[31m" + "x" * 10_000])
+    for changed, text in (({"names": names}, "has columns"), ({"n_features": 7}, "has 7 columns")):
+        with pytest.raises(InvalidDataError, match=f"'south' {text}") as caught:
+            train(Liar(Introduction, **changed))
+        assert len(str(caught.value)) < 700
+        assert str(caught.value).isprintable()
+    with pytest.raises(InvalidDataError, match="text at one party"):
+        train(Liar(Introduction, classes=only))
+
+
+def test_classes_of_all_parties_are_at_most_as_many_as_are_told():
+    with pytest.raises(InvalidDataError, match="258 classes over all parties; at most 256"):
+        train(Liar(Introduction, classes=json.dumps(list(range(2, 258)))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "reason"),
+    [
+        (HorizontalOpened, {"label_sums": np.array([1.0])}, "sums of weights and labels"),
+        (HorizontalOpened, {"label_sums": np.array([np.nan, 1.0])}, "sums of weights and labels"),
+        (HorizontalOpened, {"label_sums": np.array([-60.0, 5.0])}, "sums of weights and labels"),
+        (HorizontalOpened, {"label_sums": np.array([60.0, 61.0])}, "sums of weights and labels"),
+        (ColumnMoments, {"known_features": -3}, "moments are malformed"),
+        (SeedContribution, {"contribution": b"short"}, "contribution to a hash seed"),
+        (Trees, {"models": b"{}" + b" " * 1000}, "cut off"),
+    ],
+)
+def test_later_answers_that_do_not_fit_are_refused_by_name(kind, changed, reason):
+    liar = Liar(kind, **changed)
+    with pytest.raises(ProtocolError, match=f"party 'south': .*{reason}"):
+        train(liar)
+
+
+def test_sums_of_labels_without_any_weight_have_no_mean():
+    empty = HorizontalOpened(np.zeros(2))
+    with pytest.raises(InvalidDataError, match="no row of any party has a weight above 0"):
+        common_mean_label(["a", "b"], [empty, empty], True)
