@@ -48,7 +48,9 @@ LOGISTIC = {"objective": "binary:logistic"}
 
 
 def victim(y=Y, **options):
-    return HorizontalParty(X, y, "victim", **{"categorical_labels": True, "random_state": 0, **options})
+    return HorizontalParty(
+        X, y, "victim", **{"categorical_labels": True, "random_state": 0, "n_jobs": 1, **options}
+    )
 
 
 class Coordinator:
@@ -256,13 +258,13 @@ def told_by(party, n_others, objective):
     """
     params = {"objective": objective, "max_depth": 8}
     classes = "[0, 1]" if objective == "binary:logistic" else ""
-    coordinator = Coordinator(party, n_others, params, classes, turns=(8, 100))
+    coordinator = Coordinator(party, n_others, params, classes, turns=(3, 100))
     _, table = coordinator.hash_table()
     coordinator.start(made_up_tables(table)[:n_others])
     answers = []
-    grower = TreeGrower(X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0})
-    for number in range(8 * n_others):
-        sums = coordinator.sums(number // 8)
+    grower = TreeGrower(X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0}, 1)
+    for number in range(3 * n_others):
+        sums = coordinator.sums(number // 3)
         answers.append(np.concatenate([sums.g, sums.h]))
         random = np.random.default_rng(number)
         tree, _ = grower.grow(
