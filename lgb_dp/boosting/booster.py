@@ -7,7 +7,14 @@ from typing import Any
 
 import lightgbm
 
-from gbdt_hosts.lightgbm import PrivateBooster, columns_in, guarantee_in, tree_blocks, tree_digest
+from gbdt_hosts.lightgbm import (
+    PrivateBooster,
+    columns_in,
+    guarantee_in,
+    header_digest,
+    tree_blocks,
+    tree_digest,
+)
 from gbdt_kernels.html_tables import html_paragraph
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.data.tables import Columns, is_table
@@ -87,8 +94,8 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     NoGuaranteeError
         If the model carries none.
     AlteredModelError
-        If its trees are not those that the guarantee describes.  The digests detect accidents, not forgery:
-        whoever can edit the trees can edit the digests, too.
+        If its header or its trees are not those that the guarantee describes.  The digests detect accidents,
+        not forgery: whoever can edit the trees can edit the digests, too.
     """
     if isinstance(model, lightgbm.Booster):
         return report_in(model.model_to_string(num_iteration=-1))
@@ -106,9 +113,12 @@ def report_in(text: str) -> PrivacyReport:
     try:
         guarantee = guarantee_in(text) or {}
         report = PrivacyReport.from_dict(guarantee)
-        known = set(guarantee["trees"])
+        header, known = guarantee["header"], set(guarantee["trees"])
+        found = header_digest(text)
     except (KeyError, TypeError, ValueError):
         raise NoGuaranteeError("the model carries no privacy guarantee") from None
+    if found != header:
+        raise AlteredModelError("the objective or the features of the model are not those of its guarantee")
     altered = [i for i, block in enumerate(tree_blocks(text)) if tree_digest(block) not in known]
     if altered:
         raise AlteredModelError(f"trees {altered} of the model are not those that its guarantee describes")

@@ -125,7 +125,7 @@ class PrivateTrainer(ABC):
         try:
             return report_in(text), ()
         except AlteredModelError:
-            return None, ("the trees of init_model are not those that its guarantee describes",)
+            return None, ("the header or the trees of init_model are not those that its guarantee describes",)
         except NoGuaranteeError:
             if self.public_init_model:
                 return None, ()

@@ -267,6 +267,9 @@ def edits(tree):
         "left_child",
         "right_child",
         "missing_left",
+        "internal_value",
+        "internal_count",
+        "gain",
     ):
         values = getattr(tree, name)
         for i in range(len(values)):
@@ -274,7 +277,9 @@ def edits(tree):
             if is_categorical and name in ("threshold", "missing_left"):
                 continue
             edited = values.copy()
-            if values.dtype == float:
+            if name in ("internal_value", "gain"):  # of which six digits are kept
+                edited[i] = values[i] * 1.0001 + 1e-5
+            elif values.dtype == float:
                 edited[i] = np.nextafter(values[i], np.inf)
             else:
                 edited[i] = not values[i] if values.dtype == bool else values[i] + 1
@@ -283,6 +288,7 @@ def edits(tree):
         others = list(tree.left_categories)
         others[i] = np.array([1]) if categories is None else np.append(categories, 100)
         yield "left_categories", replace(tree, left_categories=tuple(others))
+    yield "shrinkage", replace(tree, shrinkage=tree.shrinkage * 1.0001)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -292,6 +298,28 @@ def test_any_edit_changes_the_digest(seed):
     digests = [tree_digest(tree_block(edited)) for _, edited in edits(tree)]
     assert digest not in digests
     assert len(set(digests)) == len(digests)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    gain=st.floats(min_value=0, allow_nan=False, allow_infinity=False),
+    internal_value=st.floats(-1e300, 1e300),
+    internal_count=st.integers(0, 2**31 - 1),
+    shrinkage=st.floats(1e-12, 1),
+)
+def test_digests_survive_what_lightgbm_prints_with_six_digits(
+    gain, internal_value, internal_count, shrinkage
+):
+    tree = replace(
+        random_tree(np.random.default_rng(0), 2),
+        gain=np.array([gain]),
+        internal_value=np.array([internal_value]),
+        internal_count=np.array([internal_count]),
+        shrinkage=shrinkage,
+    )
+    text = booster_of([tree]).model_to_string()
+    assert digests_of(text) == [tree_digest(tree_block(tree))]
+    assert digests_of(lightgbm.Booster(model_str=text).model_to_string()) == digests_of(text)
 
 
 def test_setting_a_leaf_changes_only_its_digest():

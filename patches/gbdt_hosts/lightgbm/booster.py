@@ -22,6 +22,7 @@ from gbdt_hosts.lightgbm.text import (
     Header,
     Tree,
     guarantee_line,
+    header_digest,
     model_text,
     tree_block,
     tree_blocks,
@@ -125,8 +126,12 @@ class PrivateBooster(lightgbm.Booster):
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
         self._blocks += [tree_block(tree) for tree in grower.trees_from(n_done)]
         blocks = self._initial_blocks + self._blocks
-        guarantee = {**grower.guarantee(), "trees": [tree_digest(block) for block in blocks]}
-        return model_text(grower.header, blocks, {**grower.parameters(), **guarantee_line(guarantee)})
+        digests = {
+            "header": header_digest(model_text(grower.header, [], {})),
+            "trees": [tree_digest(block) for block in blocks],
+        }
+        line = guarantee_line({**grower.guarantee(), **digests})
+        return model_text(grower.header, blocks, {**grower.parameters(), **line})
 
     def _growing(self) -> TreeGrower:
         if self._grower is None:

@@ -100,8 +100,15 @@ def _numbers(values: Any) -> str:
     return " ".join(map(repr, np.asarray(values).tolist()))
 
 
+def _short_numbers(values: Any) -> str:
+    """Six digits, as LightGBM prints what no prediction needs: it then saves the same text that it loads."""
+    return " ".join(f"{value:.6g}" for value in np.asarray(values).tolist())
+
+
 def tree_block(tree: Tree) -> str:
     """Text of one tree, without its ``Tree=`` line."""
+    single = np.finfo(np.float32)
+    gain = tree.gain.clip(single.min, single.max).astype(np.float32)  # as LightGBM keeps it
     threshold = tree.threshold.astype(np.float64).copy()
     decision_type = np.full(len(tree.feature), MISSING_IS_NAN)
     decision_type[tree.missing_left] |= DEFAULT_LEFT
@@ -120,7 +127,7 @@ def tree_block(tree: Tree) -> str:
         "num_leaves": str(len(tree.leaf_value)),
         "num_cat": str(len(boundaries) - 1),
         "split_feature": _numbers(tree.feature),
-        "split_gain": _numbers(tree.gain),
+        "split_gain": _short_numbers(gain),
         "threshold": _numbers(threshold),
         "decision_type": _numbers(decision_type),
         "left_child": _numbers(tree.left_child),
@@ -132,11 +139,11 @@ def tree_block(tree: Tree) -> str:
         "leaf_value": _numbers(tree.leaf_value),
         "leaf_weight": leaf_count,
         "leaf_count": leaf_count,
-        "internal_value": _numbers(tree.internal_value),
-        "internal_weight": internal_count,
+        "internal_value": _short_numbers(tree.internal_value),
+        "internal_weight": _short_numbers(tree.internal_count),
         "internal_count": internal_count,
         "is_linear": "0",
-        "shrinkage": repr(float(tree.shrinkage)),
+        "shrinkage": _short_numbers([float(tree.shrinkage)]),
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
@@ -256,16 +263,51 @@ def columns_in(text: str) -> dict[str, Any]:
 
 
 def with_guarantee(text: str, guarantee: Mapping[str, Any]) -> str:
-    """A model text with another guarantee, for the trees it has."""
+    """A model text with another guarantee, for the header and the trees it has."""
     before, _, after = text.partition(f"[{GUARANTEE}: ")
     if not after:
         raise ValueError("the model text holds no guarantee to replace")
-    trees = {"trees": [tree_digest(block) for block in tree_blocks(text)]}
-    line = _parameter_line(GUARANTEE, guarantee_line({**guarantee, **trees})[GUARANTEE])
+    digests = {"header": header_digest(text), "trees": [tree_digest(block) for block in tree_blocks(text)]}
+    line = _parameter_line(GUARANTEE, guarantee_line({**guarantee, **digests})[GUARANTEE])
     return before + line + after.partition("\n")[2]
 
 
-_FLOATS = ("threshold", "leaf_value", "leaf_weight")
+_HEADER = (
+    "num_class",
+    "num_tree_per_iteration",
+    "label_index",
+    "max_feature_idx",
+    "objective",
+    "average_output",
+    "feature_names",
+    "monotone_constraints",
+    "feature_infos",
+)
+"""Lines of the header that stay as they are when LightGBM loads, truncates and saves a model."""
+
+
+def header_digest(text: str) -> str:
+    """Digest of what a model text says beside its trees, for the same purpose as `tree_digest`.
+
+    It covers the objective, the features with their ranges, and how columns become features; not the sizes of
+    the trees, which change when a model is truncated, or the format's version.
+    """
+    top = text.split("\nTree=", 1)[0].split("\nend of trees", 1)[0]
+    fields = {name: value.strip() for name, _, value in (line.partition("=") for line in top.splitlines())}
+    known = {name: fields[name] for name in _HEADER if name in fields}
+    covered = json.dumps([known, columns_in(text)], sort_keys=True)
+    return hashlib.sha256(covered.encode()).hexdigest()[:32]
+
+
+_FLOATS = (
+    "threshold",
+    "leaf_value",
+    "leaf_weight",
+    "split_gain",
+    "internal_value",
+    "internal_weight",
+    "shrinkage",
+)
 _INTEGERS = (
     "split_feature",
     "decision_type",
@@ -280,7 +322,7 @@ _INTEGERS = (
 
 
 def tree_digest(block: str) -> str:
-    """Digest of everything in a tree that tells about its training data.
+    """Digest of everything in a tree.
 
     Numbers are compared as numbers: LightGBM prints them anew when it saves.
     It tells an accident or a careless edit, not a forgery.
