@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
 from gbdt_hosts.scikit_learn import KeywordParameters
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
@@ -91,6 +92,10 @@ class TrainedModel(Protocol):
 class FederatedXGBModel(KeywordParameters, BaseEstimator):
     """What all estimators share.  After `fit`, ``model_`` is the trained model."""
 
+    n_features_in_: int
+    _expected_failed_checks: ClassVar[Mapping[str, str]] = {}
+    """Checks of scikit-learn's suite that fail on purpose, each with its reason."""
+
     model_: Any  # a TrainedModel; each kind of estimator declares its own
 
     def __init__(
@@ -133,6 +138,29 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
         self.callbacks = callbacks
         self.random_state = random_state
         self._keep_keywords(keywords)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and later ask."""
+        tags: Any = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn before 1.6 asks."""
+        return {
+            "allow_nan": True,
+            "X_types": ["2darray", "sparse"],
+            "_xfail_checks": dict(self._expected_failed_checks),
+        }
+
+    def _check_width(self, n_features: int) -> None:
+        """Raise an InvalidDataError unless rows have as many columns as those of `fit`."""
+        if n_features != self.n_features_in_:
+            raise InvalidDataError(
+                f"X has {n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input, the columns of fit"
+            )
 
     def _parameters(self, *others: str) -> dict[str, Any]:
         """Return the parameters that are handed on as they are, keywords, and some others, by name."""

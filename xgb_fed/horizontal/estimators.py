@@ -10,11 +10,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.boosting.estimator import (
     FederatedXGBModel,
     class_probabilities,
@@ -133,6 +134,9 @@ class _HorizontalXGB(FederatedXGBModel):
         self._forget()
         if X is None and y is not None:
             raise InvalidArgumentError("X must be given with y")
+        if X is not None:
+            check_matrix(X, needs_columns=True)
+            y = checked_target(y, type(self).__name__)
         evals = named_evaluation_sets(eval_set, sample_weight_eval_set)
         params = {**self._parameters(), "objective": self._objective}
         if X is not None and not len(parties):
@@ -151,6 +155,7 @@ class _HorizontalXGB(FederatedXGBModel):
     def _train_alone(
         self, params: dict[str, Any], X: Any, y: Any, evals: Any, verbose: bool | int
     ) -> HorizontalModel:
+        (check_classes if is_classifier(self) else check_finite)(y)
         warnings.warn(
             "fit was called without parties: the model is trained on this party's rows alone",
             NoPartiesWarning,
@@ -227,9 +232,9 @@ class _HorizontalXGB(FederatedXGBModel):
 
     def _predict(self, X: Any, iteration_range: tuple[int, int] | None, **how: bool) -> NDArray[Any]:
         booster = self.get_booster()
+        check_matrix(X, needs_columns=True)
         rows, names = read_rows(X, "X")
-        if rows.shape[1] != self.n_features_in_:
-            raise InvalidDataError(f"X has {rows.shape[1]} columns; the model has {self.n_features_in_}")
+        self._check_width(rows.shape[1])
         if names and booster.feature_names and names != booster.feature_names:
             raise InvalidDataError(f"X has columns {names}; the model has {booster.feature_names}")
         data = xgboost.DMatrix(rows, feature_names=booster.feature_names)

@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from gbdt_parties._files import write_atomically
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.conventions import check_classes, checked_target
 from xgb_fed.boosting.estimator import class_probabilities, named_evaluation_sets, with_common_parameters
 from xgb_fed.boosting.labels import codes_of, encode_labels
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
@@ -146,6 +147,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             raise UnsupportedParameterError(
                 f"objective={self.objective!r} must be 'binary:logistic' or 'multi:softprob' for a classifier"
             )
+        y = checked_target(y, type(self).__name__)
+        check_classes(y)
         classes, codes = encode_labels(y)
         binary = len(classes) == 2
         objective = self.objective or ("binary:logistic" if binary else "multi:softprob")
@@ -330,6 +333,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         self._forget()
         sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
         objective = self.objective or "reg:squarederror"
+        y = checked_target(y, type(self).__name__)
         self._fit(X, y, parties, sample_weight, sets, verbose, objective, None, checkpoint, patience)
         return self
 

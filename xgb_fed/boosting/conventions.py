@@ -1,0 +1,102 @@
+"""What scikit-learn expects of an estimator's rows and labels, checked before training looks at them.
+
+No message quotes a cell: shapes, types and argument names only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import column_or_1d
+
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.errors import ArgumentTypeError
+
+
+def check_matrix(X: Any, *, needs_columns: bool) -> None:
+    """Check that `X` is a matrix of real numbers; frames and sparse matrices are left to those who read them.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidDataError
+        If it is a vector, has no columns where it needs some, or holds something else than numbers.
+    """
+    if hasattr(X, "columns") or (scipy.sparse.issparse(X) and X.shape[1]):
+        return
+    values = X if scipy.sparse.issparse(X) else np.asarray(X)
+    if values.dtype.kind == "c":
+        raise InvalidDataError("Complex data not supported: X must hold real numbers")
+    if values.ndim == 1:
+        raise InvalidDataError(
+            "Expected 2D array, got 1D array instead.  Reshape your data: X.reshape(-1, 1) if it has one "
+            "column, X.reshape(1, -1) if it is one row"
+        )
+    if needs_columns and values.ndim == 2 and values.shape[1] == 0:
+        raise InvalidDataError(f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+    if values.dtype.kind == "O" and not _reads_as_numbers(values):
+        raise ArgumentTypeError("X must hold numbers: each argument must be a string or a number")
+
+
+def _reads_as_numbers(values: Any) -> bool:
+    """Whether no cell is of a type that cannot be a number; text is judged by those who read it."""
+    try:
+        np.asarray(values, dtype=np.float64)
+    except TypeError:
+        return False
+    except Exception:  # text that is no number
+        pass
+    return True
+
+
+def checked_target(y: Any, estimator: str) -> Any:
+    """`y`, flat if it is a matrix of one column, of which scikit-learn wants to be warned.
+
+    Raises
+    ------
+    InvalidDataError
+        If it is missing, complex, or has more than one column.
+    """
+    if y is None:
+        raise InvalidDataError(f"{estimator} requires y to be passed, but the target y is None")
+    values = np.asarray(y)
+    if values.dtype.kind == "c":
+        raise InvalidDataError("Complex data not supported: y must hold real numbers")
+    if values.ndim < 2:
+        return y
+    if values.shape[1:] != (1,):
+        raise InvalidDataError(f"y should be a 1d array, got an array of shape {values.shape} instead")
+    return column_or_1d(values, warn=True)
+
+
+def check_finite(y: Any) -> None:
+    """Check that targets are finite numbers; text is judged by those who read it.
+
+    Raises
+    ------
+    InvalidDataError
+        If one is missing or infinite.
+    """
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidDataError("y has missing or infinite values")
+
+
+def check_classes(y: Any) -> None:
+    """Check that labels of a vector are classes.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are numbers that are not finite, not whole and mostly different, or if all are the same.
+    """
+    check_finite(y)
+    values = np.asarray(y)
+    is_whole = values.dtype.kind != "f" or (values == np.floor(values)).all()
+    if not is_whole and len(np.unique(values)) > len(values) / 2:
+        raise InvalidDataError(
+            "Unknown label type: continuous.  Labels that differ from row to row are a regression's"
+        )
+    if len(values) and (values == values[0]).all():
+        raise InvalidDataError("y has 1 class; at least 2 are needed")
