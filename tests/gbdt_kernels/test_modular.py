@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels import residues
-from gbdt_kernels.residues import FixedBase, Modulus, Reduction
+from gbdt_kernels.residues import Modulus, Reduction
 from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.limbs import from_rows, to_rows
 from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
@@ -148,6 +148,27 @@ def test_chains_of_uneven_lengths(path, n_threads):
         assert got[target] == expected
 
 
+@pytest.mark.parametrize("bits", [53, 104, 105, 190, 832, 1366])
+def test_products_by_short_rows(path, bits):
+    """Every number of limbs, up to their largest values; short rows may have fewer words."""
+    for n in moduli(bits):
+        modulus = Modulus(n)
+        a = edge_values(n, 11)
+        rows = to_rows(a, modulus.width)
+        for limbs in range(1, modulus.n_limbs + 1):
+            above = min(1 << (52 * limbs), 1 << (64 * modulus.width))
+            b = [above - 1, 0, 1, above - 2, *(secrets.randbelow(above) for _ in range(7))]
+            short = to_rows(b, min(modulus.width, -(-52 * limbs // 64)))
+            inverse = pow(1 << (52 * limbs), -1, n)
+            expected = [x * y * inverse % n for x, y in zip(a, b, strict=True)]
+            assert from_rows(residues.multiply(rows, short, modulus, b_limbs=limbs)) == expected
+            expected = [a[2] * y * inverse % n for y in b]
+            assert from_rows(residues.multiply(rows[2:3], short, modulus, b_limbs=limbs)) == expected
+        for limbs in (0, modulus.n_limbs + 1):
+            with pytest.raises(ValueError, match="too long"):
+                residues.multiply(rows, rows, modulus, b_limbs=limbs)
+
+
 def test_inverses(path):
     modulus = Modulus((1 << 521) - 1)
     for count in (0, 1, 2, 3, 8, 31):
@@ -163,23 +184,9 @@ def test_inverting_no_unit_names_the_row(path):
         residues.invert(rows, modulus)
 
 
-def test_fixed_base_powers(path):
-    modulus = Modulus((1 << 683) + 3)
-    table = FixedBase(987654321, 130, modulus)
-    exponents = [0, 1, 255, 256, (1 << 130) - 1, *(secrets.randbits(130) for _ in range(20))]
-    powers = table.powers(to_rows(exponents, 3))
-    assert residues.decode(powers, modulus) == [pow(987654321, e, modulus.value) for e in exponents]
-    assert residues.decode(table.powers(to_rows([9], 1)), modulus) == [987654321**9 % modulus.value]
-    with pytest.raises(ValueError, match="at most"):
-        table.powers(to_rows([1 << 140], 3))
-    assert "987654321" not in repr(table)
-
-
-@pytest.mark.parametrize("bits", [53, 64, 65, 100, 1366])
+@pytest.mark.parametrize("bits", [5, 53, 64, 65, 100, 1366])
 def test_reduction_of_wide_rows(path, bits):
     modulus = Modulus((1 << (bits - 1)) | 7)
-    if modulus.width * 64 > modulus.n_limbs * 52 and modulus.n_limbs * 52 < 64:
-        pytest.skip("too small to cut whole words")
     values = [0, (1 << 1600) - 1, *(secrets.randbits(1600) for _ in range(9))]
     got = residues.decode(Reduction(25, modulus, 12345)(to_rows(values, 25)), modulus)
     assert got == [value * 12345 % modulus.value for value in values]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gbdt_kernels.residues.limbs import add_rows
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import KeepsSecrets, Plaintexts
 from xgb_fed.ciphers.obfuscators import ObfuscatorPool
@@ -45,13 +46,7 @@ from xgb_fed.ciphers.residue_key import (
     plaintext_rows,
     read_numbers,
 )
-from xgb_fed.ciphers.residue_secrets import (
-    PrimeSquare,
-    TableRandomness,
-    join,
-    joining_row,
-    one_plus_multiples,
-)
+from xgb_fed.ciphers.residue_secrets import Lift, PrimeSquare, TableRandomness, one_plus_multiples
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 
 
@@ -153,20 +148,17 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         # (1 + p)^(p−1) = 1 − p modulo p², whose logarithm is −1.
         self._square = PrimeSquare(p.value, whole, -1, n_threads)
         self._draw = TableRandomness(p, self._square)
-        self._joining = (
-            joining_row(p.value**2, q, self._square.modulus.radix, whole),
-            joining_row(q, p.value**2, 1, whole),
+        self._lifts = (
+            Lift(p.value**2, q, self._square.modulus.radix, whole, n_threads),
+            Lift(q, p.value**2, 1, whole, n_threads),
         )
-        self._plaintext_factor = whole.row(p.value * whole.radix)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
 
     def _encryptions_of_zero(self, count: int) -> Residues:
         """A uniform element of order dividing p − 1 modulo p², and a uniform unit modulo q, joined."""
-        parts = (
-            (self._draw(self._random, count), self._joining[0]),
-            (self._random.below(self._q, count, nonzero=True), self._joining[1]),
-        )
-        return join(list(parts), self.public.modulus, self._n_threads)
+        modulo_square = self._lifts[0](self._draw(self._random, count))
+        modulo_q = self._lifts[1](self._random.below(self._q, count, nonzero=True))
+        return add_rows(modulo_square, modulo_q, self.public.modulus.words)
 
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
         """Fresh ciphertexts of integers below ``public.plaintext_limit``, given as integers or rows of words.
@@ -181,7 +173,7 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         """
         public = self.public
         rows = plaintext_rows(plaintexts, public.plaintext_limit)
-        carriers = one_plus_multiples(rows, self._plaintext_factor, public.modulus, self._n_threads)
+        carriers = one_plus_multiples(rows, self._p.value, public.modulus, self._n_threads)
         return public.add(carriers, self.obfuscators.take(len(rows)))
 
     def decrypt(self, ciphertexts: Residues) -> list[int]:

@@ -25,6 +25,7 @@ from typing import Any
 
 import gmpy2
 
+from gbdt_kernels.residues.limbs import add_rows
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.base import KeepsSecrets, Plaintexts
 from xgb_fed.ciphers.obfuscators import ObfuscatorPool
@@ -41,11 +42,10 @@ from xgb_fed.ciphers.residue_key import (
     read_numbers,
 )
 from xgb_fed.ciphers.residue_secrets import (
+    Lift,
     PowerRandomness,
     PrimeSquare,
     TableRandomness,
-    join,
-    joining_row,
     one_plus_multiples,
 )
 from xgb_fed.errors import CipherError, CorruptDataError, InvalidArgumentError, WeakKeyError
@@ -168,11 +168,10 @@ class PaillierKey(KeepsSecrets):
             TableRandomness(prime, square) if isinstance(prime, FactoredPrime) else PowerRandomness(square)
             for prime, square in zip(self._primes, self._squares, strict=True)
         ]
-        self._joining = (
-            joining_row(p * p, q * q, self._squares[0].modulus.radix, whole),
-            joining_row(q * q, p * p, self._squares[1].modulus.radix, whole),
+        self._lifts = (
+            Lift(p * p, q * q, self._squares[0].modulus.radix, whole, n_threads),
+            Lift(q * q, p * p, self._squares[1].modulus.radix, whole, n_threads),
         )
-        self._plaintext_factor = whole.row(p * q * whole.radix)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
 
     @property
@@ -182,8 +181,10 @@ class PaillierKey(KeepsSecrets):
 
     def _encryptions_of_zero(self, count: int) -> Residues:
         """Uniform n-th residues: independent uniform elements of orders dividing p − 1 and q − 1, joined."""
-        parts = [draw(self._random, count) for draw in self._randomness]
-        return join(list(zip(parts, self._joining, strict=True)), self.public.modulus, self._n_threads)
+        of_p, of_q = (
+            lift(draw(self._random, count)) for lift, draw in zip(self._lifts, self._randomness, strict=True)
+        )
+        return add_rows(of_p, of_q, self.public.modulus.words)
 
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
         """Fresh ciphertexts of integers in ``[0, n)``, given as integers or as rows of words.
@@ -195,7 +196,7 @@ class PaillierKey(KeepsSecrets):
         """
         public = self.public
         rows = plaintext_rows(plaintexts, public.plaintext_limit)
-        carriers = one_plus_multiples(rows, self._plaintext_factor, public.modulus, self._n_threads)
+        carriers = one_plus_multiples(rows, public.n, public.modulus, self._n_threads)
         return public.add(carriers, self.obfuscators.take(len(rows)))
 
     def decrypt(self, ciphertexts: Residues) -> list[int]:

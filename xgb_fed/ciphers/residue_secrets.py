@@ -12,10 +12,10 @@ from typing import Any
 
 import gmpy2
 import numpy as np
-from numpy.typing import NDArray
 
 from gbdt_kernels.residues import FixedBase, Modulus, Reduction, multiply, power
-from gbdt_kernels.residues.limbs import add_rows, from_rows, to_rows, widened
+from gbdt_kernels.residues.lanes import LIMB_BITS
+from gbdt_kernels.residues.limbs import WORD_BITS, add_rows, from_rows, n_limbs, to_rows, widened
 from xgb_fed.ciphers.base import KeepsSecrets
 from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.ciphers.randomness import SecretStream
@@ -78,7 +78,7 @@ class TableRandomness(KeepsSecrets):
         self._order = prime.value - 1
         self._n_threads = square.n_threads
         gamma = int(gmpy2.powmod(prime.generator(), prime.value, square.modulus.value))
-        self._table = FixedBase(gamma, self._order.bit_length(), square.modulus, square.n_threads)
+        self._table = FixedBase(gamma, self._order.bit_length(), square.p, square.n_threads)
 
     def __call__(self, random: SecretStream, count: int) -> Residues:
         """Independent uniform elements."""
@@ -103,34 +103,41 @@ class PowerRandomness(KeepsSecrets):
         return power(bases, square.p, square.modulus, square.n_threads)
 
 
-def joining_row(part: int, other: int, part_radix: int, whole: Modulus) -> Residues:
-    """Factor that takes rows modulo `part` to rows modulo `whole` which are 0 modulo `other`.
+class Lift(KeepsSecrets):
+    """Takes residues modulo one factor of a modulus to those modulo all of it, which are 0 modulo the other.
 
-    That is ``whole = part·other`` and the row of ``e·R / part_radix`` where e is 1 modulo `part` and 0 modulo
-    `other`: multiplied by it and divided by R, ``x·part_radix`` becomes ``x·e·R``.
-    """
-    idempotent = other * pow(other, -1, part)
-    return whole.row(idempotent * whole.radix * pow(part_radix, -1, whole.value))
-
-
-def join(parts: list[tuple[Residues, Residues]], whole: Modulus, n_threads: int) -> NDArray[np.uint64]:
-    """The residues modulo `whole` that are each part's rows modulo its modulus (Chinese remainders).
+    The sum of two lifted residues is the one that Chinese remainders give.
 
     Parameters
     ----------
-    parts : list of (rows, joining row)
+    part, other : int
+        Coprime factors of the modulus.
+    part_radix : int
+        What rows modulo `part` are multiplied by: its Montgomery radix, or 1.
+    whole : Modulus
+        Modulo ``part·other``.
+    n_threads : int
+        Threads at most; 0 means all available processors.
     """
-    (x, x_row), (y, y_row) = parts
-    return add_rows(
-        multiply(widened(x, whole.width), x_row, whole, n_threads),
-        multiply(widened(y, whole.width), y_row, whole, n_threads),
-        whole.words,
-    )
+
+    def __init__(self, part: int, other: int, part_radix: int, whole: Modulus, n_threads: int) -> None:
+        self._whole, self._n_threads = whole, n_threads
+        self._limbs = n_limbs(part.bit_length())
+        # 1 modulo `part` and 0 modulo `other`.
+        idempotent = other * pow(other, -1, part)
+        factor = idempotent * whole.radix * pow(part_radix, -1, whole.value)
+        self._factor = to_rows([(factor << (LIMB_BITS * self._limbs)) % whole.value], whole.width)
+
+    def __call__(self, rows: Residues) -> Residues:
+        """Lift rows modulo `part`."""
+        return multiply(self._factor, rows, self._whole, self._n_threads, b_limbs=self._limbs)
 
 
-def one_plus_multiples(
-    plaintexts: Residues, factor_row: Residues, whole: Modulus, n_threads: int
-) -> Residues:
-    """``1 + m·factor`` for every plaintext m; `factor_row` is the row of ``factor·R``."""
-    products = multiply(widened(plaintexts, whole.width), factor_row, whole, n_threads)
+def one_plus_multiples(plaintexts: Residues, factor: int, whole: Modulus, n_threads: int) -> Residues:
+    """``1 + m·factor`` for every plaintext m, in time that grows with the longest one."""
+    used = np.flatnonzero(plaintexts.any(axis=0))
+    n_words = int(used[-1]) + 1 if len(used) else 1
+    limbs = min(n_limbs(WORD_BITS * n_words), whole.n_limbs)
+    row = to_rows([(factor * whole.radix << (LIMB_BITS * limbs)) % whole.value], whole.width)
+    products = multiply(row, plaintexts[:, :n_words], whole, n_threads, b_limbs=limbs)
     return add_rows(products, np.repeat(whole.one, len(products), axis=0), whole.words)

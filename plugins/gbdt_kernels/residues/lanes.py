@@ -117,6 +117,23 @@ def _load(lanes: Lanes) -> Any:
 
 
 @intrinsic
+def prefetch(typing_context, array, byte):
+    """Have the cache line with a byte of an array brought near; nothing waits for it."""
+
+    def generate(context, builder, signature, arguments):
+        source, at = arguments
+        place = _address(context, builder, signature.args[0], source, at, ir.IntType(8))
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        # For reading, to keep in every level of the cache, of data.
+        builder.call(function, [place, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@intrinsic
 def store(typing_context, array, byte, value):
     """Write a register to the bytes of an array from `byte` on."""
 

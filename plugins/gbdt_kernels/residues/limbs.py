@@ -24,6 +24,11 @@ def n_words(bits: int) -> int:
     return max(1, -(-bits // WORD_BITS))
 
 
+def n_limbs(bits: int) -> int:
+    """Limbs that hold so many bits; one at least."""
+    return max(1, -(-bits // LIMB_BITS))
+
+
 def to_rows(values: Iterable[Any], width: int) -> NDArray[np.uint64]:
     """Integers as rows of `width` words.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gbdt_kernels.residues.lanes import LANES, LIMB_BITS
 from gbdt_kernels.residues.limbs import WORD_BITS, add_rows, from_rows, to_rows, widened
-from gbdt_kernels.residues.modulus import Modulus, Rows, as_rows
+from gbdt_kernels.residues.modulus import Modulus, Rows, as_rows, as_short_rows
 from gbdt_kernels.residues.paths import path_kernels
 from gbdt_kernels.threads import blocks, run
 
@@ -24,26 +24,41 @@ def over_rows(n_rows: int, steps: int, n_threads: int, work: Callable[[int, int]
     run(lambda _, start, stop: work(LANES * start, min(LANES * stop, n_rows)), parts)
 
 
-def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0, out: Rows | None = None) -> Rows:
+def multiply(
+    a: Rows,
+    b: Rows,
+    modulus: Modulus,
+    n_threads: int = 0,
+    out: Rows | None = None,
+    b_limbs: int | None = None,
+) -> Rows:
     """Products of rows; an operand of one row multiplies every row of the other.
 
     ``multiply(a, b)`` is ``a·b/R mod n``, the product in Montgomery form.  It is right also if one operand
-    is not reduced but below R.
+    is not reduced but below R.  With `b_limbs` it is ``a·b/2^(52 b_limbs) mod n``, in so many of the
+    modulus's `n_limbs` parts of the time.
 
     Parameters
     ----------
-    a, b : ndarray of uint64, shape (n_rows or 1, width)
+    a : ndarray of uint64, shape (n_rows or 1, width)
+    b : ndarray of uint64, shape (n_rows or 1, width)
+        With `b_limbs`, rows may have fewer words.
     modulus : Modulus
     n_threads : int
         Threads at most; 0 means all available processors.
     out : ndarray of uint64, shape (n_rows, width), optional
         Where to write instead of to a new array; it may be `a` or `b`, unless that is one row for many.
+    b_limbs : int, optional
+        Limbs that hold every row of `b`, at most `n_limbs`; a is then below the modulus.
 
     Returns
     -------
     ndarray of uint64, shape (n_rows, width)
     """
-    a, b = as_rows(a, modulus), as_rows(b, modulus)
+    if b_limbs is None:
+        a, b, b_limbs = as_rows(a, modulus), as_rows(b, modulus), modulus.n_limbs
+    else:
+        a, b = as_rows(a, modulus), as_short_rows(b, b_limbs, modulus)
     if len(a) != len(b) and 1 not in (len(a), len(b)):
         raise ValueError(f"cannot multiply {len(a)} rows by {len(b)}")
     n_rows = 0 if 0 in (len(a), len(b)) else max(len(a), len(b))
@@ -55,7 +70,7 @@ def multiply(a: Rows, b: Rows, modulus: Modulus, n_threads: int = 0, out: Rows |
     products = path_kernels().products
 
     def work(start: int, stop: int) -> None:
-        products(a, a_step, b, b_step, *modulus.constants, out, start, stop)
+        products(a, a_step, b, b_step, b_limbs, *modulus.constants, out, start, stop)
 
     over_rows(n_rows, modulus.steps, n_threads, work)
     return out
@@ -89,8 +104,6 @@ class Reduction:
     def __init__(self, wide: int, modulus: Modulus, factor: int = 1) -> None:
         self._modulus = modulus
         self._piece = min(modulus.width, LIMB_BITS * modulus.n_limbs // WORD_BITS)
-        if self._piece == 0:
-            raise ValueError(f"{modulus!r} is too small to reduce to")
         self._wide = wide
         scale = factor * modulus.radix % modulus.value
         self._constants = [modulus.row(scale << (WORD_BITS * at)) for at in range(0, wide, self._piece)]

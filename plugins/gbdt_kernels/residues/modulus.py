@@ -1,7 +1,7 @@
 """An odd modulus, with the constants of Montgomery arithmetic, and how residues are stored.
 
-A residue is one row of 64-bit words.  The residue x is stored as ``x·R mod n`` with ``R = 2^(52·⌈bits/52⌉)``,
-fully reduced, so that equal residues are equal bytes on every path.
+A residue is one row of 64-bit words.  The residue x is stored as ``x·R mod n`` with ``R = 2^(52·⌈bits/52⌉)``
+(2^104 at least), fully reduced, so that equal residues are equal bytes on every path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.residues.lanes import LIMB_BITS
-from gbdt_kernels.residues.limbs import WORD_BITS, n_words, to_limbs, to_rows
+from gbdt_kernels.residues.limbs import WORD_BITS, n_limbs, n_words, to_limbs, to_rows
+
+MIN_LIMBS = 2
+"""Limbs of a modulus at least: R exceeds a word, so that `modular.Reduction` can take words one by one."""
 
 MAX_LIMBS = 1000
 """Limbs of a modulus up to which no sum of the kernels overflows (see `montgomery`, `montgomery_ifma`)."""
@@ -31,7 +34,7 @@ class Modulus:
     Attributes
     ----------
     n_limbs, width : int
-        52-bit limbs of the modulus, and 64-bit words of a row.
+        52-bit limbs of the modulus, two at least, and 64-bit words of a row.
     radix : int
         R, a power of two above the modulus.
     words, limbs : ndarray of uint64
@@ -47,7 +50,7 @@ class Modulus:
             raise ValueError("a modulus must be odd and at least 3")
         bits = value.bit_length()
         self.value = value
-        self.n_limbs = -(-bits // LIMB_BITS)
+        self.n_limbs = max(MIN_LIMBS, n_limbs(bits))
         if self.n_limbs > MAX_LIMBS:
             raise ValueError(f"a modulus has at most {LIMB_BITS * MAX_LIMBS} bits, not {bits}")
         self.width = n_words(bits)
@@ -82,4 +85,12 @@ def as_rows(rows: Rows, modulus: Modulus) -> Rows:
     rows = np.ascontiguousarray(rows, dtype=np.uint64)
     if rows.ndim != 2 or rows.shape[1] != modulus.width:
         raise ValueError(f"rows have shape (n, {modulus.width}) for {modulus!r}, not {rows.shape}")
+    return rows
+
+
+def as_short_rows(rows: Rows, n_limbs: int, modulus: Modulus) -> Rows:
+    """C-ordered rows of so many limbs, in no more words than the modulus's."""
+    rows = np.ascontiguousarray(rows, dtype=np.uint64)
+    if rows.ndim != 2 or not 0 < rows.shape[1] <= modulus.width or not 0 < n_limbs <= modulus.n_limbs:
+        raise ValueError(f"rows of {n_limbs} limbs and of shape {rows.shape} are too long for {modulus!r}")
     return rows

@@ -152,21 +152,27 @@ def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
 
 
 @kernel
-def _multiply(a, b, modulus, inverse, sums, out):
-    """Montgomery products of two batches; `out` may be one of them, `sums` is scratch."""
+def _multiply(a, b, used, modulus, inverse, sums, out):
+    """Products of two batches by ``2^(-26 used)``, b having so many half-limbs.
+
+    `out` may be one of the two, `sums` is scratch.
+    """
     n_halves = len(modulus) // FEW_LANES
     inverses = splat_few(inverse)
     for j in range(n_halves):
         store(sums, _GROUP * j, splat_few(np.uint64(0)))
-    for i in range(0, n_halves, 2):
+    for i in range(0, used, 2):
         b0, b1 = load_few(b, _GROUP * i), load_few(b, _GROUP * (i + 1))
         _two_halves(a, b0, b1, modulus, n_halves, inverses, sums)
     _reduce(sums, modulus, n_halves, out)
 
 
 @kernel
-def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
-    """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
+def products(a, a_step, b, b_step, used, words, limbs, n_limbs, inverse, out, start, stop):
+    """``out[i] = a[i·a_step]·b[i·b_step] / 2^(52 used) mod n``: a step of 0 repeats the one row.
+
+    Rows of b have `used` limbs; they may have fewer words than those of a.
+    """
     n_halves = 2 * n_limbs
     modulus = _modulus_batch(limbs, n_halves)
     x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
@@ -175,8 +181,8 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
             row = min(first + lane, stop - 1)
             _load_lane(a, row * a_step, n_halves, x, lane)
             if first == start or b_step:
-                _load_lane(b, row * b_step, n_halves, y, lane)
-        _multiply(x, y, modulus, inverse, sums, x)
+                _load_lane(b, row * b_step, 2 * used, y, lane)
+        _multiply(x, y, 2 * used, modulus, inverse, sums, x)
         for lane in range(min(FEW_LANES, stop - first)):
             _store_lane(x, lane, n_halves, out, first + lane)
 
@@ -218,7 +224,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
                 busy = True
         if not busy:
             return
-        _multiply(x, y, modulus, inverse, sums, x)
+        _multiply(x, y, n_halves, modulus, inverse, sums, x)
 
 
 @kernel
@@ -232,14 +238,34 @@ def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out,
         for lane in range(FEW_LANES):
             _load_lane(bases, min(first + lane, stop - 1), n_halves, x, lane)
         odd[0] = x
-        _multiply(x, x, modulus, inverse, sums, y)
+        _multiply(x, x, n_halves, modulus, inverse, sums, y)
         for k in range(1, n_odd):
-            _multiply(y, odd[k - 1], modulus, inverse, sums, odd[k])
+            _multiply(y, odd[k - 1], n_halves, modulus, inverse, sums, odd[k])
         x[:] = odd[digits[0]]
         for step in range(1, len(digits)):
             for _ in range(squarings[step]):
-                _multiply(x, x, modulus, inverse, sums, x)
+                _multiply(x, x, n_halves, modulus, inverse, sums, x)
             if digits[step] >= 0:
-                _multiply(x, odd[digits[step]], modulus, inverse, sums, x)
+                _multiply(x, odd[digits[step]], n_halves, modulus, inverse, sums, x)
+        for lane in range(min(FEW_LANES, stop - first)):
+            _store_lane(x, lane, n_halves, out, first + lane)
+
+
+@kernel
+def table_products(table, order, used, words, limbs, n_limbs, inverse, out, start, stop):
+    """Products of rows of a table: ``out[i]`` is that of ``table[order[i]]``, reduced as in `products`.
+
+    Rows of the table have `used` limbs; they may have fewer words than those of `out`.
+    """
+    n_halves = 2 * n_limbs
+    modulus = _modulus_batch(limbs, n_halves)
+    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    for first in range(start, stop, FEW_LANES):
+        for lane in range(FEW_LANES):
+            _load_lane(table, order[min(first + lane, stop - 1), 0], n_halves, x, lane)
+        for place in range(1, order.shape[1]):
+            for lane in range(FEW_LANES):
+                _load_lane(table, order[min(first + lane, stop - 1), place], 2 * used, y, lane)
+            _multiply(x, y, 2 * used, modulus, inverse, sums, x)
         for lane in range(min(FEW_LANES, stop - first)):
             _store_lane(x, lane, n_halves, out, first + lane)

@@ -37,6 +37,7 @@ from gbdt_kernels.residues.lanes import (
     madd_low,
     odd_pairs,
     odd_words,
+    prefetch,
     sign,
     splat,
     store,
@@ -48,6 +49,7 @@ from gbdt_kernels.residues.lanes import (
 
 _GROUP = 8 * LANES
 _BLOCK = _GROUP * LANES
+_LINE = 64
 _PACKED = LIMB_BITS * LANES // 8
 
 
@@ -239,20 +241,23 @@ def _one_limb(a, b0, limbs, n_limbs, inverse, sums):
 
 
 @kernel
-def _multiply(a, b, limbs, n_limbs, inverse, sums, out):
-    """Montgomery products of two batches; `out` may be one of them, `sums` is scratch."""
+def _multiply(a, b, used, limbs, n_limbs, inverse, sums, out):
+    """Products of two batches by ``2^(-52 used)``, b having so many limbs.
+
+    `out` may be one of the two, `sums` is scratch.
+    """
     for j in range(n_limbs):
         store(sums, _GROUP * j, splat(np.uint64(0)))
-    for i in range(0, n_limbs - 1, 2):
+    for i in range(0, used - 1, 2):
         _two_limbs(a, load(b, _GROUP * i), load(b, _GROUP * (i + 1)), limbs, n_limbs, inverse, sums)
-    if n_limbs % 2:
-        _one_limb(a, load(b, _GROUP * (n_limbs - 1)), limbs, n_limbs, inverse, sums)
+    if used % 2:
+        _one_limb(a, load(b, _GROUP * (used - 1)), limbs, n_limbs, inverse, sums)
     _reduce(sums, limbs, n_limbs, out)
 
 
 @kernel
-def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, stop):
-    """``out[i] = a[i·a_step]·b[i·b_step] / R mod n``: a step of 0 repeats the one row."""
+def products(a, a_step, b, b_step, used, words, limbs, n_limbs, inverse, out, start, stop):
+    """``out[i] = a[i·a_step]·b[i·b_step] / 2^(52 used) mod n``, as `montgomery.products`."""
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     rows = np.empty(LANES, dtype=np.int64)
     for first in range(start, stop, LANES):
@@ -261,8 +266,8 @@ def products(a, a_step, b, b_step, words, limbs, n_limbs, inverse, out, start, s
         _load_rows(a, rows, n_limbs, x)
         for lane in range(LANES):
             rows[lane] = min(first + lane, stop - 1) * b_step
-        _load_rows(b, rows, n_limbs, y)
-        _multiply(x, y, limbs, n_limbs, inverse, sums, x)
+        _load_rows(b, rows, used, y)
+        _multiply(x, y, used, limbs, n_limbs, inverse, sums, x)
         _store_rows(x, min(LANES, stop - first), n_limbs, out, first)
 
 
@@ -300,7 +305,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
         if not busy:
             return
         _load_rows(source, rows, n_limbs, y)
-        _multiply(x, y, limbs, n_limbs, inverse, sums, x)
+        _multiply(x, y, n_limbs, limbs, n_limbs, inverse, sums, x)
 
 
 @kernel
@@ -314,13 +319,42 @@ def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out,
             rows[lane] = min(first + lane, stop - 1)
         _load_rows(bases, rows, n_limbs, x)
         odd[0] = x
-        _multiply(x, x, limbs, n_limbs, inverse, sums, y)
+        _multiply(x, x, n_limbs, limbs, n_limbs, inverse, sums, y)
         for k in range(1, n_odd):
-            _multiply(y, odd[k - 1], limbs, n_limbs, inverse, sums, odd[k])
+            _multiply(y, odd[k - 1], n_limbs, limbs, n_limbs, inverse, sums, odd[k])
         x[:] = odd[digits[0]]
         for step in range(1, len(digits)):
             for _ in range(squarings[step]):
-                _multiply(x, x, limbs, n_limbs, inverse, sums, x)
+                _multiply(x, x, n_limbs, limbs, n_limbs, inverse, sums, x)
             if digits[step] >= 0:
-                _multiply(x, odd[digits[step]], limbs, n_limbs, inverse, sums, x)
+                _multiply(x, odd[digits[step]], n_limbs, limbs, n_limbs, inverse, sums, x)
+        _store_rows(x, min(LANES, stop - first), n_limbs, out, first)
+
+
+@kernel
+def _prefetch_row(table, row):
+    """Have a row brought near."""
+    size = 8 * table.shape[1]
+    for byte in range(0, size, _LINE):
+        prefetch(table, size * row + byte)
+    prefetch(table, size * row + size - 1)
+
+
+@kernel
+def table_products(table, order, used, words, limbs, n_limbs, inverse, out, start, stop):
+    """Products of rows of a table, as `montgomery.table_products`."""
+    x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
+    rows = np.empty(LANES, dtype=np.int64)
+    for first in range(start, stop, LANES):
+        for lane in range(LANES):
+            rows[lane] = order[min(first + lane, stop - 1), 0]
+        _load_rows(table, rows, n_limbs, x)
+        for place in range(1, order.shape[1]):
+            for lane in range(LANES):
+                rows[lane] = order[min(first + lane, stop - 1), place]
+                # Far memory takes as long as a product: the next rows are fetched during this one.
+                ahead = min(place + 1, order.shape[1] - 1)
+                _prefetch_row(table, order[min(first + lane, stop - 1), ahead])
+            _load_rows(table, rows, used, y)
+            _multiply(x, y, used, limbs, n_limbs, inverse, sums, x)
         _store_rows(x, min(LANES, stop - first), n_limbs, out, first)
