@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 
 from lgb_dp.data.provenance import Provenance
 
@@ -25,6 +28,12 @@ _HARMLESS_PACKAGES = frozenset({"base", "compose", "frozen", "pipeline", "utils"
 """Of scikit-learn: what they add to one fit, if anything, the rules for their classes say."""
 _MAX_PARTS = 100
 """Of a list in an estimator: so many items are looked at, since it may be one of numbers."""
+_CONTAINERS: Mapping[type, str] = {
+    Pipeline: "steps",
+    FeatureUnion: "transformer_list",
+    ColumnTransformer: "transformers",
+}
+"""What holds other transformers, and in which attribute."""
 _FIT_ONCE = frozenset({"FixedThresholdClassifier", "FrozenEstimator"})
 """Of the other packages: classes that fit one estimator, once, and learn nothing themselves."""
 
@@ -46,12 +55,12 @@ def surroundings(model: BaseEstimator) -> Provenance:
             continue
         kind = _known_class(owner)
         name = type(owner).__name__
-        if kind is None:
+        if kind is None or (_is_foreign(type(owner).__module__) and _is_foreign(module)):
             notes.append(
                 f"the fit was called by {name}, about which nothing is known; what else it reads or fits "
                 "is not covered by epsilon"
             )
-        elif kind.__module__.startswith("lgb_dp.") or kind.__name__ in _FIT_ONCE:
+        if kind is None or kind.__module__.startswith("lgb_dp.") or kind.__name__ in _FIT_ONCE:
             continue
         elif hasattr(owner, "steps"):
             leaks += _preprocessing_leak(name, (step for _, step in owner.steps[:-1]))
@@ -116,6 +125,11 @@ def _sklearn_package(module: str) -> str | None:
     return rest.partition(".")[0] if root == "sklearn" and rest else None
 
 
+def _is_foreign(module: str) -> bool:
+    """Whether a class, or the code of a method, is neither ours nor scikit-learn's."""
+    return module.partition(".")[0] not in ("lgb_dp", "sklearn")
+
+
 def _known_class(owner: BaseEstimator) -> type | None:
     """The first of an object's classes that is ours, or is one of scikit-learn's that does something."""
     for kind in type(owner).__mro__:
@@ -139,27 +153,41 @@ def _preprocessing_leak(name: str, steps: Iterable[Any]) -> list[str]:
 
 def _has_public_output(transformer: Any) -> bool:
     """Whether it is one of scikit-learn's whose `fit` reads rows only to check them, as its settings are."""
-    name = type(transformer).__name__
-    if name in ("OneHotEncoder", "OrdinalEncoder"):
+    if type(transformer) in (OneHotEncoder, OrdinalEncoder):
         settings = transformer.get_params()
         declared = not isinstance(settings["categories"], str)
         return declared and settings["min_frequency"] is None and settings["max_categories"] is None
-    return name == "PolynomialFeatures"
+    return type(transformer) is PolynomialFeatures
 
 
 def learns_from_rows(transformer: Any) -> bool:
     """Whether a transformer's `fit` learns from rows, by its parts' scikit-learn tags; unknown ones do."""
     if transformer is None or isinstance(transformer, str):  # "passthrough", "drop"
         return False
-    if type(transformer).__name__ in _FIT_ONCE or _has_public_output(transformer):
+    kind = type(transformer)
+    if (kind.__name__ in _FIT_ONCE and not _is_foreign(kind.__module__)) or _has_public_output(transformer):
         return False
-    for part in ("steps", "transformer_list", "transformers"):
-        if hasattr(transformer, part):
-            inner = [step[1] for step in getattr(transformer, part)]
-            return any(map(learns_from_rows, [*inner, getattr(transformer, "remainder", None)]))
+    if kind in _CONTAINERS:
+        steps = getattr(transformer, _CONTAINERS[kind])
+        chosen = [step[2] for step in steps] if kind is ColumnTransformer else []
+        if any(callable(columns) and type(columns) is not make_column_selector for columns in chosen):
+            return True  # a function of all rows
+        inner = [step[1] for step in steps]
+        return any(map(learns_from_rows, [*inner, getattr(transformer, "remainder", None)]))
+    if not _describes_its_fit(kind):
+        return True
     if hasattr(transformer, "__sklearn_tags__"):
         return bool(transformer.__sklearn_tags__().requires_fit)
-    if hasattr(transformer, "_get_tags"):  # scikit-learn before 1.6
-        tags = transformer._get_tags()
-        return bool(tags["requires_fit"]) and not tags["stateless"]
-    return True
+    tags = transformer._get_tags()  # scikit-learn before 1.6
+    return bool(tags["requires_fit"]) and not tags["stateless"]
+
+
+def _describes_its_fit(kind: type) -> bool:
+    """Whether the class that has the tags also has the `fit`: tags say nothing about a heir's."""
+
+    def place(*names: str) -> int:
+        owners = (k for k, base in enumerate(kind.__mro__) if not vars(base).keys().isdisjoint(names))
+        return next(owners, len(kind.__mro__))
+
+    of_tags = place("__sklearn_tags__", "_more_tags")
+    return of_tags < len(kind.__mro__) and of_tags <= place("fit", "fit_transform", "partial_fit")

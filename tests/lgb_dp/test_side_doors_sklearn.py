@@ -16,7 +16,7 @@ from sklearn.linear_model import RANSACRegressor
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_predict, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -57,6 +57,11 @@ class Bounded(lgb_dp.DPLGBMClassifier):
 class BoundedRegressor(lgb_dp.DPLGBMRegressor):
     def fit(self, X, y, **kwargs):
         return super().fit(X, y, bounds=BOUNDS, label_bounds=(-9, 9), **kwargs)
+
+
+def fit_plainly(model):
+    """Without an heir's code around the fit, which is noted."""
+    return model.fit(X, LABELS, bounds=BOUNDS, classes=[0, 1])
 
 
 def small():
@@ -135,12 +140,60 @@ def test_side_door_a_private_search_behind_a_scaler_is_void():
     assert not pipeline[-1].privacy_.private
 
 
+class Centred(FunctionTransformer):
+    """It inherits the tags of a transformer that learns nothing, but not its fit."""
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return super().fit(X, y)
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+class WithParts(BaseEstimator):
+    """A transformer of somebody else's with an attribute that scikit-learn's have too."""
+
+    def __init__(self, transformers=()):
+        self.transformers = transformers
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+class Stateless(BaseEstimator):
+    """A transformer of somebody else's that says that it learns nothing."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+    def _more_tags(self):
+        return {"stateless": True}
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.tanh(X)
+
+
 FITTED_STEPS = {
     "StandardScaler": [StandardScaler()],
     "inside FeatureUnion": [FeatureUnion([("a", FunctionTransformer()), ("b", StandardScaler())])],
     "inside ColumnTransformer": [ColumnTransformer([("a", StandardScaler(), [0])], remainder="passthrough")],
     "as the remainder": [ColumnTransformer([("a", "passthrough", [0])], remainder=StandardScaler())],
     "inside Pipeline": [make_pipeline(FunctionTransformer(), StandardScaler())],
+    "columns by a function of all rows": [
+        ColumnTransformer([("a", "passthrough", lambda rows: [int(rows.mean(axis=0).argmax())])])
+    ],
+    "heir of a stateless one": [Centred()],
+    "parts in name only": [WithParts()],
     "categories of the rows": [OneHotEncoder(sparse_output=False)],
     "rare categories": [
         OneHotEncoder(
@@ -150,6 +203,7 @@ FITTED_STEPS = {
 }
 STATELESS_STEPS = {
     "FunctionTransformer": [FunctionTransformer(np.tanh)],
+    "somebody else's": [Stateless()],
     "several": ["passthrough", Normalizer(), make_pipeline(FunctionTransformer())],
     "by settings alone": [
         PolynomialFeatures(2),
@@ -171,10 +225,10 @@ def test_side_door_steps_that_learn_from_rows_void(name):
 
 @pytest.mark.parametrize("name", STATELESS_STEPS)
 def test_stateless_steps_leave_the_guarantee(name):
-    pipeline = make_pipeline(*STATELESS_STEPS[name], small())
+    pipeline = make_pipeline(*STATELESS_STEPS[name], lgb_dp.DPLGBMClassifier(n_estimators=2))
     with warnings.catch_warnings():
         warnings.simplefilter("error", lgb_dp.NotPrivateWarning)
-        pipeline.fit(X, LABELS)
+        pipeline.fit(X, LABELS, dplgbmclassifier__bounds=BOUNDS, dplgbmclassifier__classes=[0, 1])
     assert pipeline[-1].privacy_.private
 
 
@@ -200,6 +254,27 @@ def test_side_door_unknown_wrappers_are_noted():
     with pytest.warns(lgb_dp.NotPrivateWarning, match="Wrapper"):
         wrapper = Wrapper().fit(X, LABELS)
     assert any("Wrapper" in note for note in wrapper.model_.privacy_.notes)
+
+
+class Scaled(lgb_dp.DPLGBMClassifier):
+    """An heir of ours that looks at all rows before the fit."""
+
+    def fit(self, X, y, **kwargs):
+        return super().fit(X - X.mean(axis=0), y, bounds=BOUNDS, classes=[0, 1], **kwargs)
+
+
+class ScaledPipeline(Pipeline):
+    def fit(self, X, y=None, **kwargs):
+        return super().fit(X - X.mean(axis=0), y, **kwargs)
+
+
+def test_side_door_heirs_whose_code_is_around_the_fit_are_noted():
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="Scaled"):
+        model = Scaled(n_estimators=2).fit(X, LABELS)
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="ScaledPipeline"):
+        pipeline = ScaledPipeline([("model", small())]).fit(X, LABELS)
+    for fitted, name in ((model, "Scaled"), (pipeline[-1], "ScaledPipeline")):
+        assert any(f"called by {name}," in note for note in fitted.privacy_.notes)
 
 
 class Threaded(BaseEstimator):
@@ -251,7 +326,7 @@ def test_a_fit_in_a_thread_is_not_accused_of_what_others_do():
         elsewhere = pool.submit(Waiting(BoundedRegressor()).fit, X, LABELS)
         try:
             assert started.wait(60)
-            model = in_a_thread(lambda: small().fit(X, LABELS))
+            model = in_a_thread(lambda: fit_plainly(lgb_dp.DPLGBMClassifier(n_estimators=2)))
         finally:
             done.set()
         elsewhere.result()
@@ -262,5 +337,5 @@ def test_a_fit_in_a_thread_is_not_accused_of_what_others_do():
 def test_a_plain_fit_has_no_surroundings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = small().fit(X, LABELS)
+        model = fit_plainly(lgb_dp.DPLGBMClassifier(n_estimators=2))
     assert model.privacy_.private
