@@ -20,6 +20,7 @@ import numpy as np
 
 from gbdt_kernels.errors import VeilboostError
 from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import (
     AuthenticationError,
     PartyRefusedError,
@@ -331,7 +332,7 @@ def _train(args: argparse.Namespace) -> None:
     kept = {"columns": table.used, "categories": table.categories}
     make_folder(directory)
     # The model comes last: a crash before it leaves no model, and the checkpoint.
-    write_atomically(directory / TABLE_FILE, json.dumps(kept))
+    write_sealed(directory / TABLE_FILE, kept)
     model.save(directory)
     write_traffic(plan.path(plan.training.record), model.traffic)
     Checkpoint(checkpoint, "").clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import warnings
@@ -13,6 +12,7 @@ from typing import Any
 import xgboost
 
 from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import write_traffic
 from veilboost.connections import connect
@@ -63,7 +63,7 @@ def train(plan: HorizontalPlan, overwrite: bool) -> None:
     make_folder(directory)
     classes = None if model.classes is None else model.classes.tolist()
     about = {"classes": classes, "best_iteration": model.best_iteration}
-    write_atomically(directory / ABOUT_FILE, json.dumps(about))
+    write_sealed(directory / ABOUT_FILE, about)
     write_atomically(directory / MODEL_FILE, model.as_json())
     write_traffic(plan.path(training.record), model.traffic)
     Checkpoint(checkpoint).clear()

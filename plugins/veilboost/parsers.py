@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gbdt_parties._sealed import read_sealed
 from gbdt_parties.errors import InvalidDataError
 
 
@@ -33,11 +33,8 @@ def names(text: str) -> list[str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object that this command wrote; `InvalidDataError` if the file holds anything else."""
+    """Read an object that `write_sealed` wrote; `InvalidDataError` if the file holds anything else."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return read_sealed(path)
     except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise InvalidDataError(f"{path} is damaged: it does not hold a JSON object")
-    return content
+        raise InvalidDataError(f"{path} is damaged: it does not hold what was written there") from None

@@ -8,14 +8,14 @@ same.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
-from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._files import make_folder
+from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport.server import Server, Service, raise_descriptor_limit
@@ -310,5 +310,5 @@ def _passive_table(args: argparse.Namespace) -> Table:
     log_unseen(table, args.data, logger)
     if table.categories and table.categories != known:
         make_folder(kept.parent)
-        write_atomically(kept, json.dumps(table.categories))
+        write_sealed(kept, table.categories)
     return table

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gbdt_parties._sealed import write_sealed
 from veilboost import command_line as cli
 from veilboost import serving
 from xgb_fed.horizontal.service import HorizontalLimits
@@ -56,7 +57,8 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
     kept = [folder / "models" / "ab.splits.json", tmp_path / "models" / "categories.json"]
     asked = [folder / "questions.json", folder / "openings.json"]
     for path in kept + asked:
-        path.write_text(json.dumps({} if path in kept else [1e12] * 120))
+        path.write_text(json.dumps([1e12] * 120))
+    write_sealed(kept[1], {})
 
     class Stopped:
         def __init__(self, *args):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from gbdt_parties._files import write_atomically
+from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.conventions import check_classes, checked_target
@@ -233,12 +232,12 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         """
         super().save_model(path)
         content = {"dtype": self.classes_.dtype.str, "classes": self.classes_.tolist()}
-        write_atomically(Path(path) / CLASSES_FILE, json.dumps(content))
+        write_sealed(Path(path) / CLASSES_FILE, content)
 
     def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
         path = directory / CLASSES_FILE
         try:
-            content = json.loads(path.read_text())
+            content = read_sealed(path)
             classes = np.array(content["classes"], dtype=np.dtype(content["dtype"]))
         except (OSError, ValueError, KeyError, TypeError):
             raise CorruptDataError(f"{path} does not hold a classifier's classes") from None

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_parties import messages
-from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._files import make_folder
+from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
@@ -320,7 +321,10 @@ class VerticalModel:
 
         Equal training runs give equal texts, except for the model id and restarts.
         """
-        content = {
+        return json.dumps(self._content())
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "model_id": self.model_id.hex(),
             "objective": self.objective.__dict__,
@@ -334,13 +338,12 @@ class VerticalModel:
             "best_score": self.best_score,
             "restarts": [asdict(restart) for restart in self.restarts],
         }
-        return json.dumps(content)
 
     def save(self, directory: str | Path) -> None:
         """Write this party's part; an existing file is replaced only when the new one is complete."""
         directory = Path(directory)
         make_folder(directory)
-        write_atomically(directory / MODEL_FILE, self.to_json())
+        write_sealed(directory / MODEL_FILE, self._content())
 
     def _check(self) -> None:
         """Raise ValueError unless trees are trees, and name parties and splits that exist."""
@@ -372,11 +375,11 @@ class VerticalModel:
         Raises
         ------
         CorruptDataError
-            If the file is not such a model.
+            If the file is not such a model, or was altered.
         """
         path = Path(directory) / MODEL_FILE
         try:
-            content = json.loads(path.read_text())
+            content = read_sealed(path)
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
             content["model_id"] = bytes.fromhex(content["model_id"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties._files import write_atomically
+from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns
 from xgb_fed.errors import CorruptDataError
@@ -93,7 +92,7 @@ class Splits:
             "thresholds": self.thresholds,
             "default_left": self.default_left,
         }
-        write_atomically(path, json.dumps(content))
+        write_sealed(path, content)
 
     @classmethod
     def load(cls, path: str | Path) -> Splits:
@@ -105,7 +104,7 @@ class Splits:
             If the file does not hold splits; the text does not quote its path.
         """
         try:
-            content = dict(json.loads(Path(path).read_text()))
+            content = read_sealed(path)
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"splits in a format version other than {FORMAT}")
             names = content.pop("names")
@@ -117,7 +116,7 @@ class Splits:
                 raise ValueError("unknown entries")
             for split in zip(*columns, strict=True):
                 splits.add(*check_split(split, len(names)))
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CorruptDataError):
                 raise
             # Without the path: this text may go to another party.

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_parties._files import append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
+from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CorruptDataError
@@ -129,13 +130,23 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
 )
 def test_files_of_other_content_are_refused(tmp_path, change):
     path = tmp_path / "splits.json"
-    path.write_text(json.dumps(GOOD))
+    write_sealed(path, GOOD)
     assert len(Splits.load(path)) == 2
-    path.write_text(json.dumps({**GOOD, **change}))
+    write_sealed(path, {**GOOD, **change})
     with pytest.raises(CorruptDataError):
         Splits.load(path)
-    path.write_text(json.dumps({name: value for name, value in GOOD.items() if name not in change}))
+    write_sealed(path, {name: value for name, value in GOOD.items() if name not in change})
     if "more" not in change:
+        with pytest.raises(CorruptDataError):
+            Splits.load(path)
+
+
+def test_files_without_a_digest_of_their_content_are_refused(tmp_path):
+    path = tmp_path / "splits.json"
+    write_sealed(path, GOOD)
+    kept = path.read_text()
+    for altered in (json.dumps(GOOD), kept.replace("-2.0", "-3.0"), kept.replace("true", "false")):
+        path.write_text(altered)
         with pytest.raises(CorruptDataError):
             Splits.load(path)
 
