@@ -32,6 +32,12 @@ def test_a_regressor_trains_alone_and_warns(kind):
     assert model.score(X, X[:, 0]) > 0.3
 
 
+def test_a_model_alone_has_as_many_rounds_as_asked_for():
+    with pytest.warns(xgb_fed.NoPartiesWarning):
+        model = xgb_fed.HorizontalXGBClassifier(n_estimators=15, max_depth=1).fit(X, Y)
+    assert model.get_booster().num_boosted_rounds() == 15
+
+
 @pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
 def test_rows_of_this_party_are_those_of_the_first():
     kind = xgb_fed.HorizontalXGBClassifier

@@ -61,7 +61,7 @@ def train_alone(
     """
     settings = horizontal_settings(params)
     members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
-    return TurnTaking(settings, members, evals).run(options)
+    return TurnTaking(settings, members, evals, max_rounds=options.num_boost_round).run(options)
 
 
 def train_stock(
