@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -316,7 +316,8 @@ def _known_categories(
     kinds: Sequence[Kind],
     names: Sequence[str],
     categories: Categories | None,
-    skip: Container[int],
+    skip: Collection[int],
+    inherited: Columns,
 ) -> tuple[dict[int, list[Any]], dict[int, list[Any]], list[str]]:
     """Categories by their values and by codes, and the features whose categories had to be read."""
     of_dtype = {
@@ -331,7 +332,9 @@ def _known_categories(
             )
         categories = {f: DTYPE for f, listed in of_dtype.items() if listed is not None}
     declared: dict[int, Any] = _by_feature(categories or {}, names, "categories")
-    by_value, by_code = {}, {}
+    own = {*declared, *skip}
+    by_value = {f: list(known) for f, known in inherited.categories.items() if f not in own}
+    by_code = {f: list(known) for f, known in inherited.codes.items() if f not in own}
     for f, name in enumerate(names):
         values = declared.get(f)
         if isinstance(values, str):
@@ -341,7 +344,7 @@ def _known_categories(
                     f"data type lists its categories, got {values!r}"
                 )
             values = of_dtype[f]
-        elif values is None and f in of_dtype:
+        elif values is None and f in of_dtype and f not in by_value and f not in by_code:
             values = of_dtype[f] or categories_of_cells(as_frame(data)[:, f])
         if values is None:
             continue
@@ -377,6 +380,7 @@ def public_bins(
     categories: Categories | None,
     bin_edges: Mapping[Any, Any] | None,
     spacing: Spacing = "linear",
+    inherited: Columns | None = None,
 ) -> PublicBins:
     """Bins from what the user declared public; their provenance says what had to be read from the data.
 
@@ -387,6 +391,8 @@ def public_bins(
         Feature names, by which the declarations are found.
     bounds, max_bin, categories, bin_edges, spacing
         As for `lgb_dp.Dataset`.
+    inherited : Columns, optional
+        Of which the categories stand where none are declared: then no cell is read for them.
 
     Raises
     ------
@@ -395,7 +401,9 @@ def public_bins(
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))
-    by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of)
+    by_value, by_code, undeclared = _known_categories(
+        data, kinds, names, categories, edges_of, inherited or Columns()
+    )
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
     columns = Columns(
         _names_of_columns(data, names),

@@ -180,8 +180,8 @@ class Dataset(StandInDataset):
     # What StandInDataset asks for.
 
     def _read_rows(self) -> None:
-        if self._rows_of_parent is not None:
-            self._read_subset()
+        if (rows := self._rows_of_parent) is not None:
+            self._read_subset(rows)
             return
         data = checked_data(self.data)
         n_rows = data.shape[0]
@@ -219,7 +219,9 @@ class Dataset(StandInDataset):
             bins = self.reference.bins
             if is_table(data):
                 data = bins.columns.in_order(data, len(bins.names))
-            if self.bounds is not None and not public_bins(data, bins.names, *declared).same_as(bins):
+            if self.bounds is not None and not bins.same_as(
+                public_bins(data, bins.names, *declared, inherited=bins.columns)
+            ):
                 raise InvalidArgumentError(
                     "bounds, max_bin, categories or bin_edges differ from those of the reference"
                 )
@@ -230,12 +232,10 @@ class Dataset(StandInDataset):
             warnings.warn(leak, PrivacyLeakWarning, stacklevel=4)
         return replace(bins, provenance=bins.provenance.joined(self._own_provenance))
 
-    def _read_subset(self) -> None:
+    def _read_subset(self, rows: NDArray[np.int64]) -> None:
         parent = self.reference
         assert isinstance(parent, Dataset)
         assert parent.codes is not None
-        assert self._rows_of_parent is not None
-        rows = self._rows_of_parent
         self.bins = parent.bins
         self.pandas_categorical = parent.pandas_categorical
         self.codes = parent.codes.take(rows)
