@@ -195,6 +195,10 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self.importance_type = importance_type
         self._keep_keywords(keywords)
 
+    booster_: lightgbm.Booster
+    evals_result_: dict[str, Any]
+    n_features_in_: int
+
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn 1.6 and later ask."""
         tags: Any = super().__sklearn_tags__()
@@ -302,9 +306,17 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         callbacks: Sequence[Callable[..., Any]] | None,
         init_model: Any,
         provenance: Provenance | None = None,
+        fitted: Mapping[str, Any] | None = None,
         **of_rows: Any,
     ) -> None:
-        """Train on a Dataset of which `of_rows` are the arguments that users gave about the rows."""
+        """Train on a Dataset of which `of_rows` are the arguments that users gave about the rows.
+
+        Fitted attributes, of which `fitted` are known before, are removed first and set at the end, all at
+        once: a fit that is aborted leaves none, neither of itself nor of the fit before.
+        """
+        init_model = getattr(init_model, "booster_", init_model)  # perhaps this estimator's own
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
         settings = self._read_settings(budget)
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
         around = surroundings(self)
@@ -344,7 +356,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         ]
         if evaluation.metric_names() is not None:
             params["metric"] = evaluation.metric_names()
-        self.evals_result_: dict[str, Any] = {}
+        evals_result: dict[str, Any] = {}
         booster = lightgbm.train(
             params,
             train_set,
@@ -352,17 +364,17 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             valid_sets=valid_sets,
             valid_names=None if evaluation.names is None else list(evaluation.names),
             feval=evaluation.feval() or None,
-            init_model=getattr(init_model, "booster_", init_model),
+            init_model=init_model,
             callbacks=[
                 settings.trainer,
                 *(callbacks or []),
-                lightgbm.record_evaluation(self.evals_result_),
+                lightgbm.record_evaluation(evals_result),
             ],
         )
-        self.n_features_in_ = X.shape[1]
-        if is_table(X):
-            self.feature_names_in_ = np.asarray(as_frame(X).columns, dtype=object)
-        self.booster_ = booster
+        names = {"feature_names_in_": np.asarray(as_frame(X).columns, dtype=object)} if is_table(X) else {}
+        self.__dict__.update(
+            fitted or {}, booster_=booster, evals_result_=evals_result, n_features_in_=X.shape[1], **names
+        )
 
     @property
     def privacy_(self) -> PrivacyReport:

@@ -38,6 +38,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
     )
 
     _objectives = ("binary", "multiclass", "multiclassova")
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -198,8 +199,8 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
             callbacks=callbacks,
             init_model=init_model,
             provenance=provenance,
+            fitted={"classes_": known},
         )
-        self.classes_ = known
         return self
 
     def __sklearn_tags__(self) -> Any:

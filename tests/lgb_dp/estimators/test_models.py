@@ -205,3 +205,47 @@ def test_pickles_hold_no_rows():
 def test_evaluation_rows_are_private_unless_marked_public():
     with pytest.warns(lgb_dp.NotPrivateWarning):
         classifier(epsilon=1.0).fit(X, Y.astype(int), bounds=(-3, 3), eval_set=[(X, Y)])
+
+
+def fitted_attributes(model):
+    return {name for name in vars(model) if name.endswith("_")}
+
+
+def stop_after_the_first_tree(env):
+    if env.iteration == 1:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("make", [lgb_dp.DPLGBMClassifier, lgb_dp.DPLGBMRegressor])
+@pytest.mark.filterwarnings("ignore::lgb_dp.NotPrivateWarning")
+def test_side_door_an_aborted_fit_leaves_nothing(make):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 2)), rng.integers(0, 2, 60)
+    public = {"bounds": (0, 1), **({"label_bounds": (0, 1)} if make is lgb_dp.DPLGBMRegressor else {})}
+    model = make(n_estimators=3).fit(pd.DataFrame(X, columns=["a", "b"]), y, **public)
+    assert {"booster_", "evals_result_", "n_features_in_", "feature_names_in_"} <= fitted_attributes(model)
+    for second in (model, make(n_estimators=3)):
+        second.set_params(epsilon=9.0)
+        with pytest.raises(KeyboardInterrupt):
+            second.fit(X, y, eval_set=[(X, y)], callbacks=[stop_after_the_first_tree], **public)
+        assert fitted_attributes(second) == set()
+        with pytest.raises(NotFittedError):
+            _ = second.privacy_
+
+
+def test_an_estimator_continues_its_own_model():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 2)), rng.integers(0, 2, 60)
+    model = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, y, bounds=(0, 1))
+    first = model.privacy_.epsilon
+    model.fit(X, y, bounds=(0, 1), init_model=model)
+    assert model.booster_.num_trees() == 4
+    assert model.privacy_.epsilon > first
+
+
+def test_a_matrix_forgets_the_names_of_the_table_before():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 2)), rng.integers(0, 2, 60)
+    model = lgb_dp.DPLGBMClassifier(n_estimators=1).fit(pd.DataFrame(X, columns=["a", "b"]), y, bounds=(0, 1))
+    assert model.fit(X, y, bounds=(0, 1)).n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
