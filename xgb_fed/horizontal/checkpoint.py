@@ -113,10 +113,13 @@ class Checkpoint(RunFolder):
             content = entry_of(json.dumps(_header(training)).encode())
             write_atomically(self._path, content)
             self._file = EntryFile(self._path, len(content))
-        for number in range(self._n_rounds, len(progress.rounds)):
-            self._file.append(_TREES + messages.write(bytes(16), number, progress.rounds[number]), sync=False)
+        # First what names the run: trees that a crash left without it could not be taken up.
+        n_rounds = len(progress.rounds)
+        self._file.append(_KNOWN + json.dumps(_known(progress)).encode(), sync=self._n_rounds == n_rounds)
+        for number in range(self._n_rounds, n_rounds):
+            trees = messages.write(bytes(16), number, progress.rounds[number])
+            self._file.append(_TREES + trees, sync=number == n_rounds - 1)
             self._n_rounds += 1
-        self._file.append(_KNOWN + json.dumps(_known(progress)).encode(), sync=True)
 
     def clear(self) -> None:
         """Remove the progress: the model is kept elsewhere."""

@@ -1,6 +1,7 @@
 """A SimFL run that was interrupted, anywhere, goes on and ends in the model of the undisturbed run."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -146,6 +147,24 @@ def test_without_patience_a_lost_party_ends_the_run_and_the_same_call_goes_on(tm
         assert resumed.evals_result == whole.evals_result
         n_finished = requests[:number].count("GrowTrees") + requests[:number].count("Trees")
         assert seen[1].heard.count("GrowTrees") + seen[1].heard.count("Trees") <= ROUNDS - n_finished + 1
+
+
+def test_a_coordinator_killed_between_any_two_entries_of_its_journal_goes_on(tmp_path, undisturbed):
+    """Before, a kill between the first trees and what else is known left a run that nobody could name."""
+    expected, requests = undisturbed("binary:logistic")
+    first = tmp_path / "first"
+    how = {"patience": 0.0, "checkpoint": first / "checkpoint"}
+    with pytest.raises(PartyUnavailableError):
+        trained(parties(first, "binary:logistic", dies_at=len(requests) - 3), "binary:logistic", **how)
+    whole = (first / "checkpoint" / "horizontal.journal").read_bytes()
+    ends = [end for _, end in read_entries(first / "checkpoint" / "horizontal.journal")]
+    assert len(ends) > 8
+    for end in ends:
+        again = tmp_path / str(end)
+        shutil.copytree(first, again)
+        (again / "checkpoint" / "horizontal.journal").write_bytes(whole[:end])
+        how = {"patience": 0.0, "checkpoint": again / "checkpoint"}
+        assert raw(trained(parties(again, "binary:logistic"), "binary:logistic", **how)) == expected
 
 
 def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
