@@ -298,7 +298,7 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
             for k, (X, y) in enumerate(data)
         ]
         clock = Stopwatch(parties)
-        training = SimFL(horizontal_settings(PARAMS), as_parties(parties))
+        training = SimFL(horizontal_settings(PARAMS), as_parties(parties), max_rounds=trees)
         started = time.process_time()
         model = training.run(LoopOptions(trees))
         whole = time.process_time() - started
@@ -372,7 +372,7 @@ def million(args: Any) -> dict[str, Any]:
     if args.gaussian:
         X = np.random.default_rng(0).standard_normal((n_rows, 18), dtype=np.float32)
     parties = list(zip(np.array_split(X, 10), np.array_split(y, 10), strict=True))
-    training = SimFL(horizontal_settings(PARAMS), as_parties(parties, 0), n_hashes=17)
+    training = SimFL(horizontal_settings(PARAMS), as_parties(parties, 0), n_hashes=17, max_rounds=0)
     started, used = time.perf_counter(), time.process_time()
     training.prepare()
     found = {

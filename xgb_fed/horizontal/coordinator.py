@@ -150,7 +150,7 @@ class TurnTaking:
         evals: Sequence[tuple[tuple[Any, ...], str]],
         rounds_per_turn: int = 1,
         *,
-        max_rounds: int = 10,
+        max_rounds: int,
         checkpoint: Checkpoint | None = None,
         patience: float = 0.0,
     ) -> None:

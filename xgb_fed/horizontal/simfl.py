@@ -174,7 +174,7 @@ class SimFL(TurnTaking):
         n_hashes: int | None = None,
         known_features: int = 0,
         *,
-        max_rounds: int = 10,
+        max_rounds: int,
         checkpoint: Checkpoint | None = None,
         patience: float = 0.0,
     ) -> None:

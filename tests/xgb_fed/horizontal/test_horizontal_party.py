@@ -44,7 +44,7 @@ def ask(party, number, message, session=SESSION):
 
 def opened_at(place):
     parties = [drawn_party("a"), drawn_party("b", 1)]
-    training = SimFL(horizontal_settings(PARAMS), parties)
+    training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
     training.ask_all(StartBoosting(np.array([0.5])), messages.Done)
     channel = training.channels[place]

@@ -99,7 +99,7 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
         HorizontalParty(X, y, f"p{k}", categorical_labels=True, min_similar=1, random_state=k)
         for k, (X, y) in enumerate(drawn_parties())
     ]
-    training = SimFL(horizontal_settings(PARAMS), parties)
+    training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
     tables = [party._state.hashes for party in parties]
     draws = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
@@ -123,7 +123,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     y = np.random.default_rng(1).standard_normal(len(X))
     parties = [HorizontalParty(X, y + k, f"p{k}", min_similar=1, random_state=k) for k in range(2)]
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
-    training = SimFL(settings, parties)
+    training = SimFL(settings, parties, max_rounds=4)
     training.prepare()
     draws = parties[1]._state.similar[0].copy()
     assert draws.shape == (TIE_DRAWS, len(y))
@@ -206,7 +206,7 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
                 )
             )
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
-        training = SimFL(settings, parties)
+        training = SimFL(settings, parties, max_rounds=4)
         training.prepare()
         similar = [parties[j]._state.similar[0][0] for j in (1, 2)]
         training.prepare = lambda: None
@@ -391,7 +391,7 @@ def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so(monkeypatc
             HorizontalParty(X, y, name, categorical_labels=True, min_similar=1, **options)
             for name in ("a", "b")
         ]
-        training = SimFL(horizontal_settings(PARAMS), parties)
+        training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
         training.prepare()
         return parties[0]._state.hashes, parties[0]._state.similar[1]
 
@@ -419,7 +419,7 @@ def test_bad_hashing_options(options, message):
 
 def test_known_features_lower_the_number_of_hashes():
     parties = as_parties(drawn_parties(), 0)
-    training = SimFL(horizontal_settings(PARAMS), parties, known_features=2)
+    training = SimFL(horizontal_settings(PARAMS), parties, known_features=2, max_rounds=4)
     training.prepare()
     assert training.n_hashes == 6 - 1 - 2
 
@@ -433,7 +433,7 @@ def test_a_partys_own_known_features_and_constant_columns_lower_it_too():
             HorizontalParty(*data[0], "a", categorical_labels=True),
             HorizontalParty(*data[1], "b", categorical_labels=True, known_features=int(change == "known")),
         ]
-        training = SimFL(horizontal_settings(PARAMS), parties)
+        training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
         training.prepare()
         assert training.n_hashes == 6 - 1 - 1
         fewest = "b" if change == "known" else "a"  # a column that is constant at b does not count anywhere
@@ -443,7 +443,7 @@ def test_a_partys_own_known_features_and_constant_columns_lower_it_too():
 
 def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
     parties = as_parties(drawn_parties(2), 0)
-    training = SimFL(horizontal_settings(PARAMS), parties)
+    training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.ask_all(TellMoments(0), ColumnMoments)
     request = HashRows(training._contributions(), 6, np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="gives 1 to 5"):
@@ -452,7 +452,7 @@ def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
 
 def test_a_party_hashes_once_in_a_session():
     parties = as_parties(drawn_parties(2), 0)
-    training = SimFL(horizontal_settings(PARAMS), parties)
+    training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
     request = HashRows(b"", 2, np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="once in a session"):
@@ -484,6 +484,7 @@ def test_few_rows_have_fewer_hashes():
     training = SimFL(
         horizontal_settings(PARAMS),
         as_parties([parties[0], (parties[1][0][:10], parties[1][1][:10])], 0),
+        max_rounds=4,
     )
     training.prepare()
     assert training.n_hashes == 4
