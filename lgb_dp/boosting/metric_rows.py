@@ -8,6 +8,7 @@ fit first, row by row, and a metric that could still refuse some is refused by p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ def rows_for_metrics(
     is_public : bool
         Whether the rows are public.
     """
+    if getattr(label, "dtype", None) == np.float32:  # a label of a plain Dataset of LightGBM's
+        scale = replace(scale, low=float(np.float32(scale.low)), high=float(np.float32(scale.high)))
     label = np.asarray(label, dtype=np.float64)
     fitting, counts = scale.clipped(label)
     if is_public and scale.objective == "regression":

@@ -101,6 +101,13 @@ def test_side_door_public_targets_beyond_their_bounds_stay():
     assert rows_for_metrics([0.5, 2.0], None, scale, is_public=False)[0].tolist() == [0.5, 1.0]
 
 
+def test_labels_that_lightgbm_has_rounded_fit():
+    scale = LabelScale("binary", 1, 0.1, 0.7)
+    label, weight = rows_for_metrics(np.array([0.1, 0.7], dtype=np.float32), None, scale, is_public=False)
+    assert label.tolist() == [0.0, 1.0]
+    assert weight is None
+
+
 @pytest.mark.parametrize("weight", [None, np.zeros(2)])
 def test_side_door_rows_that_weigh_nothing_together_are_no_error(weight):
     scale = LabelScale("binary", 1, 0.0, 1.0)
