@@ -102,6 +102,11 @@ class AuditReport:
                 f"  parametric         mu >= {self.mu_lower:.4g}, that is epsilon >= {implied:.4g}",
                 f"                     ({sure}, if the adversary's statistic is normal)",
             ]
+        if self.violated:
+            chance = 1 - self.confidence
+            lines.append(
+                f"  By chance, a bound exceeds a true claim in {chance:.3g} of audits: repeat with more runs."
+            )
         return "\n".join([*lines, f"  {_CAN_FIND}", f"  {_CANNOT_FIND}"])
 
 

@@ -41,6 +41,7 @@ def test_half_the_noise_is_found_in_seconds(monkeypatch):
     assert report.mu_lower > report.mu_claimed
     assert report.violated
     assert "VIOLATED" in str(report)
+    assert "repeat with more runs" in str(report)
 
 
 @pytest.mark.slow
