@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.vertical.halves import joined, split_halves, to_integers
+from xgb_fed.vertical.halves import joined, split_halves
 from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
 from xgb_fed.vertical.partition import Partition
 
@@ -100,28 +100,6 @@ class FixedPointGradients:
         g, h = (joined(part) for part in sums)
         r = self.packing.gh.precision
         return np.ldexp(g, self.g_exponent - r), np.ldexp(h, self.h_exponent - r)
-
-    def to_integers(self, sums: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-        """G and h of exact sums of shape (2, 2, n), as integers without limit."""
-        g, h = (to_integers(part) for part in sums)
-        return g, h
-
-    def packed_sums(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> list[list[int]]:
-        """Plaintexts of exact sums of shape (2, 2, n_classes, n), one list per group of classes.
-
-        Parameters
-        ----------
-        counts : ndarray of int64, shape (n,)
-            Rows in each sum.
-        """
-        gh = self.packing.gh
-        packed = [[0] * len(counts) for _ in self.packing.groups]
-        for group, classes in enumerate(self.packing.groups):
-            for k in classes:
-                for i, (g, h) in enumerate(zip(*self.to_integers(sums[:, :, k]), strict=True)):
-                    field = ((g + int(counts[i]) * gh.offset) << gh.h_bits) + h
-                    packed[group][i] = (packed[group][i] << gh.bits) + field
-        return packed
 
 
 def _exponent(values: NDArray[np.float64]) -> int:

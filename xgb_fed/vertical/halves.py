@@ -6,8 +6,6 @@ normalised pair only.  Arrays have the pair as their axis of length 2.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,8 +38,3 @@ def times(number: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:
 def at_most(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether normalised values are at most others; the halves are the first axis."""
     return np.asarray((a[0] < b[0]) | ((a[0] == b[0]) & (a[1] <= b[1])))
-
-
-def to_integers(halves: NDArray[Any]) -> list[int]:
-    """Python integers of halves of shape (2, n)."""
-    return [(int(a) << HALF_BITS) + int(b) for a, b in zip(*halves, strict=True)]

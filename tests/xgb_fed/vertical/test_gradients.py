@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from packed_fields import decoded
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.halves import HALF_BITS
 from xgb_fed.vertical.partition import Partition
 
 LIMIT = 1 << 2047
@@ -28,6 +29,21 @@ def gradients(draw, values=ANY | CLOSE):
 
 def scaled(g, h):
     return FixedPointGradients.scaled(g, h, packing_for(*g.shape, LIMIT))
+
+
+def integers_of(halves):
+    """Python integers of halves of shape (2, n)."""
+    return [(int(high) << HALF_BITS) + int(low) for high, low in zip(*halves, strict=True)]
+
+
+def added_plaintexts(own, selections):
+    """Sums of the plaintexts of selected rows, per group of classes: what decrypted histograms hold."""
+    plaintexts = own.plaintexts(np.arange(len(own.g), dtype=np.int32))
+    numbers = [[int.from_bytes(row.astype("<u8").tobytes(), "little") for row in rows] for rows in plaintexts]
+    return [
+        [sum(n for n, taken in zip(group, selected, strict=True) if taken) for selected in selections]
+        for group in numbers
+    ]
 
 
 @given(gradients())
@@ -72,7 +88,7 @@ def test_sums_are_exact_and_their_floats_the_nearest(pair, data):
     units = [Fraction(2) ** (exponent - 53) for exponent in (own.g_exponent, own.h_exponent)]
     floats = own.to_float(sums)
     for k in range(n_classes):
-        exact = own.to_integers(sums[:, :, k])
+        exact = [integers_of(part[:, k]) for part in sums]
         for node, rows in enumerate((left, ~left)):
             for which, integers in enumerate((own.g, own.h)):
                 total = sum(integers[rows, k].tolist())
@@ -82,20 +98,14 @@ def test_sums_are_exact_and_their_floats_the_nearest(pair, data):
 
 @given(gradients(), st.sampled_from([LIMIT, 1 << 250]), st.data())
 @settings(max_examples=40)
-def test_packed_sums_are_sums_of_plaintexts_and_decode(pair, limit, data):
+def test_sums_of_plaintexts_decode_to_the_sums(pair, limit, data):
     n_rows, n_classes = pair[0].shape
     packing = packing_for(n_rows, n_classes, limit)
     own = FixedPointGradients.scaled(*pair, packing)
     left = np.array(data.draw(st.lists(st.booleans(), min_size=n_rows, max_size=n_rows)))
     sums, counts = own.node_sums(Partition.root(n_rows).children({0: left}))
-    packed = own.packed_sums(sums, counts)
-    plaintexts = own.plaintexts(np.arange(n_rows, dtype=np.int32))
-    for group, rows in zip(packed, plaintexts, strict=True):
-        numbers = [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in rows]
-        assert group == [
-            sum(n for n, goes in zip(numbers, left, strict=True) if goes == side) for side in (1, 0)
-        ]
-        assert all(value < limit for value in group)
+    packed = added_plaintexts(own, [left, ~left])
+    assert all(value < limit for group in packed for value in group)
     g, h = decoded(packing, packed, counts)
     expected_g, expected_h = own.to_float(sums)
     np.testing.assert_array_equal(np.ldexp(g, own.g_exponent), expected_g.T)
@@ -111,8 +121,8 @@ def test_fields_hold_the_sum_of_all_rows_at_their_largest(sign, scale):
     own = scaled(g.astype(np.float64), h.astype(np.float64))
     gh = own.packing.gh
     assert gh.bits == packing_for(n_rows, 2, LIMIT).gh.bits == 2 * 53 + 11 + 10
-    sums, counts = own.node_sums(Partition.root(n_rows))
-    ((packed,),) = own.packed_sums(sums, counts)
+    counts = np.array([n_rows])
+    ((packed,),) = added_plaintexts(own, [np.ones(n_rows, dtype=bool)])
     assert packed < 1 << (2 * gh.bits)
     got_g, got_h = decoded(own.packing, [[packed]], counts)
     total = n_rows * float(np.float32(scale))
@@ -126,7 +136,7 @@ def test_sums_of_many_rows_are_exact():
     g[-1] -= 2.0**-53
     own = scaled(g, g)
     sums, _ = own.node_sums(Partition.root(len(g)))
-    assert own.to_integers(sums[:, :, 0]) == ([(100_000 << 53) - 1], [(100_000 << 53) - 1])
+    assert [integers_of(part[:, 0]) for part in sums] == [[(100_000 << 53) - 1]] * 2
 
 
 def test_no_rows_and_no_gradients():
@@ -136,4 +146,3 @@ def test_no_rows_and_no_gradients():
     sums, counts = own.node_sums(empty)
     assert counts.tolist() == [0]
     assert own.to_float(sums)[0].tolist() == [[0.0]]
-    assert own.packed_sums(sums, counts) == [[0]]
