@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import SoftmaxPairs, TablePairs
+from lgb_dp.boosting.labels import LabelScale
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -95,13 +96,28 @@ class NewtonLoss:
             HESSIAN_LIMIT[self.objective] * STEPS / mu,
         )
 
+    def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+        """What scores are compared with: 0 or 1, number of the class, or label on the scale of [-1, 1].
+
+        Parameters
+        ----------
+        label : ndarray of float64, shape (n_rows,)
+            Labels that fit the scale.
+        scale : LabelScale
+        """
+        if self.objective == "binary":
+            return np.asarray(label == scale.high, dtype=np.float64)
+        if self.objective == "regression":
+            return np.ascontiguousarray(scale.targets(label, 0))
+        return label
+
     def pairs(self, target: NDArray[np.float64]) -> TablePairs | SoftmaxPairs:
         """What the rows add to the sums of a leaf, in steps.
 
         Parameters
         ----------
         target : ndarray of float64, shape (n_rows,)
-            0 or 1, number of the class, or label on the scale of [-1, 1].
+            As `targets` gives them.
         """
         if self.objective == "multiclass":
             limit = HESSIAN_LIMIT[self.objective]

@@ -1,9 +1,9 @@
 """NewtonBoost, the recommended trainer: many small Newton steps on trees whose splits are public.
 
 It is Friedman's gradient boosting with second-order leaf values, in which the data is read in one place only:
-the sums of gradients and hessians over the leaves of a tree whose splits were drawn before.  There is one
-Gaussian release per tree, and every tree reads all rows.  Releases compose exactly although each depends on
-those before (`lgb_dp.accounting.gaussian`).
+the sums of gradients and hessians over the leaves of a tree whose splits were drawn before
+(`lgb_dp.newton.leaf_sums`).  There is one Gaussian release per tree, and every tree reads all rows.  Releases
+compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).
 Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
 """
 
@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
-from gbdt_kernels.trees import add_leaf_values, by_columns, leaf_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
 from lgb_dp.accounting.ledger import Release
@@ -44,6 +42,7 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
+from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -68,25 +67,6 @@ _MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
 
 
-@dataclass(frozen=True)
-class _RowState:
-    """Where the rows stand after some iterations: at ``score + value[leaf]``, the last addition pending.
-
-    Parameters
-    ----------
-    n_iterations : int
-    score : ndarray of float64, shape (n_rows, n_outputs)
-        Log-odds, or predictions on the scale of [-1, 1].
-    leaf : ndarray of uint16, shape (n_rows,)
-    value : ndarray of float64, shape (n_leaves, n_outputs)
-    """
-
-    n_iterations: int
-    score: NDArray[np.float64]
-    leaf: NDArray[np.uint16]
-    value: NDArray[np.float64]
-
-
 class _NewtonTraining(Training):
     """State of one training run of NewtonBoost."""
 
@@ -102,12 +82,6 @@ class _NewtonTraining(Training):
         super().__init__(task)
         self.settings = trainer
         objective = task.params.objective
-        if objective == "binary":
-            self._target = (self.label == self.label_scale.high).astype(np.float64)
-        elif objective == "regression":
-            self._target = np.ascontiguousarray(self.label_scale.targets(self.label, 0))
-        else:
-            self._target = self.label
         clip = trainer.gradient_clip
         self.loss = NewtonLoss(
             objective,
@@ -122,9 +96,18 @@ class _NewtonTraining(Training):
         if task.train_set._predictor is not None:
             self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
         self._plan_budget()
-        self._columns = by_columns(self.codes)
-        self._pairs = self.loss.pairs(self._target)
-        self._rows: _RowState | None = None
+        self._leaf_sums: LeafSums = LocalLeafSums(
+            self.codes,
+            self.label,
+            self.weight,
+            self.loss,
+            self.label_scale,
+            self.data.start_scores,
+            task.params.n_threads,
+            trainer.subsample,
+            partial(self.data.draw_words, self.random),
+        )
+        self._released: list[ReleasedTree] = []
         self._splits: PublicSplits | None = None
         self._prior = np.zeros(task.params.n_outputs)
 
@@ -204,16 +187,10 @@ class _NewtonTraining(Training):
         A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
         non-negative numbers of sum at most w̄, so their squares sum to at most w̄².  Noise w̄/μ is μ-GDP.
         """
-        if self.params.objective == "multiclass":
-            membership = self._target[:, None] == np.arange(self.params.n_outputs)
-        elif self.params.objective == "binary":
-            membership = np.column_stack([self._target == 0, self._target == 1])
-        else:
-            membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
-        steps = np.floor(membership * STEPS).astype(np.int64) * self.weight[:, None]
         self.ledger.charge(self._count_release)
         unit = STEPS * self.weight_steps
-        counts = release_gaussian(steps.sum(axis=0), unit / self._prior_mu, self.random) / unit
+        sums = self._leaf_sums.label_counts()
+        counts = release_gaussian(sums, unit / self._prior_mu, self.random) / unit
         # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
         floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
         if not self.continues:
@@ -227,27 +204,14 @@ class _NewtonTraining(Training):
 
     # Trees.
 
-    def _current_rows(self) -> _RowState:
-        """Where the rows stand after the trees so far; from the trees if the state kept is of others."""
-        n_done = len(self.trees)
-        if self._rows is None or self._rows.n_iterations != n_done:
-            n_rows, n_outputs = self.data.num_data(), self.params.n_outputs
-            rows = np.arange(n_rows, dtype=np.int32)
-            score = np.array(self.predictions(rows, self.codes), order="C")
-            if not n_done:
-                score += self._prior
-            leaf, nothing = np.zeros(n_rows, dtype=np.uint16), np.zeros((1, n_outputs))
-            self._rows = _RowState(n_done, score, leaf, nothing)
-        return self._rows
-
     def grow_iteration(self) -> list[PrivateTree]:
         """One structure, one release, one tree per output."""
         if self._splits is None:
             self._splits = self._begin()
         assert self._rate is not None
+        del self._released[len(self.trees) :]  # what was rolled back, or interrupted
         tree = self._splits.draw(self.random)
-        rows = self._current_rows()
-        release = self._release(tree, rows)
+        release = self._release(tree)
 
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
         lambda_l2 = self.params.lambda_l2 / self.weight_bound
@@ -257,7 +221,7 @@ class _NewtonTraining(Training):
         value = np.clip(value, -largest, largest) * self._rate
         value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)
-        self._rows = replace(rows, n_iterations=rows.n_iterations + 1, value=value)
+        self._released.append(ReleasedTree(self.iteration, tree, value))
         if not self.trees and not self.continues:
             value = value + self._prior
         per_row = 4.0 if self.params.objective != "regression" else 2.0
@@ -274,8 +238,8 @@ class _NewtonTraining(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _release(self, tree: PublicTree, rows: _RowState) -> LeafRelease:
-        """Noisy sums of gradients and hessians over the tree's leaves, in which the rows then are.
+    def _release(self, tree: PublicTree) -> LeafRelease:
+        """Noisy sums of gradients and hessians over the tree's leaves.
 
         A row is in one leaf, and what it adds there is at most μ long in units of the noise
         (`lgb_dp.newton.loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
@@ -283,27 +247,11 @@ class _NewtonTraining(Training):
         """
         probability = self.settings.subsample
         self.ledger.charge(self._tree_release)
-        weight = self.weight if probability == 1 else self._secret_sample(probability)
-        n_leaves, n_threads = len(tree.feature) + 1, self.params.n_threads
-
-        def move(first: int, last: int) -> None:
-            add_leaf_values(rows.leaf, rows.value, first, last, rows.score)
-            self._columns.leaves(tree.feature, tree.goes_left, first, last, rows.leaf)
-
-        self._rows = None  # stale until the new leaf values are known; `_current_rows` rebuilds it
-        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, n_threads, move)
+        sums = self._leaf_sums.sums(Round(self.iteration, tree, self._prior, self._released))
         gradient = release_gaussian(sums[:, :, 0], self._noise_g.scale, self._noise_g)
         hessian = release_gaussian(sums[:, :, 1], self._noise_h.scale, self._noise_h)
         expected = STEPS * self.weight_steps * probability
         return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
-
-    def _secret_sample(self, probability: float) -> NDArray[np.int32]:
-        """Weights of a Poisson sample: every row, or person, is taken on its own.
-
-        The draws never leave this method.
-        """
-        taken = self.data.draw_words(self.random) < np.uint64(int(probability * 2.0**64))
-        return np.where(taken, self.weight, 0).astype(np.int32)
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later trees."""

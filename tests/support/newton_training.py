@@ -3,6 +3,7 @@
 import lightgbm as lgb
 
 import lgb_dp
+from lgb_dp.newton.leaf_sums import Round
 from small_training import binary_data, dataset
 
 X, Y = binary_data(600)
@@ -20,8 +21,11 @@ def boosted(data=None, epsilon=20.0, n_rounds=60, params=None, callbacks=(), val
 
 def training_scores(booster):
     """Where the training rows stand, by the grower's own account."""
-    rows = booster._grower._current_rows()
-    return rows.score + rows.value[rows.leaf]
+    grower = booster._grower
+    released = grower._released[: len(grower.trees)]
+    question = Round(grower.iteration, None, grower._prior, released)
+    rows = grower._leaf_sums._current_rows(question)
+    return rows.score if question.last == rows.last else rows.score + released[-1].value[rows.leaf]
 
 
 def live_booster(n_rounds, data=None, params=QUIET, **kwargs):

@@ -10,6 +10,7 @@ import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.newton import trainer as newton
+from lgb_dp.newton.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset, leaf_values
 
@@ -133,10 +134,8 @@ def test_folds_compose_to_the_root_of_their_number():
 
 def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkeypatch):
     taken = []
-    draw = newton._NewtonTraining._secret_sample
-    monkeypatch.setattr(
-        newton._NewtonTraining, "_secret_sample", lambda self, p: taken.append(draw(self, p)) or taken[-1]
-    )
+    draw = LocalLeafSums._secret_sample
+    monkeypatch.setattr(LocalLeafSums, "_secret_sample", lambda self: taken.append(draw(self)) or taken[-1])
     booster = boosted(epsilon=2.0, n_rounds=12, subsample=0.25)
     report = booster.privacy
     assert 1.9 < report.epsilon <= 2.0

@@ -61,7 +61,7 @@ def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, afte
         booster.update()
     with monkeypatch.context() as patch:
         if where == "adding up":
-            patch.setattr(grower, "_pairs", Interrupted())
+            patch.setattr(grower._leaf_sums, "_pairs", Interrupted())
         elif where == "learning":
             patch.setattr(grower._splits, "learn", Interrupted().add_up)
         else:

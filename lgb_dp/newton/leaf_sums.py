@@ -1,0 +1,219 @@
+"""Who sums the leaves: the one place of NewtonBoost where private rows are read.
+
+The trainer asks for integer sums and adds the noise; it does not know where the rows are.  `LocalLeafSums`
+holds them in this process.  An answer is a function of the question, so that it can be asked for again:
+scores are the start scores, the prior, and the values of the released trees, added in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import DenseCodes, SparseCodes, add_leaf_values, by_columns, leaf_sums
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.newton.loss import STEPS, NewtonLoss
+from lgb_dp.newton.public_splits import PublicTree
+
+
+@dataclass(frozen=True)
+class ReleasedTree:
+    """A tree of the model, as it was added to the rows' scores.
+
+    Parameters
+    ----------
+    number : int
+        Of the round that released it, from 1 on.
+    tree : PublicTree
+    value : ndarray of float64, shape (n_leaves, n_outputs)
+        Log-odds, or predictions on the scale of [-1, 1]; the prior is not part of them.
+    """
+
+    number: int
+    tree: PublicTree
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round of training asks about the rows.
+
+    Parameters
+    ----------
+    number : int
+        No two different questions of a training run have the same number.
+    tree : PublicTree
+        Whose leaves are summed.
+    prior : ndarray of float64, shape (n_outputs,)
+        Added to the start scores of all rows.
+    released : sequence of ReleasedTree
+        All trees of the model so far.
+    """
+
+    number: int
+    tree: PublicTree
+    prior: NDArray[np.float64]
+    released: Sequence[ReleasedTree]
+
+    @property
+    def last(self) -> int:
+        """Number of the last released tree, 0 if there is none."""
+        return self.released[-1].number if self.released else 0
+
+
+class LeafSums(Protocol):
+    """What holds the rows and sums what they add to the leaves of a tree."""
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """Sum of the rows' memberships of the classes times their weights.
+
+        A row adds `STEPS` times its integer weight, all to its class or, in regression, divided between the
+        two ends of the label's range.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_classes,)
+            Of two classes if there is one output.
+        """
+
+    def sums(self, question: Round) -> NDArray[np.int64]:
+        """Gradients and hessians per leaf and output; the same again if a round is asked for again.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_leaves, n_outputs, 2)
+            In steps of `lgb_dp.newton.loss`, times the rows' integer weights.
+        """
+
+
+@dataclass(frozen=True)
+class _RowState:
+    """Where the rows stand after some rounds, and in which leaves of the next round's tree.
+
+    Parameters
+    ----------
+    last : int
+        Number of the last released tree whose values are in `score`, 0 if there is none; it determines the
+        trees before.
+    pending : int
+        Number of the round whose tree the leaves are of.
+    score : ndarray of float64, shape (n_rows, n_outputs)
+    leaf : ndarray of uint16, shape (n_rows,)
+    """
+
+    last: int
+    pending: int
+    score: NDArray[np.float64]
+    leaf: NDArray[np.uint16]
+
+
+class LocalLeafSums:
+    """The rows in this process, summed by its threads.
+
+    Parameters
+    ----------
+    codes : DenseCodes or SparseCodes
+    label : ndarray of float64, shape (n_rows,)
+        Labels that fit the scale.
+    weight : ndarray of int32, shape (n_rows,)
+    loss : NewtonLoss
+    scale : LabelScale
+    start : ndarray of float64, shape (n_rows, n_outputs), or None
+        Raw scores that training starts from.
+    n_threads : int
+        0 means all available processors.
+    subsample : float
+        Share of the rows that a round sums, in (0, 1].
+    draw_words : callable
+        Returns a new secret random word per row, the same for all rows of a person.
+    """
+
+    def __init__(
+        self,
+        codes: DenseCodes | SparseCodes,
+        label: NDArray[np.float64],
+        weight: NDArray[np.int32],
+        loss: NewtonLoss,
+        scale: LabelScale,
+        start: NDArray[np.float64] | None,
+        n_threads: int,
+        subsample: float,
+        draw_words: Callable[[], NDArray[np.uint64]],
+    ) -> None:
+        self._n_rows, self._n_outputs = codes.n_rows, scale.n_outputs
+        self._columns = by_columns(codes)
+        self._target = loss.targets(label, scale)
+        self._pairs = loss.pairs(self._target)
+        self._objective = loss.objective
+        self._weight = weight
+        self._scale = scale
+        self._start = start
+        self._n_threads = n_threads
+        self._subsample = subsample
+        self._draw_words = draw_words
+        self._rows: _RowState | None = None
+        self._last: tuple[int, NDArray[np.int64]] | None = None
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        if self._objective == "multiclass":
+            membership = self._target[:, None] == np.arange(self._n_outputs)
+        elif self._objective == "binary":
+            membership = np.column_stack([self._target == 0, self._target == 1])
+        else:
+            membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
+        steps = np.floor(membership * STEPS).astype(np.int64) * self._weight[:, None]
+        return np.asarray(steps.sum(axis=0))
+
+    def sums(self, question: Round) -> NDArray[np.int64]:
+        """As for `LeafSums`; with a subsample, of rows that are drawn anew in every round."""
+        if self._last is not None and self._last[0] == question.number:
+            return np.array(self._last[1])
+        weight = self._weight if self._subsample == 1 else self._secret_sample()
+        rows = self._current_rows(question)
+        tree, last = question.tree, question.last
+        value = question.released[-1].value if last != rows.last else None
+
+        def move(first: int, stop: int) -> None:
+            if value is not None:
+                add_leaf_values(rows.leaf, value, first, stop, rows.score)
+            self._columns.leaves(tree.feature, tree.goes_left, first, stop, rows.leaf)
+
+        self._rows = None  # an interrupt leaves rows that are neither here nor there
+        n_leaves = len(tree.feature) + 1
+        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, self._n_threads, move)
+        self._rows = replace(rows, last=last, pending=question.number)
+        self._last = (question.number, sums)
+        return np.array(sums)
+
+    def _current_rows(self, question: Round) -> _RowState:
+        """The rows after all released trees, or after all but the last, whose leaves they are in."""
+        rows = self._rows
+        if rows is not None and question.last in (rows.last, rows.pending):
+            return rows
+        return self._rebuilt_rows(question)
+
+    def _rebuilt_rows(self, question: Round) -> _RowState:
+        """The rows after all released trees."""
+        score = np.zeros((self._n_rows, self._n_outputs))
+        if self._start is not None:
+            score += (self._start.reshape(score.shape) - self._scale.centre) / self._scale.scale
+        score += question.prior
+        leaf = np.zeros(self._n_rows, dtype=np.uint16)
+        for released in question.released:
+            tree = released.tree
+            self._columns.leaves(tree.feature, tree.goes_left, 0, self._n_rows, leaf)
+            add_leaf_values(leaf, released.value, 0, self._n_rows, score)
+        return _RowState(question.last, question.last, score, leaf)
+
+    def _secret_sample(self) -> NDArray[np.int32]:
+        """Weights of a Poisson sample: every row, or person, is taken on its own.
+
+        The draws never leave this method.
+        """
+        taken = self._draw_words() < np.uint64(int(self._subsample * 2.0**64))
+        return np.asarray(np.where(taken, self._weight, 0), dtype=np.int32)

@@ -1,0 +1,94 @@
+"""The sums of the leaves are a function of the question, whatever was asked before."""
+
+import numpy as np
+import pytest
+
+from gbdt_kernels.trees import DenseCodes
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.leaf_sums import LocalLeafSums, ReleasedTree, Round
+from lgb_dp.newton.loss import STEPS, NewtonLoss
+from lgb_dp.newton.public_splits import PublicTree
+
+N_ROWS, N_FEATURES = 300, 4
+RNG = np.random.default_rng(5)
+CODES = DenseCodes(RNG.integers(0, 9, (N_ROWS, N_FEATURES)).astype(np.uint8))
+WEIGHT = RNG.integers(0, 1025, N_ROWS).astype(np.int32)
+
+TARGET = RNG.uniform(-2, 3, N_ROWS)
+
+
+def local(objective, subsample=1.0, start=None):
+    n_outputs = 3 if objective == "multiclass" else 1
+    label = TARGET if objective == "regression" else np.arange(N_ROWS) % max(2, n_outputs)
+    low, high = (-2.0, 3.0) if objective == "regression" else (0.0, 1.0)
+    scale = LabelScale(objective, n_outputs, low, high, 1.0)
+    random = SecureRandom(3)
+    rows = LocalLeafSums(
+        CODES,
+        label.astype(float),
+        WEIGHT,
+        NewtonLoss(objective, 0.5, 0.1),
+        scale,
+        start,
+        2,
+        subsample,
+        lambda: random.words(N_ROWS),
+    )
+    return rows, label, scale
+
+
+def tree(seed, depth=3):
+    rng = np.random.default_rng(seed)
+    n_nodes = 2**depth - 1
+    goes_left = rng.integers(0, 2, (n_nodes, 256)).astype(np.uint8)
+    return PublicTree(rng.integers(0, N_FEATURES, n_nodes).astype(np.int32), goes_left, np.full(n_nodes, -1))
+
+
+def released(number, n_outputs, depth=3):
+    value = np.random.default_rng(number).normal(size=(2**depth, n_outputs))
+    return ReleasedTree(number, tree(number, depth), value)
+
+
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
+def test_rows_kept_from_round_to_round_answer_as_rows_that_start_over(objective):
+    kept, _, scale = local(objective)
+    prior, trees = np.full(scale.n_outputs, 0.25), []
+    for number, depth in enumerate([2, 3, 1, 3], start=1):
+        question = Round(number, tree(number, depth), prior, trees)
+        answer = kept.sums(question)
+        np.testing.assert_array_equal(answer, local(objective)[0].sums(question))
+        assert answer.any()
+        trees.append(released(number, scale.n_outputs, depth))
+    for left in (3, 2, 0, 4):  # trees that are taken back, or come again
+        question = Round(10 + left, tree(9), prior, trees[:left])
+        np.testing.assert_array_equal(kept.sums(question), local(objective)[0].sums(question))
+
+
+def test_the_same_round_asked_again_is_answered_the_same():
+    rows, _, _ = local("binary", subsample=0.3)
+    question = Round(1, tree(1), np.zeros(1), [])
+    first = rows.sums(question)
+    once = first.copy()
+    first[:] = 0  # the caller's own
+    np.testing.assert_array_equal(rows.sums(question), once)
+    assert (rows.sums(Round(2, tree(1), np.zeros(1), [])) != once).any()  # another secret sample
+
+
+def test_label_counts_are_sums_of_weights():
+    for objective in ("binary", "multiclass"):
+        rows, label, _ = local(objective)
+        expected = [WEIGHT[label == k].sum() * STEPS for k in np.unique(label)]
+        assert rows.label_counts().tolist() == expected
+    rows, label, _ = local("regression")
+    share = (label + 2) / 5
+    expected = [((1 - share) * WEIGHT).sum() * STEPS, (share * WEIGHT).sum() * STEPS]
+    np.testing.assert_allclose(rows.label_counts(), expected, atol=WEIGHT.sum())
+
+
+def test_start_scores_count_from_the_centre_in_units_of_the_label():
+    start = RNG.normal(size=(N_ROWS, 1))
+    _, _, scale = local("regression")
+    with_start = Round(1, tree(1), np.zeros(1), [])
+    state = local("regression", start=start)[0]._current_rows(with_start)
+    np.testing.assert_allclose(state.score, (start - scale.centre) / scale.scale)
