@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -76,6 +77,8 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
     """
+    if math.isinf(report.epsilon):
+        raise InvalidArgumentError("report has epsilon = inf, of which there are no shares")
     ax = _axes(ax)
     spent: dict[str, dict[str, float]] = {"ε": defaultdict(float), "μ²": defaultdict(float)}
     for row in report.ledger:

@@ -56,8 +56,8 @@ class Cost:
             return self.epsilon, self.delta
         if delta <= 0:
             return math.inf, self.delta
-        epsilon = Fraction(composed_epsilon(self.mu, self.sampled, delta))
-        return _upper_sum(self.epsilon, epsilon), _upper_sum(self.delta, Fraction(delta))
+        epsilon = composed_epsilon(self.mu, self.sampled, delta)
+        return _upper_total([self.epsilon, epsilon]), _upper_total([self.delta, delta])
 
     def replacing(self, delta: float) -> tuple[float, float]:
         """(ε, δ) under replacing one row, which is one removal and one addition.
@@ -85,8 +85,8 @@ class Cost:
 def total_cost(costs: Sequence[Cost]) -> Cost:
     """Cost of several training runs on the same rows, each of which may depend on those before."""
     return Cost(
-        upper_float(sum((Fraction(cost.epsilon) for cost in costs), Fraction())),
-        upper_float(sum((Fraction(cost.delta) for cost in costs), Fraction())),
+        _upper_total([cost.epsilon for cost in costs]),
+        _upper_total([cost.delta for cost in costs]),
         composed_mu([cost.mu for cost in costs]),
         tuple(part for cost in costs for part in cost.sampled),
     )
@@ -126,8 +126,11 @@ class Release:
     probability: float = 1.0
 
 
-def _upper_sum(a: float, b: Fraction) -> float:
-    return math.inf if math.isinf(a) else upper_float(Fraction(a) + b)
+def _upper_total(values: Sequence[float]) -> float:
+    """Sum, rounded up; infinite if one of them is."""
+    if any(math.isinf(value) for value in values):
+        return math.inf
+    return upper_float(sum(map(Fraction, values), Fraction()))
 
 
 def upper_float(exact: Fraction) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,7 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
 _MAX_TEXT = 1000
 """Characters of a reason or note in a file."""
 _NO_REASON = "its report says so, without a reason"
+_INFINITE = "epsilon is infinite, which bounds nothing"
 
 
 def _ledger_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +127,7 @@ class PrivacyReport:
         (ε, δ) under `neighbouring`; never below the true cost.  As soon as Gaussian noise is involved, it is
         what was granted when the run began, whether or not the run used all of it.
     private : bool
-        False when something voided the guarantee; `reasons` says what.
+        False when something voided the guarantee; `reasons` says what.  At infinite ε it is always false.
     reasons : tuple of str
         What voids the guarantee.
     notes : tuple of str
@@ -157,6 +159,9 @@ class PrivacyReport:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             checked_number(f"{name} of a report", getattr(self, name), NOT_NEGATIVE_OR_INFINITE)
+        if self.private and (math.isinf(self.epsilon) or math.isinf(self.cost.epsilon)):
+            object.__setattr__(self, "private", False)
+            object.__setattr__(self, "reasons", (*self.reasons, _INFINITE))
         if not self.private and not self.reasons:
             object.__setattr__(self, "reasons", (_NO_REASON,))
         if self.spent is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 
 import lightgbm
@@ -70,6 +71,8 @@ class PrivateTrainer(ABC):
         self.epsilon = checked_epsilon(self.epsilon, self.accepted_epsilon)
         self.public_init_model = checked_flag("public_init_model", self.public_init_model)
         self.budget = checked_budget(self.budget)
+        if self.budget is not None and math.isinf(self.epsilon):
+            raise InvalidArgumentError("epsilon must be finite where a budget pays for it, got inf")
 
     @abstractmethod
     def begin(self, task: TrainingTask) -> Training:

@@ -20,7 +20,7 @@ from gbdt_hosts import lightgbm as host
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
-from lgb_dp.accounting.ledger import Ledger, share
+from lgb_dp.accounting.ledger import Ledger, Release, share
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
@@ -221,6 +221,15 @@ class Training(ABC):
             "row's weight, so that k rows of weight 1/k can cost more than one row; leave it out, or use "
             "NewtonBoost or DPBoost with variant='tight'"
         )
+
+    def train_without_privacy(self) -> None:
+        """Void the guarantee of a run at infinite ε, whose sums get no noise, before it reads a row."""
+        reason = "epsilon is infinite, so that the model was trained without privacy"
+        self.void(reason)
+        warnings.warn(reason, NotPrivateWarning, stacklevel=7)
+        everything = Release("everything", "none", np.inf, 0, 0)
+        self.ledger.grant([everything])
+        self.ledger.charge(everything)
 
     def epsilon_per_row(self, epsilon: float) -> float:
         """The pure ε that a row may cost for a person, or whatever the unit is, to cost `epsilon`."""

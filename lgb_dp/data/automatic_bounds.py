@@ -24,6 +24,7 @@ from lgb_dp.checks import PROPER_SHARE, checked_delta, checked_epsilon, checked_
 from lgb_dp.data.bins import Bounds, Categories, bounds_by_feature, feature_names, numeric_features
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
 from lgb_dp.data.tables import columns_at, is_table, numeric_matrix
+from lgb_dp.errors import InvalidArgumentError
 
 MAX_EDGES = 64
 """Bins of a column at most: more would be told apart by noise alone."""
@@ -57,6 +58,10 @@ class SharedBudget:
     is_gaussian: bool
 
     def __post_init__(self) -> None:
+        if self.epsilon == np.inf:
+            raise InvalidArgumentError(
+                "epsilon must be finite where auto_bounds takes a share of it, got inf"
+            )
         checked_epsilon(self.epsilon)
         checked_delta(self.delta)
         checked_number("auto_bounds", self.share, PROPER_SHARE)

@@ -140,10 +140,7 @@ class _MBoostTraining(Training):
         self._rows = np.arange(task.train_set.num_data(), dtype=np.int32)
         self._caps: list[float | None] = [None] * params.n_outputs
         if self.exact:
-            self.void("epsilon is infinite, so that the model was trained without privacy")
-            everything = Release("everything", "none", np.inf, 0, 0)
-            self.ledger.grant([everything])
-            self.ledger.charge(everything)
+            self.train_without_privacy()
             self._count_epsilon = self._weight_epsilon = self._split_epsilon = self._leaf_epsilon = np.inf
             return
         epsilon = self.epsilon_per_row(trainer.epsilon)

@@ -3,6 +3,7 @@
 Every number that is computed from private rows and that anyone sees leaves lgb_dp through one of three
 functions: `release_gaussian` and `release_laplace` add noise to integer sums, and `select` chooses among
 candidates.  Trainers, metadata and the search draw no noise themselves; `observed` shows what goes through.
+Training at infinite ε goes around them: its report says that the model is not private.
 
 All three are drawn exactly, without any floating-point error.  Utilities of a selection are computed in
 float64 from exact integer sums and then drawn among with integer weights; both roundings are bounded below

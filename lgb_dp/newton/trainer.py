@@ -9,6 +9,7 @@ Everything else (leaf values, which splits are drawn more often, when to stop) f
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -26,6 +27,7 @@ from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import (
     AUTO,
+    POSITIVE_OR_INFINITE,
     SHARE,
     Auto,
     Interval,
@@ -66,6 +68,9 @@ from lgb_dp.newton.settings import (
 _MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
 
+_EXACT_STD = 1 / STEPS
+"""In the place of the noise's, at infinite ε: what rests on it must not divide by zero."""
+
 
 class _NewtonTraining(Training):
     """State of one training run of NewtonBoost."""
@@ -95,6 +100,7 @@ class _NewtonTraining(Training):
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
         if task.train_set._predictor is not None:
             self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
+        self._is_exact = math.isinf(trainer.epsilon)
         self._plan_budget()
         self._leaf_sums: LeafSums = LocalLeafSums(
             self.codes,
@@ -131,6 +137,10 @@ class _NewtonTraining(Training):
     def _plan_budget(self) -> None:
         """μ of the first release and of every tree: squares add up to the whole (Dong, Roth and Su, 3.3)."""
         settings, n_rounds = self.settings, self.n_rounds
+        if self._is_exact:
+            self._mu = self._prior_mu = math.inf
+            self.train_without_privacy()
+            return
         self.ledger.granted_delta = max(self.ledger.granted_delta, settings.delta)
         # Per row: a person's k rows cost kμ, or μ if they weigh no more than one row together.
         k = self.unit.row_costs
@@ -187,10 +197,11 @@ class _NewtonTraining(Training):
         A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
         non-negative numbers of sum at most w̄, so their squares sum to at most w̄².  Noise w̄/μ is μ-GDP.
         """
-        self.ledger.charge(self._count_release)
-        unit = STEPS * self.weight_steps
-        sums = self._leaf_sums.label_counts()
-        counts = release_gaussian(sums, unit / self._prior_mu, self.random) / unit
+        sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
+        if not self._is_exact:
+            self.ledger.charge(self._count_release)
+            sums = release_gaussian(sums, unit / self._prior_mu, self.random)
+        counts = sums / unit
         # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
         floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
         if not self.continues:
@@ -246,11 +257,14 @@ class _NewtonTraining(Training):
         Poisson sample of the rows its cost is `dp_accounting`'s.
         """
         probability = self.settings.subsample
-        self.ledger.charge(self._tree_release)
+        if not self._is_exact:
+            self.ledger.charge(self._tree_release)
         sums = self._leaf_sums.sums(Round(self.iteration, tree, self._prior, self._released))
+        expected = STEPS * self.weight_steps * probability
+        if self._is_exact:
+            return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, _EXACT_STD)
         gradient = release_gaussian(sums[:, :, 0], self._noise_g.scale, self._noise_g)
         hessian = release_gaussian(sums[:, :, 1], self._noise_h.scale, self._noise_h)
-        expected = STEPS * self.weight_steps * probability
         return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
@@ -279,7 +293,7 @@ class NewtonBoost(PrivateTrainer):
     ----------
     epsilon, delta : float
         Total budget (ε in nats) under adding or removing one row.  δ must be far below one over the number of
-        rows.
+        rows.  ε may be infinite: sums then get no noise, and the report says that the model is not private.
     rounds : "auto" or int
         Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
     structure : {"auto", "random", "cyclic"}
@@ -322,6 +336,8 @@ class NewtonBoost(PrivateTrainer):
     >>> booster = lightgbm.train({"objective": "binary"}, train, 500,
     ...                          callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])             # doctest: +SKIP
     """
+
+    accepted_epsilon = POSITIVE_OR_INFINITE
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ NO_FLAGS = ["False", "yes", 0, 1, None]
         (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "depth", 0),
         (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "rounds", 2.5),
         (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "delta", 0.5),
-        (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "epsilon", np.inf),
+        (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "epsilon", np.nan),
         (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "public_init_model", "False"),
         (lambda: lgb_dp.NewtonBoost(1.0, DELTA), "budget", 1.0),
         (lambda: lgb_dp.DPBoost(1.0), "epsilon", -1.0),
