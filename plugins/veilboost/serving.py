@@ -156,7 +156,7 @@ def _add_horizontal(group: Any) -> None:
         "--max-rounds",
         type=int,
         default=MAX_ROUNDS,
-        help="rounds of trees by others, in all training runs together (%(default)s)",
+        help="rounds in all training runs together (%(default)s)",
     )
 
 

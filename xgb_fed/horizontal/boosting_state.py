@@ -222,8 +222,18 @@ class BoostingState:
         return AggregatedGradients(*(one.astype(np.float32) for one in sums))
 
     def receive(self, message: AggregatedGradients) -> None:
-        """Take the sums of all others for the trees that are to be grown here."""
+        """Take the sums of all others for the trees that are to be grown here.
+
+        Raises
+        ------
+        ProtocolError
+            If they are out of turn or malformed, or the hashes of another party were not seen: only parties
+            that have exchanged hashes have sums by each other's rows.
+        """
         self.check_turn(self.place)
+        n_others = len(self.party_rows) - 1
+        if not n_others or len(self.similar) < n_others:
+            raise ProtocolError("aggregated gradients of parties whose hashes were not seen")
         shape = (self.objective.n_classes, len(self.y))
         if message.g.size != shape[0] * shape[1] or message.h.size != message.g.size:
             raise ProtocolError("aggregated gradients of another number of rows")

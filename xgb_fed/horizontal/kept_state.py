@@ -1,7 +1,7 @@
 """What a horizontal party must not forget from one session, caller or process to the next.
 
-These are its groups of rows, the hash functions it has hashed by, the number of rounds in which others have
-grown trees, the seed agreements it has taken part in, and a secret key.  All draws that decide which rows'
+These are its groups of rows, the hash functions it has hashed by, the number of rounds that it has taken part
+in, the seed agreements, and a secret key.  All draws that decide which rows'
 gradients are added where come from that key and from what is agreed, so the same question is always answered
 by the same selection of rows.
 """
@@ -25,7 +25,7 @@ from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.hash_seed import SIZE
 from xgb_fed.horizontal.row_groups import RowGroups
 
-FORMAT = 2
+FORMAT = 3
 STATE_FILE = "horizontal.json"
 GROUPS_FILE = "groups.npz"
 KEY_BYTES = 32
@@ -47,8 +47,8 @@ class KeptState:
     ----------
     told : dict
         Number of hashes of each row that were given away, by digest of the hash functions.
-    n_rounds_of_others : int
-        Rounds of trees that others have grown, and under which sums were or could be asked for.
+    n_rounds : int
+        Rounds in which this party has grown trees, or taken those of others.
     last_seed : bytes
         The seed of the last hash functions; empty before the first ones.
     n_revealed, n_abandoned : int
@@ -71,7 +71,7 @@ class KeptState:
         self.lock = RLock()
         self.told: dict[bytes, int] = {}
         self.last_seed = self.commitments = b""
-        self.n_revealed = self.n_abandoned = self.n_rounds_of_others = 0
+        self.n_revealed = self.n_abandoned = self.n_rounds = 0
         self.is_pending = False
         self.groups: RowGroups | None = None
         self._rows = rows
@@ -103,24 +103,24 @@ class KeptState:
         return stream.words(1, SIZE // 8).tobytes()
 
     def check_rounds(self, n_rounds: int, max_rounds: int) -> None:
-        """Refuse further rounds of trees by others beyond what the party takes in all training runs.
+        """Refuse rounds beyond those that the party takes part in, in all training runs.
 
         Raises
         ------
         InvalidDataError
             With both numbers.
         """
-        if self.n_rounds_of_others + n_rounds > max_rounds:
+        if self.n_rounds + n_rounds > max_rounds:
             raise InvalidDataError(
-                f"{n_rounds} further rounds of trees by others; this party has taken "
-                f"{self.n_rounds_of_others} and takes max_rounds={max_rounds} in all training runs together"
+                f"{n_rounds} further rounds; this party has taken part in {self.n_rounds}, and takes part in "
+                f"max_rounds={max_rounds} in all training runs together"
             )
 
     def count_round(self, max_rounds: int) -> None:
-        """Count a round of trees by others, before sums under them can be asked for."""
+        """Count a round, before its trees are told, or sums under them can be asked for."""
         with self.lock:
             self.check_rounds(1, max_rounds)
-            self.n_rounds_of_others += 1
+            self.n_rounds += 1
             self.save()
 
     def keep_groups(self, groups: RowGroups) -> None:
@@ -140,7 +140,7 @@ class KeptState:
             "rows": self._rows,
             "key": self._key.hex(),
             "told": {functions.hex(): count for functions, count in self.told.items()},
-            "rounds_of_others": self.n_rounds_of_others,
+            "rounds": self.n_rounds,
             "last_seed": self.last_seed.hex(),
             "revealed": self.n_revealed,
             "abandoned": self.n_abandoned,
@@ -157,7 +157,7 @@ class KeptState:
             rows = content["rows"]
             self._key = bytes.fromhex(content["key"])
             self.told = {bytes.fromhex(name): int(count) for name, count in content["told"].items()}
-            self.n_rounds_of_others = int(content["rounds_of_others"])
+            self.n_rounds = int(content["rounds"])
             self.last_seed = bytes.fromhex(content["last_seed"])
             self.n_revealed, self.n_abandoned = int(content["revealed"]), int(content["abandoned"])
             self.commitments, self.is_pending = (

@@ -149,7 +149,9 @@ def hash_rows(
 ) -> NDArray[np.int32]:
     """Hash standardised rows by functions drawn from a seed, the same for every party.
 
-    Missing values count as the mean, and unstored entries of a sparse matrix as zeros.
+    The first functions of a seed are the same however many are asked for: more hashes by one seed are the
+    earlier ones and some more, and a party counts them so.  Missing values count as the mean, and unstored
+    entries of a sparse matrix as zeros.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ def hash_rows(
     -------
     ndarray of int32, shape (n_rows, n_hashes)
     """
-    words = SecretStream(seed).words(len(mean) + 1, n_hashes)
+    words = SecretStream(seed).words(n_hashes, len(mean) + 1).T
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     inverse = np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
     directions = np.ascontiguousarray(ndtri(uniform[:-1]) * inverse[:, None])

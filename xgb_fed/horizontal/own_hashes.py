@@ -160,7 +160,11 @@ class OwnHashes:
         return kept.last_seed
 
     def _count(self, seed: bytes, message: HashRows, allowed: int) -> bytes:
-        """Add up the equations of all sessions; the same hash functions give no new ones."""
+        """Add up the equations of all sessions; the same hash functions give no new ones.
+
+        By one seed and the same moments, the hashes of one request are the first of those of a larger one
+        (`hash_rows`).
+        """
         kept = self._kept
         parts = (seed, message.mean.tobytes(), message.std.tobytes())
         functions = hashlib.sha256(b"".join(parts)).digest()

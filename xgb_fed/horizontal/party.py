@@ -85,8 +85,9 @@ class HorizontalParty(SessionHandler[bytes]):
     max_rows : int, default=10_000_000
         Maximum number of rows of all parties together; training runs with more are refused.
     max_rounds : int, default=10_000
-        Maximum number of rounds in which this party takes trees that others have grown, in all of its
-        training runs together.  Whoever grows trees can read features of groups of rows, more in each round.
+        Maximum number of rounds, in all of its training runs together.  Each one can tell more of the
+        features: those of groups of rows to whoever makes up trees, and those of single rows to whoever makes
+        up the sums that this party grows trees on.
     random_state : int, optional
         Determines the party's contribution to the hash seed and which of equally similar rows is chosen.
         Drawn from the operating system by default.
@@ -264,7 +265,7 @@ class HorizontalParty(SessionHandler[bytes]):
         turns = Turns(len(opening.party_rows), int(opening.rounds_per_turn), int(opening.max_rounds))
         self._rows.check_accepted(settings, opening)
         self._limits.check(settings)
-        self._kept.check_rounds(turns.n_of_others(int(opening.place), n_taken), self._rows.max_rounds)
+        self._kept.check_rounds(max(0, turns.max_rounds - n_taken), self._rows.max_rounds)
         objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         y = self._rows.encoded(opening.classes, settings)
         objective.check_labels(y)
@@ -380,6 +381,7 @@ class HorizontalParty(SessionHandler[bytes]):
             state.g = state.h = None
             self._add(known, is_own=True)
             return known
+        self._kept.count_round(self._rows.max_rounds)
         grown, values = state.grow(self._X, self._n_jobs)
         self._reserve(grown)
         state.journal.add(grown, is_own=True)

@@ -46,14 +46,3 @@ class Turns:
         if number >= self.max_rounds:
             raise ProtocolError(f"the training run was opened for {self.max_rounds} rounds")
         return number // self.rounds_per_turn % self.n_parties
-
-    def n_of_others(self, place: int, first: int = 0) -> int:
-        """Number of rounds, from round `first` on, that other parties than the one at `place` grow."""
-        last = max(first, self.max_rounds)
-        return (last - self._n_of(place, last)) - (first - self._n_of(place, first))
-
-    def _n_of(self, place: int, number: int) -> int:
-        """Number of rounds before round `number` that the party at `place` grows."""
-        length = self.rounds_per_turn
-        cycles, rest = divmod(number, length * self.n_parties)
-        return cycles * length + min(max(rest - place * length, 0), length)

@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -10,21 +9,32 @@ import xgboost
 from scipy.special import ndtri
 
 from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
-from gbdt_hosts.xgboost.model import ScalarTree, read_trees
+from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
-from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.traffic import Traffic
+from made_up_coordinator import (
+    LOGISTIC,
+    N_FEATURES,
+    N_ROWS,
+    RANDOM,
+    Caller,
+    Coordinator,
+    X,
+    Y,
+    made_up_tree,
+    one_hot,
+    victim,
+)
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.hash_seed import MAX_ABANDONED, commitment_to, seed_from
+from xgb_fed.horizontal.hash_seed import MAX_ABANDONED
 from xgb_fed.horizontal.lsh import typical_distance
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
-    AggregateGradients,
     ColumnMoments,
-    CommitSeed,
+    GrowTrees,
     HashRows,
     HashTable,
     HorizontalOpened,
@@ -32,99 +42,12 @@ from xgb_fed.horizontal.messages import (
     Introduction,
     OpenHorizontal,
     RevealSeed,
-    SeedCommitment,
     SeedContribution,
     StartBoosting,
     TellMoments,
     Trees,
 )
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
-
-N_ROWS, N_FEATURES = 300, 30
-RANDOM = np.random.default_rng(0)
-X = RANDOM.standard_normal((N_ROWS, N_FEATURES)).astype(np.float32)
-Y = (X[:, 0] + RANDOM.standard_normal(N_ROWS) > 0).astype(int)
-LOGISTIC = {"objective": "binary:logistic"}
-
-
-def victim(y=Y, **options):
-    return HorizontalParty(
-        X, y, "victim", **{"categorical_labels": True, "random_state": 0, "n_jobs": 1, **options}
-    )
-
-
-class Coordinator:
-    """A coordinator without any other party: everything about them is made up; their turns come first."""
-
-    def __init__(self, party, n_others=1, params=LOGISTIC, classes="[0, 1]", rows=N_ROWS, turns=(1, 100)):
-        self.channel = Channel(party, np.random.default_rng().bytes(16), Traffic(), "coordinator")
-        self.n_others = n_others
-        self.ask(Introduce(0), Introduction)
-        party_rows = np.array([*[rows] * n_others, N_ROWS])
-        opening = OpenHorizontal(json.dumps(params), classes, n_others, party_rows, *turns)
-        self.ask(opening, HorizontalOpened)
-        self.contributions = [bytes([k]) * 32 for k in range(1, n_others + 1)]
-
-    def ask(self, message, answer):
-        return self.channel.ask(message, answer)
-
-    def commitments(self):
-        own = self.ask(CommitSeed(), SeedCommitment).commitment
-        return b"".join(commitment_to(c, k) for k, c in enumerate(self.contributions)) + own
-
-    def agreed(self):
-        revealed = self.ask(RevealSeed(self.commitments()), SeedContribution).contribution
-        return b"".join(self.contributions) + revealed
-
-    def hash_table(self, mean=None, std=None, n_hashes=None, again=False):
-        self.ask(TellMoments(0), ColumnMoments)
-        contributions = b"" if again else self.agreed()
-        mean = np.zeros(N_FEATURES) if mean is None else mean
-        std = np.ones(N_FEATURES) if std is None else std
-        table = self.ask(HashRows(contributions, n_hashes or N_FEATURES - 2, mean, std), HashTable)
-        return b"" if again else seed_from(contributions), table.hashes.reshape(N_ROWS, -1)
-
-    def start(self, tables):
-        for place, table in enumerate(tables):
-            self.ask(HashTable(place, np.ascontiguousarray(table).reshape(-1)), messages.Done)
-        self.ask(StartBoosting(np.array([0.5])), messages.Done)
-
-    def sums(self, place=0):
-        return self.ask(AggregateGradients(place), AggregatedGradients)
-
-    def started(self, again=False):
-        """Hash, by the last seed again or by a new one, show the party its own table, and begin."""
-        _, table = self.hash_table(again=again)
-        self.start([table] * self.n_others)
-        return self
-
-    def add(self, tree):
-        self.ask(Trees(np.array([len(tree)]), tree), messages.Done)
-
-
-def made_up_tree(depth, column=0, thresholds=None, values=None):
-    """A tree of one path: each split sends what is below its threshold to a leaf, and the rest on."""
-    thresholds = [float(level) for level in range(depth)] if thresholds is None else thresholds
-    values = [0.0] * (depth + 1) if values is None else values
-    left, right, feature, condition = [], [], [], []
-    for level in range(depth):
-        node = 2 * level
-        # The leaf of this split, before the next split or the last leaf.
-        left += [node + 1, -1]
-        right += [node + 2, -1]
-        feature += [column, 0]
-        condition += [thresholds[level], values[level]]
-    left, right, feature = [*left, -1], [*right, -1], [*feature, 0]
-    condition = [*condition, values[depth]]
-    zeros = [0.0] * len(left)
-    tree = ScalarTree(left, right, left, feature, condition, [False] * len(left), zeros, zeros, zeros)
-    return write_tree(tree)
-
-
-def one_hot(value, column=7, rest=0.0):
-    vector = np.full(N_FEATURES, rest)
-    vector[column] = value
-    return vector
 
 
 @pytest.mark.parametrize(
@@ -148,7 +71,7 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     """The moments that favour one column most; before, 500 of 500 values were read up to 5e-7 stds."""
     std = one_hot(0.3, rest=3.5)
     seed, table = Coordinator(victim()).hash_table(std=std)
-    words = SecretStream(seed).words(N_FEATURES + 1, table.shape[1])
+    words = SecretStream(seed).words(table.shape[1], N_FEATURES + 1).T
     uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     window = typical_distance(std)
     directions = ndtri(uniform[:-1]) / std[:, None]
@@ -158,6 +81,8 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
         directions.T @ directions + noise * np.eye(len(words[0])), directions.T
     )
     errors = np.abs(estimates[:, 7] - X[:, 7])
+    # The directions are those that were hashed by: what the estimates know of the column shows it.
+    assert np.corrcoef(estimates[:, 7], X[:, 7])[0, 1] > 0.9
     assert np.median(errors) > 0.05
 
 
@@ -466,7 +391,7 @@ def test_attack_made_up_trees_read_no_more_rounds_than_the_party_takes(tmp_path)
     # Over sessions, and processes.
     for again in (party, victim(max_rounds=20, directory=tmp_path)):
         with pytest.raises(
-            PartyRefusedError, match=r"12 further rounds .* has taken 11 and takes max_rounds=20"
+            PartyRefusedError, match=r"12 further rounds; .* taken part in 11, .* max_rounds=20"
         ):
             Coordinator(again, **how)
     Coordinator(again, **{**how, "turns": (1000, 9)})
@@ -481,20 +406,59 @@ def test_attack_rounds_are_counted_where_two_runs_are_open_side_by_side(tmp_path
         first.add(made_up_tree(1))
     for _ in range(4):
         second.add(made_up_tree(1))
-    with pytest.raises(PartyRefusedError, match=r"1 further rounds .* has taken 10"):
+    with pytest.raises(PartyRefusedError, match=r"1 further rounds; .* taken part in 10"):
         second.add(made_up_tree(1))
 
 
-class Caller:
-    """A horizontal service, as one of its coordinators meets it."""
+def test_attack_another_number_of_hashes_tells_no_other_hashes():
+    """Before, each number of hashes drew functions of its own: 435 hashes of rows of 30 columns."""
+    party = victim()
+    _, few = Coordinator(party).hash_table(n_hashes=3)
+    for n_hashes in (1, 7, N_FEATURES - 2):
+        _, table = Coordinator(party).hash_table(n_hashes=n_hashes, again=True)
+        both = min(3, n_hashes)
+        assert np.array_equal(table[:, :both], few[:, :both])
+    assert list(party._kept.told.values()) == [N_FEATURES - 2]
 
-    name = "victim"
 
-    def __init__(self, service, name):
-        self._service, self._who = service, Identity(name, "", datetime.max.replace(tzinfo=timezone.utc))
+def read_own_turn(coordinator, number):
+    """Sums that differ from row to row, for a tree that the party grows itself."""
+    g = 1024 * np.arange(1.0, N_ROWS + 1, dtype=np.float32)
+    coordinator.ask(AggregatedGradients(g, np.full(N_ROWS, 1024, dtype=np.float32)), messages.Done)
+    return coordinator.ask(GrowTrees(number), Trees)
 
-    def handle(self, request):
-        return self._service.handle(self._who, (), request)
+
+OWN_TURNS = {"params": {**LOGISTIC, "max_depth": 10, "reg_lambda": 0, "min_child_weight": 0}}
+
+
+def test_attack_made_up_sums_need_the_hashes_of_other_parties():
+    """Before, a coordinator without any other party read 6,390 of 9,000 values by sums of its making."""
+    alone = Coordinator(victim(), n_others=0, turns=(1, 100), **OWN_TURNS)
+    alone.ask(StartBoosting(np.array([0.5])), messages.Done)
+    with pytest.raises(PartyRefusedError, match="hashes were not seen"):
+        read_own_turn(alone, 0)
+    unseen = Coordinator(victim(), n_others=2, turns=(1, 100), **OWN_TURNS)
+    _, table = unseen.hash_table()
+    unseen.start([table])
+    for _ in range(2):
+        unseen.add(made_up_tree(1))
+    with pytest.raises(PartyRefusedError, match="hashes were not seen"):
+        read_own_turn(unseen, 2)
+
+
+def test_attack_made_up_sums_read_no_more_rounds_than_the_party_takes(tmp_path):
+    """What is read in a party's own turns cannot be prevented either: they are counted, too."""
+    party = victim(max_rounds=10, directory=tmp_path)
+    coordinator = Coordinator(party, turns=(1, 8), **OWN_TURNS).started()
+    for number in range(0, 8, 2):
+        coordinator.add(made_up_tree(1))
+        trees = read_own_turn(coordinator, number + 1)
+        (tree,) = (read_tree(model, N_FEATURES) for model in trees.split())
+        assert tree.left.count(-1) > N_ROWS // 4  # the attack: leaves of few rows
+    for again in (party, victim(max_rounds=10, directory=tmp_path)):
+        with pytest.raises(PartyRefusedError, match=r"3 further rounds; .* part in 8, .* max_rounds=10"):
+            Coordinator(again, turns=(1, 3), **OWN_TURNS)
+    Coordinator(again, turns=(1, 2), **OWN_TURNS)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Whose turn a round is."""
 
-import itertools
-
 import pytest
 
 from gbdt_parties.errors import ProtocolError
@@ -13,14 +11,6 @@ def test_parties_take_turns_of_some_rounds_each():
     assert [turns.builder(number) for number in range(9)] == [0, 0, 1, 1, 2, 2, 0, 0, 1]
     with pytest.raises(ProtocolError, match="opened for 9 rounds"):
         turns.builder(9)
-
-
-def test_rounds_of_others_are_counted():
-    for n_parties, per_turn, n_rounds in itertools.product((1, 2, 3), (1, 2, 5), range(12)):
-        turns = Turns(n_parties, per_turn, n_rounds)
-        for place, first in itertools.product(range(n_parties), range(13)):
-            expected = sum(turns.builder(number) != place for number in range(first, n_rounds))
-            assert turns.n_of_others(place, first) == expected
 
 
 @pytest.mark.parametrize(("per_turn", "n_rounds"), [(0, 1), (-1, 1), (1, -1)])
