@@ -142,7 +142,17 @@ def test_a_circle_would_be_found():
 @pytest.mark.parametrize(
     ("package", "absent"),
     [
-        ("lgb_dp", ("xgboost", "gbdt_kernels.residues", "gbdt_kernels.similarity", "grpc", "phe")),
+        (
+            "lgb_dp",
+            (
+                "xgboost",
+                "gbdt_kernels.residues",
+                "gbdt_kernels.similarity",
+                "grpc",
+                "phe",
+                "gbdt_parties.secure_sum",
+            ),
+        ),
         ("xgb_fed", ("lightgbm", "phe", "grpc", "private_set_intersection")),
         ("gbdt_hosts.lightgbm", ("xgboost",)),
         ("gbdt_hosts.xgboost", ("lightgbm",)),

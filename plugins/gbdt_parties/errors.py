@@ -15,6 +15,10 @@ class PartyArgumentError(PartyError, ValueError):
     """An argument about parties, addresses or certificates has a value that is not accepted."""
 
 
+class HardwareKeyError(PartyArgumentError):
+    """A certificate's key is in hardware, or wrapped, so that it cannot sign the keys of a session here."""
+
+
 class PartyArgumentTypeError(PartyError, TypeError):
     """An argument about parties is of a type that is not accepted."""
 
@@ -29,6 +33,10 @@ class RowMismatchError(InvalidDataError):
 
 class ProtocolError(PartyError, RuntimeError):
     """A message breaks the protocol: malformed, replayed, out of order, or impossible in content."""
+
+
+class SumRangeError(ProtocolError):
+    """A sum over parties is larger than what honest parties can add up to; the attempt has failed."""
 
 
 class PartyRefusedError(ProtocolError):

@@ -1,0 +1,50 @@
+"""Sums of integer vectors over several parties, of which nobody sees anything but the sum.
+
+Every party adds masks to its vector that cancel in the sum over all parties, and signs the result.  A
+coordinator, which may be one of the parties, forwards the signed vectors; every party adds them up itself.
+
+How a session runs
+------------------
+1. Every party draws fresh keys, a nonce and a seed, and introduces itself with its certificates, its public
+   keys (X25519 and Ed25519) and a commitment to the seed (`keys`, `roster`).
+2. The coordinator collects the introductions into a roster.  Every party checks that its own introduction is
+   in there as it sent it, that everybody else is on its allow-list (`trust`), and signs the roster with the
+   key of its certificate.
+3. Every party checks all signatures, and only then reveals its seed.  The seeds, checked against the
+   commitments, give a public random stream that nobody could choose.
+4. An attempt names a round, a number, the members whose vectors are added, and the digest of the question
+   that they answer.  Members derive one stream for each other member, mask, sign and send (`masks`,
+   `contributions`).  A party answers an attempt once; what it answered it can send again (`answers`).
+
+What is hidden, and why
+-----------------------
+Let the members of an attempt be 1 … n, x_i their vectors modulo M = 2^64 or 2^128, and m_ij = -m_ji the
+masks.  Party i sends y_i = x_i + Σ_j m_ij.
+
+*Nothing but the sum.*  Take any set C of members that pool what they know with the coordinator's, and let H
+be the other members, h of them.  Masks between a member of H and one of C are known to C and can be taken
+off.  What is left is y_i' = x_i + Σ_(j in H) m_ij for i in H.  If the masks within H are independent and
+uniform, then (y_i') is uniform on the set of all vectors with the sum Σ_H x_i: order H, and let m_(i, last)
+for i < last run through all values; each gives y_i' any value independently, and fixes only y'_last by the
+sum.  So the distribution of what C sees depends on the x_i of H through their sum alone.  For h = 1 that is
+the party's own vector: of two parties, each learns the other's.
+
+*Masks look uniform.*  m_ij is a ChaCha20 stream whose key HKDF-SHA256 derives from the X25519 secret of i and
+j; the roster's digest is its salt, and round, number, members and question are its information.  Keys of
+different attempts are independent as far as HKDF and ChaCha20 are pseudo-random functions, so each stream
+masks one vector only, as long as no party answers an attempt twice with different vectors; `answers` sees to
+that, across restarts too.
+
+*Nobody in between.*  X25519 keys are covered by the signatures of the certificates' keys over the whole
+roster: names, certificates, nonces, keys, commitments, session and statement.  Whoever replaces a key must
+forge a signature of a certificate that the allow-list names.  Fresh nonces of all parties make every roster a
+new one, so that nothing of one session is accepted in another.
+
+*Sums cannot be made up.*  A contribution's signature covers the roster, the attempt and the vector.  A
+coordinator that sends other sums back, leaves a vector out, repeats one, or takes it from another attempt is
+noticed by every party.  It can leave the whole answer out: that is a party lost, not a lie.
+
+What is *not* hidden: the sum, who takes part, when, and the length of vectors.  What cannot be noticed: a
+party that adds wrong numbers within the range that is checked.  A coordinator that asks for the same round
+with another set of parties learns the sum over that set; whoever answers must be content with that.
+"""

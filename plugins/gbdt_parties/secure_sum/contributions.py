@@ -1,0 +1,218 @@
+"""Masked and signed vectors: how a party makes its own, and adds up everybody's."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import AuthenticationError, ProtocolError
+from gbdt_parties.quoting import quoted
+from gbdt_parties.secure_sum.keys import SIZE, SessionKeys
+from gbdt_parties.secure_sum.masks import mask_stream, masked, signs
+from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+
+_DOMAIN = b"veilboost secure sum contribution 1\0"
+_HEAD = struct.Struct("<HHQ")
+_NUMBERS = struct.Struct("<QQH")
+SIGNATURE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at one sum.
+
+    Parameters
+    ----------
+    round, number : int
+        Attempts of a session are numbered through, so that none is made twice.
+    members : tuple of int
+        Places in the roster, ascending: whose vectors are added.
+    question : bytes
+        32 bytes: digest of what is being answered, which every member computes for itself.
+    """
+
+    round: int
+    number: int
+    members: tuple[int, ...]
+    question: bytes
+
+    def check(self, own: int, roster: Roster, min_parties: int) -> None:
+        """Check that a party may take part.
+
+        Raises
+        ------
+        ProtocolError
+            If the members are not different places of the roster in order, the party is not among them, or
+            they are fewer than it demands.
+        """
+        n_places, members = len(roster.introductions), self.members
+        if (
+            list(members) != sorted(set(members))
+            or not members
+            or not 0 <= members[0] <= members[-1] < n_places
+        ):
+            raise ProtocolError("the members of an attempt must be different places of the roster, in order")
+        if own not in members:
+            raise ProtocolError("this party is not a member of the attempt")
+        if len(members) < min_parties:
+            raise ProtocolError(
+                f"an attempt with {len(members)} parties; this party takes part with at least {min_parties}"
+            )
+
+    def to_bytes(self) -> bytes:
+        """All of it; no two attempts have the same bytes."""
+        places = struct.pack(f"<{len(self.members)}H", *self.members)
+        return _NUMBERS.pack(self.round, self.number, len(self.members)) + places + self.question
+
+
+class SecureSession:
+    """One party's side of a session whose roster everybody has signed.
+
+    Parameters
+    ----------
+    keys : SessionKeys
+    roster : Roster
+        Checked: `Roster.check_members` and `Roster.check_endorsements`.
+    own : Introduction
+
+    Raises
+    ------
+    AuthenticationError
+        If somebody's public key is not usable.
+    """
+
+    def __init__(self, keys: SessionKeys, roster: Roster, own: Introduction) -> None:
+        self.roster, self.place = roster, roster.place_of(own)
+        self._signing = keys.signing
+        self._secrets: dict[int, bytes] = {}
+        self._verifying: list[Ed25519PublicKey] = []
+        for place, one in enumerate(roster.introductions):
+            if place != self.place:
+                self._secrets[place] = keys.secret_with(one.exchange_key)
+            try:
+                self._verifying.append(Ed25519PublicKey.from_public_bytes(one.signing_key))
+            except ValueError:
+                raise AuthenticationError(
+                    f"the public key for signatures of party {quoted(one.name)!r} is not usable"
+                ) from None
+
+    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> Iterator[bytes]:
+        """Mask and sign this party's vector for an attempt, chunk by chunk.
+
+        The caller sees to it that an attempt is answered once (`gbdt_parties.secure_sum.answers`).
+
+        Parameters
+        ----------
+        attempt : Attempt
+            Checked.
+        ring : Ring
+        values : ndarray of uint64
+        """
+        what = attempt.to_bytes()
+        added: list[WordStream] = []
+        subtracted: list[WordStream] = []
+        for other, sign in signs(self.place, attempt.members).items():
+            stream = mask_stream(self._secrets[other], self.roster.digest, what)
+            (added if sign > 0 else subtracted).append(stream)
+        head = _HEAD.pack(self.place, ring.bits, len(values))
+        digest = hashlib.sha256()
+        yield head
+        for chunk in masked(ring, values, added, subtracted):
+            data = ring.to_bytes(chunk)
+            digest.update(data)
+            yield data
+        yield self._signing.sign(self._signed(what, head, digest.digest()))
+
+    def _signed(self, attempt: bytes, head: bytes, digest: bytes) -> bytes:
+        return _DOMAIN + self.roster.digest + hashlib.sha256(attempt).digest() + head + digest
+
+    def open(
+        self,
+        attempt: Attempt,
+        ring: Ring,
+        n_values: int,
+        contributions: Mapping[int, bytes | Iterable[bytes]],
+        bound: int,
+    ) -> NDArray[Any]:
+        """The sum of all members' vectors, each checked and added by this party itself.
+
+        Parameters
+        ----------
+        attempt : Attempt
+        ring : Ring
+        n_values : int
+            Values that every vector must have.
+        contributions : mapping of place to bytes, or to an iterable of pieces of them
+        bound : int
+            Absolute value that the sum must not exceed anywhere.
+
+        Returns
+        -------
+        ndarray of int64, or of Python integers modulo 2^128, shape (n_values,)
+
+        Raises
+        ------
+        ProtocolError
+            If the contributions are not those of exactly the members, or one has another length.
+        AuthenticationError
+            If one is not signed by its member for this attempt.
+        SumRangeError
+            If the sum is out of range.
+        """
+        if tuple(sorted(contributions)) != attempt.members:
+            raise ProtocolError("the contributions to a sum are not those of the attempt's members")
+        total = ring.zeros(n_values)
+        for place in attempt.members:
+            pieces = contributions[place]
+            pieces = [pieces] if isinstance(pieces, bytes) else pieces
+            total = ring.add(total, self._checked(attempt, ring, n_values, place, pieces))
+        return ring.centred(total, bound)
+
+    def _checked(
+        self, attempt: Attempt, ring: Ring, n_values: int, place: int, pieces: Iterable[bytes]
+    ) -> Words:
+        name = quoted(self.roster.introductions[place].name)
+        n_bytes = 8 * ring.words_per_value * n_values
+        expected = _HEAD.size + n_bytes + SIGNATURE_BYTES
+        received = bytearray()
+        for piece in pieces:
+            if len(received) + len(piece) > expected:
+                break
+            received += piece
+        else:
+            if len(received) == expected:
+                return self._verified(attempt, ring, n_values, place, bytes(received))
+        raise ProtocolError(
+            f"the contribution of party {name!r} does not have the {n_values} values asked for"
+        )
+
+    def _verified(self, attempt: Attempt, ring: Ring, n_values: int, place: int, received: bytes) -> Words:
+        head, vector = received[: _HEAD.size], received[_HEAD.size : -SIGNATURE_BYTES]
+        signed = self._signed(attempt.to_bytes(), head, hashlib.sha256(vector).digest())
+        try:
+            self._verifying[place].verify(received[-SIGNATURE_BYTES:], signed)
+        except InvalidSignature:
+            name = quoted(self.roster.introductions[place].name)
+            raise AuthenticationError(
+                f"the contribution of party {name!r} is not signed by it for this attempt"
+            ) from None
+        if _HEAD.unpack(head) != (place, ring.bits, n_values):
+            raise ProtocolError("a contribution is of another party, or of other numbers")
+        return ring.from_bytes(vector)
+
+
+def question_digest(parts: Sequence[bytes]) -> bytes:
+    """32 bytes that stand for a question: its parts, each with its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    assert digest.digest_size == SIZE
+    return digest.digest()

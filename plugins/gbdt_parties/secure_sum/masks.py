@@ -1,0 +1,52 @@
+"""Masks between pairs of parties, which cancel when all vectors are added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from gbdt_parties.key_stream import KEY_BYTES, KeyStream
+from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
+
+_DOMAIN = b"veilboost secure sum mask 1\0"
+CHUNK = 1 << 14
+"""Values that are masked at a time: what a chunk and its masks take stays in the processor's cache."""
+
+
+def mask_stream(secret: bytes, roster: bytes, attempt: bytes) -> KeyStream:
+    """The stream of one pair of parties for one attempt.
+
+    Parameters
+    ----------
+    secret : bytes
+        What the two parties agreed on.
+    roster : bytes
+        Digest of the roster, which covers the session.
+    attempt : bytes
+        Round, number, members and question.
+    """
+    key = HKDF(hashes.SHA256(), KEY_BYTES, salt=roster, info=_DOMAIN + attempt).derive(secret)
+    return KeyStream(key)
+
+
+def masked(
+    ring: Ring, values: Words, added: Sequence[WordStream], subtracted: Sequence[WordStream]
+) -> Iterator[Words]:
+    """A vector with the next values of some streams added, and those of others subtracted, in chunks."""
+    for first in range(0, len(values), CHUNK):
+        chunk = values[first : first + CHUNK]
+        for stream in added:
+            chunk = ring.add(chunk, ring.uniform(stream, len(chunk)))
+        for stream in subtracted:
+            chunk = ring.subtract(chunk, ring.uniform(stream, len(chunk)))
+        yield chunk
+
+
+def signs(own: int, others: Iterable[int]) -> dict[int, int]:
+    """Whether a party adds (1) or subtracts (-1) the mask that it shares with each other one.
+
+    Of two parties, the one that comes first in the roster adds it.
+    """
+    return {other: 1 if own < other else -1 for other in others if other != own}

@@ -1,0 +1,212 @@
+"""The roster of a session: who takes part, under which keys, and the public stream that all have drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from gbdt_parties.errors import AuthenticationError, ProtocolError
+from gbdt_parties.quoting import quoted
+from gbdt_parties.secure_sum.keys import SIZE, SessionKeys, commitment_to
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
+
+_DOMAIN, _STREAM = b"veilboost secure sum session 1\0", b"veilboost secure sum stream 1\0"
+SESSION_BYTES = 16
+MAX_PARTIES = 1000
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """How a party introduces itself for a session.
+
+    Parameters
+    ----------
+    name : str
+        Common name of its certificate.
+    certificates : bytes
+        PEM, its own first.
+    nonce : bytes
+        32 bytes, fresh.
+    exchange_key, signing_key : bytes
+        Public keys of X25519 and Ed25519.
+    commitment : bytes
+        To its seed.
+    """
+
+    name: str
+    certificates: bytes
+    nonce: bytes
+    exchange_key: bytes
+    signing_key: bytes
+    commitment: bytes
+
+    @classmethod
+    def of(cls, name: str, credentials: Credentials, keys: SessionKeys) -> Introduction:
+        """A party's introduction."""
+        return cls(
+            name,
+            credentials.certificates,
+            keys.nonce,
+            keys.exchange.public_key().public_bytes_raw(),
+            keys.signing.public_key().public_bytes_raw(),
+            commitment_to(keys.seed),
+        )
+
+    def to_bytes(self) -> bytes:
+        """All fields, each after its length: no two introductions have the same bytes."""
+        return _joined(self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:]))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Introduction:
+        """Read what `to_bytes` wrote.
+
+        Raises
+        ------
+        ProtocolError
+            If the bytes are anything else.
+        """
+        name, certificates, *numbers = _split(data, len(fields(cls)))
+        if any(len(number) != SIZE for number in numbers):
+            raise ProtocolError("an introduction has numbers of another length than 32 bytes")
+        try:
+            return cls(name.decode(), certificates, *numbers)
+        except UnicodeDecodeError:
+            raise ProtocolError("the name in an introduction is not UTF-8") from None
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Everybody who takes part in a session, in an order that all agree on.
+
+    Parameters
+    ----------
+    session : bytes
+        16 bytes.
+    statement : bytes
+        32 bytes: digest of what the session is for, which all must agree on.
+    introductions : tuple of Introduction
+
+    Raises
+    ------
+    ProtocolError
+        If a name, certificate, key, nonce or commitment occurs twice, or there are fewer than two parties.
+    """
+
+    session: bytes
+    statement: bytes
+    introductions: tuple[Introduction, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.session) != SESSION_BYTES or len(self.statement) != SIZE:
+            raise ProtocolError("a roster has a session of 16 bytes and a statement of 32")
+        if not 2 <= len(self.introductions) <= MAX_PARTIES:
+            raise ProtocolError(
+                f"a roster of {len(self.introductions)} parties; 2 to {MAX_PARTIES} are accepted"
+            )
+        unique = {name: [getattr(one, name) for one in self.introductions] for name in _UNIQUE}
+        unique["certificate"] = [fingerprint(one.certificates) for one in self.introductions]
+        for what, values in unique.items():
+            if len(set(values)) < len(values):
+                raise ProtocolError(f"two parties of a roster have the same {what.replace('_', ' ')}")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that stand for all of it."""
+        parts = (one.to_bytes() for one in self.introductions)
+        return hashlib.sha256(_DOMAIN + _joined(self.session, self.statement, *parts)).digest()
+
+    @property
+    def names(self) -> list[str]:
+        """The parties' names."""
+        return [one.name for one in self.introductions]
+
+    def place_of(self, own: Introduction) -> int:
+        """Where a party stands in the roster.
+
+        Raises
+        ------
+        ProtocolError
+            If its introduction is not in there as it was sent.
+        """
+        if own not in self.introductions:
+            raise ProtocolError("this party is not in the roster as it introduced itself")
+        return self.introductions.index(own)
+
+    def check_members(self, own: Introduction, allowed: AllowList) -> None:
+        """Check that everybody else is on a party's allow-list.
+
+        Raises
+        ------
+        AuthenticationError
+            Naming who is not.
+        """
+        for one in self.introductions:
+            if one != own:
+                allowed.check(one.certificates, one.name)
+
+    def check_endorsements(self, endorsements: Sequence[bytes]) -> None:
+        """Check that everybody signed this roster.
+
+        Raises
+        ------
+        AuthenticationError
+            Naming the first who did not.
+        """
+        if len(endorsements) != len(self.introductions):
+            raise AuthenticationError(
+                f"{len(endorsements)} signatures for a roster of {len(self.introductions)} parties"
+            )
+        for one, signature in zip(self.introductions, endorsements, strict=True):
+            check_signature(one.certificates, self.digest, signature, one.name)
+
+    def public_seed(self, seeds: Mapping[int, bytes]) -> bytes:
+        """A key of 32 bytes for the public stream, from all parties' seeds.
+
+        Whoever is honest has drawn its seed at random and revealed it after everybody was committed, so that
+        nobody could choose the result; somebody who did not like it could only stop the session.
+
+        Raises
+        ------
+        ProtocolError
+            If a seed is missing, or not the one that its party is committed to.
+        """
+        for place, one in enumerate(self.introductions):
+            if commitment_to(seeds.get(place, b"")) != one.commitment:
+                raise ProtocolError(
+                    f"the seed of party {quoted(one.name)!r} is not the one that it is committed to"
+                )
+        parts = (seeds[place] for place in range(len(self.introductions)))
+        return hashlib.sha256(_STREAM + _joined(self.digest, *parts)).digest()
+
+    def to_bytes(self) -> bytes:
+        """The whole roster."""
+        return _joined(self.session, self.statement, *(one.to_bytes() for one in self.introductions))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Roster:
+        """Read what `to_bytes` wrote; raises a ProtocolError if the bytes are anything else."""
+        session, statement, *parts = _split(data)
+        return cls(session, statement, tuple(Introduction.from_bytes(part) for part in parts))
+
+
+_UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment")
+
+
+def _joined(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
+def _split(data: bytes, count: int | None = None) -> list[bytes]:
+    """What `_joined` joined."""
+    parts, at = [], 0
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 8], "little")
+        at += 8 + length
+        if at > len(data):
+            raise ProtocolError("a part of a roster is cut off")
+        parts.append(data[at - length : at])
+    if len(parts) < 2 or count not in (None, len(parts)):
+        raise ProtocolError(f"{len(parts)} parts where a roster or an introduction was expected")
+    return parts

@@ -1,0 +1,232 @@
+"""Who signs for a party, and whom a party accepts: certificates' keys and the allow-list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.x509.oid import NameOID
+
+from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError
+from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.quoting import quoted
+
+_DOMAIN = b"veilboost secure sum roster 1\0"
+"""Begins everything that a certificate's key signs here, so that no signature serves two purposes."""
+
+_WRAPPED = (b"pkcs11:", b"-----BEGIN TSS2 PRIVATE KEY-----", b"tpm2:")
+_SOFTWARE = (ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey, rsa.RSAPrivateKey)
+_PSS = padding.PSS(padding.MGF1(hashes.SHA256()), hashes.SHA256.digest_size)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A party's certificate, those that lead to its authority, and the key.
+
+    Parameters
+    ----------
+    certificates : bytes
+        PEM, the party's own first.
+    key : bytes
+        PEM, not encrypted.
+
+    Raises
+    ------
+    HardwareKeyError
+        If the key is a reference to one in hardware, or wrapped by it.
+    PartyArgumentError
+        If it is no private key that signs.
+    """
+
+    certificates: bytes
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_private_key", _signing_key(self.key))
+
+    @classmethod
+    def of(cls, tls: TLS) -> Credentials:
+        """What a party's folder holds."""
+        return cls(tls.certificate, tls.key)
+
+    @classmethod
+    def self_signed(cls, name: str) -> Credentials:
+        """A certificate of one day that only vouches for itself, for parties in one process."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.now(timezone.utc)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .sign(key, hashes.SHA256())
+        )
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return cls(certificate.public_bytes(serialization.Encoding.PEM), pem)
+
+    def sign(self, digest: bytes) -> bytes:
+        """Sign a roster's digest."""
+        key: Any = self._private_key  # type: ignore[attr-defined]
+        message = _DOMAIN + digest
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return key.sign(message, ec.ECDSA(hashes.SHA256()))
+        if isinstance(key, rsa.RSAPrivateKey):
+            return key.sign(message, _PSS, hashes.SHA256())
+        return bytes(key.sign(message))
+
+
+def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: str) -> None:
+    """Check that the holder of a PEM certificate signed a roster's digest.
+
+    Raises
+    ------
+    AuthenticationError
+        Naming the party.
+    """
+    key = _certificates(certificate)[0].public_key()
+    message = _DOMAIN + digest
+    try:
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        elif isinstance(key, rsa.RSAPublicKey):
+            key.verify(signature, message, _PSS, hashes.SHA256())
+        elif isinstance(key, ed25519.Ed25519PublicKey):
+            key.verify(signature, message)
+        else:
+            raise AuthenticationError(f"the certificate of party {quoted(name)!r} has a key that cannot sign")
+    except InvalidSignature:
+        raise AuthenticationError(
+            f"the session keys of party {quoted(name)!r} are not signed by its certificate"
+        ) from None
+
+
+@dataclass(frozen=True)
+class AllowList:
+    """Whom a party adds its numbers to.
+
+    Parameters
+    ----------
+    entries : sequence of str, or None
+        ``sha256:`` and the digits of a certificate's fingerprint, or common names.  None accepts everybody,
+        for parties in one process.
+    authority : bytes
+        PEM certificates of the authorities that sign parties' certificates; empty accepts self-signed ones,
+        which only fingerprints can then vouch for.
+    trust_authority : bool
+        Whether a common name is enough.  It is what the authority says: whoever runs the authority can name
+        anybody so, and be all other parties at once.
+
+    Raises
+    ------
+    PartyArgumentError
+        For names without `trust_authority`, or without an authority.
+    """
+
+    entries: Sequence[str] | None = None
+    authority: bytes = b""
+    trust_authority: bool = False
+
+    def __post_init__(self) -> None:
+        names = [entry for entry in self.entries or () if not entry.startswith("sha256:")]
+        if names and not (self.trust_authority and self.authority):
+            raise PartyArgumentError(
+                f"the allow-list names {quoted(names[0])!r} without its fingerprint: give 'sha256:…', or "
+                "pass trust_authority=True if whoever runs the authority may decide who that is"
+            )
+
+    def check(self, certificates: bytes, name: str) -> None:
+        """Check a party's certificates.
+
+        Raises
+        ------
+        AuthenticationError
+            If they are not valid now, do not lead to an authority, are of another name, or their holder is
+            not on the list.
+        """
+        chain = _certificates(certificates)
+        try:
+            identity = Identity.of(certificates)
+        except PartyArgumentError as error:
+            raise AuthenticationError(f"party {quoted(name)!r}: {error}") from None
+        if identity.name != name:
+            raise AuthenticationError(
+                f"party {quoted(name)!r} has the certificate of {quoted(identity.name)!r}"
+            )
+        if self.authority:
+            _check_chain(chain, x509.load_pem_x509_certificates(self.authority), name)
+        _check_dates(chain, name)
+        if self.entries is not None and identity.known_as(self.entries) is None:
+            raise AuthenticationError(
+                f"party {quoted(name)!r} is not on this party's allow-list; its certificate is "
+                f"sha256:{identity.fingerprint}"
+            )
+
+
+def fingerprint(certificates: bytes) -> bytes:
+    """SHA-256 of the first of some PEM certificates."""
+    return _certificates(certificates)[0].fingerprint(hashes.SHA256())
+
+
+def _certificates(pem: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        raise AuthenticationError("a party's certificate is not in PEM format") from None
+
+
+def _check_dates(chain: Sequence[x509.Certificate], name: str) -> None:
+    now = datetime.now(timezone.utc)
+    for certificate in chain:
+        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+            raise AuthenticationError(
+                f"a certificate of party {quoted(name)!r} has expired, or is not valid yet"
+            )
+
+
+def _check_chain(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate], name: str) -> None:
+    """Each certificate is issued by the next one, and the last by an authority that is trusted."""
+    issuers = [*chain[1:], None]
+    for certificate, issuer in zip(chain, issuers, strict=True):
+        candidates = roots if issuer is None else [issuer]
+        if not any(_has_issued(candidate, certificate) for candidate in candidates):
+            raise AuthenticationError(
+                f"the certificate of party {quoted(name)!r} is not from an authority that this party trusts"
+            )
+
+
+def _has_issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        basic = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        return False
+    return basic.ca
+
+
+def _signing_key(key: bytes) -> Any:
+    if key.lstrip().startswith(_WRAPPED):
+        raise HardwareKeyError(
+            "the certificate's key is in hardware, or wrapped by it (PKCS #11, TPM): it cannot sign the keys "
+            "of a session here; use a certificate whose key is in a file"
+        )
+    try:
+        loaded = serialization.load_pem_private_key(key, None)
+    except (ValueError, TypeError):
+        raise PartyArgumentError("the certificate's key is not an unencrypted key in PEM format") from None
+    if not isinstance(loaded, _SOFTWARE):
+        raise PartyArgumentError(
+            f"a {type(loaded).__name__} cannot sign the keys of a session; use ECDSA, Ed25519 or RSA"
+        )
+    return loaded

@@ -1,0 +1,167 @@
+"""Signed contributions: what is added, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gbdt_parties.errors import AuthenticationError, ProtocolError, SumRangeError
+from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES, SecureSession
+from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
+from secure_sessions import attempt, introductions, sessions
+
+VECTORS = np.array([[1, -2, 3], [10, 20, -30], [100, 200, 300]])
+TOTAL = VECTORS.sum(axis=0).tolist()
+PARTIES = sessions()
+
+
+def sent(asked, ring=MODULO_64, parties=PARTIES):
+    return {
+        place: b"".join(parties[place].contribute(asked, ring, ring.from_integers(VECTORS[place])))
+        for place in asked.members
+    }
+
+
+def opened(asked, contributions, ring=MODULO_64, party=PARTIES[0], n_values=3, bound=10**6):
+    return party.open(asked, ring, n_values, contributions, bound).tolist()
+
+
+@pytest.mark.parametrize("ring", [MODULO_64, MODULO_128])
+def test_every_party_opens_the_same_sum(ring):
+    asked = attempt()
+    contributions = sent(asked, ring)
+    for party in PARTIES:
+        assert opened(asked, contributions, ring, party) == TOTAL
+    assert len(contributions[0]) == 12 + 3 * ring.bits // 8 + SIGNATURE_BYTES
+
+
+def test_a_sum_over_some_parties():
+    asked = attempt(members=(0, 2))
+    assert opened(asked, sent(asked), party=PARTIES[2]) == VECTORS[[0, 2]].sum(axis=0).tolist()
+
+
+def test_pieces_of_a_contribution_are_put_together():
+    asked = attempt()
+    contributions = {p: [data[i : i + 7] for i in range(0, len(data), 7)] for p, data in sent(asked).items()}
+    assert opened(asked, contributions) == TOTAL
+
+
+def test_a_long_vector_is_made_in_chunks():
+    asked, ring = attempt(), MODULO_128
+    values = ring.from_integers(np.arange(40_000))
+    pieces = [list(party.contribute(asked, ring, values)) for party in PARTIES]
+    assert all(len(of_one) > 3 for of_one in pieces)
+    assert opened(asked, dict(enumerate(pieces)), ring, n_values=40_000) == (3 * np.arange(40_000)).tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        attempt(round=2),
+        attempt(number=2),
+        attempt(question=bytes(31) + b"\1"),
+        attempt(members=(0, 1)),
+    ],
+    ids=["round", "attempt", "question", "members"],
+)
+def test_contributions_to_another_attempt_are_refused(other):
+    asked, replayed = attempt(), sent(other)
+    contributions = sent(asked)
+    contributions[1] = replayed[1]
+    with pytest.raises(AuthenticationError, match="'bob' is not signed"):
+        opened(asked, contributions)
+
+
+def test_contributions_of_another_session_are_refused():
+    asked = attempt()
+    contributions = {**sent(asked), 1: sent(asked, parties=sessions())[1]}
+    with pytest.raises(AuthenticationError, match="'bob'"):
+        opened(asked, contributions)
+
+
+@pytest.mark.parametrize("byte", [0, 2, 4, 12, 30, -1])
+def test_altered_contributions_are_refused(byte):
+    asked, contributions = attempt(), sent(attempt())
+    altered = bytearray(contributions[2])
+    altered[byte] ^= 1
+    with pytest.raises(AuthenticationError, match="'cyd'"):
+        opened(asked, {**contributions, 2: bytes(altered)})
+
+
+def test_a_contribution_in_the_place_of_another_party_is_refused():
+    contributions = sent(attempt())
+    with pytest.raises(AuthenticationError, match="'bob'"):
+        opened(attempt(), {**contributions, 1: contributions[0]})
+
+
+@pytest.mark.parametrize(
+    "cut", [lambda d: d[:-1], lambda d: d + b"\0", lambda d: b"", lambda d: d + bytes(8)]
+)
+def test_contributions_of_another_length_are_refused(cut):
+    contributions = sent(attempt())
+    contributions[1] = cut(contributions[1])
+    with pytest.raises(ProtocolError, match="'bob' does not have the 3 values"):
+        opened(attempt(), contributions)
+
+
+def test_endless_contributions_are_not_read_to_the_end():
+    def endless():
+        while True:
+            yield bytes(64)
+
+    with pytest.raises(ProtocolError, match="values asked for"):
+        opened(attempt(), {**sent(attempt()), 0: endless()})
+
+
+@pytest.mark.parametrize("places", [(0, 1), (0, 1, 2, 3), ()])
+def test_contributions_of_others_than_the_members_are_refused(places):
+    contributions = sent(attempt())
+    with pytest.raises(ProtocolError, match="not those of the attempt's members"):
+        opened(attempt(), {place: contributions.get(place, contributions[0]) for place in places})
+
+
+def test_a_signed_vector_modulo_another_number_is_refused():
+    asked, contributions = attempt(), sent(attempt())
+    doubled = np.array([1, 2, 3, 4, 5, 6])[:3]
+    values = MODULO_128.from_integers(doubled)
+    contributions[1] = b"".join(PARTIES[1].contribute(asked, MODULO_128, values))
+    with pytest.raises(ProtocolError, match="values asked for"):
+        opened(asked, contributions)
+    with pytest.raises(ProtocolError, match="of other numbers"):
+        PARTIES[0].open(
+            attempt(members=(1, 2)),
+            MODULO_64,
+            2,
+            {
+                1: b"".join(PARTIES[1].contribute(attempt(members=(1, 2)), MODULO_128, values[:1])),
+                2: b"".join(PARTIES[2].contribute(attempt(members=(1, 2)), MODULO_64, values[:2, 0])),
+            },
+            100,
+        )
+
+
+def test_a_sum_out_of_range_fails():
+    with pytest.raises(SumRangeError):
+        opened(attempt(), sent(attempt()), bound=272)
+
+
+@pytest.mark.parametrize("members", [(), (1, 0), (0, 0, 1), (0, 3), (-1, 0), (1, 2)])
+def test_impossible_sets_of_members_are_refused(members):
+    with pytest.raises(ProtocolError, match=r"member"):
+        replace(attempt(), members=members).check(0, PARTIES[0].roster, 1)
+
+
+def test_a_party_demands_others():
+    asked = attempt(members=(0, 1))
+    asked.check(0, PARTIES[0].roster, 2)
+    with pytest.raises(ProtocolError, match="with at least 3"):
+        asked.check(0, PARTIES[0].roster, 3)
+
+
+def test_keys_with_which_everybody_gets_the_same_secret_are_refused():
+    keys, own = introductions()
+    roster = replace(
+        PARTIES[0].roster, introductions=(own[0], own[1], replace(own[2], exchange_key=bytes(32)))
+    )
+    with pytest.raises(AuthenticationError, match="not usable"):
+        SecureSession(keys[0], roster, own[0])

@@ -1,0 +1,213 @@
+"""Rosters, signatures, allow-lists and the seeds that all parties draw together."""
+
+from dataclasses import replace
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError, ProtocolError
+from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from secure_sessions import CREDENTIALS, NAMES, STATEMENT, introductions
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Certificates of one authority, one of another, and one that has expired."""
+    root = tmp_path_factory.mktemp("certificates")
+    make_authority(root / "ca")
+    make_authority(root / "other")
+    for name in NAMES:
+        make_certificate(root / name, root / "ca", name)
+    make_certificate(root / "stranger", root / "other", "bob")
+    make_certificate(root / "late", root / "ca", "bob", days=-1)
+    return root
+
+
+def certificates(folders, name):
+    return TLS.from_directory(folders / name).certificate
+
+
+def a_roster(session=bytes(16)):
+    keys, own = introductions()
+    return keys, own, Roster(session, STATEMENT, tuple(own))
+
+
+def test_all_parties_agree_on_a_roster_and_its_stream():
+    keys, own, roster = a_roster()
+    roster.check_endorsements([CREDENTIALS[name].sign(roster.digest) for name in NAMES])
+    seeds = {place: k.seed for place, k in enumerate(keys)}
+    copy = Roster.from_bytes(roster.to_bytes())
+    assert copy == roster
+    assert copy.digest == roster.digest
+    assert copy.public_seed(seeds) == roster.public_seed(seeds)
+    assert [copy.place_of(one) for one in own] == [0, 1, 2]
+
+
+def test_keys_come_back_from_a_file():
+    keys = SessionKeys()
+    again = SessionKeys.from_secret(keys.to_secret())
+    own = Introduction.of("ada", CREDENTIALS["ada"], keys)
+    assert Introduction.of("ada", CREDENTIALS["ada"], again) == own
+    assert Introduction.from_bytes(own.to_bytes()) == own
+
+
+def test_a_party_whose_introduction_was_altered_notices():
+    _, own, roster = a_roster()
+    forged = replace(own[0], exchange_key=SessionKeys().exchange.public_key().public_bytes_raw())
+    altered = replace(roster, introductions=(forged, *own[1:]))
+    with pytest.raises(ProtocolError, match="not in the roster as it introduced itself"):
+        altered.place_of(own[0])
+
+
+@pytest.mark.parametrize("field", ["nonce", "exchange_key", "signing_key", "commitment", "name"])
+def test_signatures_do_not_fit_another_roster(field):
+    _, own, roster = a_roster()
+    signatures = [CREDENTIALS[name].sign(roster.digest) for name in NAMES]
+    other = replace(own[1], **{field: "eve" if field == "name" else bytes(32)})
+    with pytest.raises(AuthenticationError, match="not signed by its certificate"):
+        replace(roster, introductions=(own[0], other, own[2])).check_endorsements(signatures)
+    for changed in (replace(roster, session=b"s" * 16), replace(roster, statement=b"s" * 32)):
+        with pytest.raises(AuthenticationError, match="not signed by its certificate"):
+            changed.check_endorsements(signatures)
+    with pytest.raises(AuthenticationError, match="2 signatures"):
+        roster.check_endorsements(signatures[:2])
+
+
+@pytest.mark.parametrize(
+    "field", ["name", "certificates", "nonce", "exchange_key", "signing_key", "commitment"]
+)
+def test_nobody_is_in_a_roster_twice(field):
+    _, own, roster = a_roster()
+    twin = replace(own[1], **{field: getattr(own[0], field)})
+    with pytest.raises(ProtocolError, match="two parties of a roster have the same"):
+        replace(roster, introductions=(own[0], twin, own[2]))
+
+
+def test_a_roster_of_one_is_refused():
+    _, own, roster = a_roster()
+    with pytest.raises(ProtocolError, match="roster of 1 parties"):
+        replace(roster, introductions=(own[0],))
+
+
+@pytest.mark.parametrize("cut", [lambda d: d[:-1], lambda d: d + b"\0", lambda d: d[:8], lambda d: b""])
+def test_damaged_rosters_and_introductions_are_refused(cut):
+    _, own, roster = a_roster()
+    with pytest.raises(ProtocolError):
+        Roster.from_bytes(cut(roster.to_bytes()))
+    with pytest.raises(ProtocolError):
+        Introduction.from_bytes(cut(own[0].to_bytes()))
+
+
+def test_a_seed_other_than_the_committed_one_is_refused():
+    keys, _, roster = a_roster()
+    seeds = {place: k.seed for place, k in enumerate(keys)}
+    with pytest.raises(ProtocolError, match="'bob' is not the one"):
+        roster.public_seed({**seeds, 1: bytes(32)})
+    with pytest.raises(ProtocolError, match="'cyd' is not the one"):
+        roster.public_seed({0: seeds[0], 1: seeds[1]})
+
+
+def test_everybodys_seed_counts():
+    keys, own, roster = a_roster()
+    seeds = {place: k.seed for place, k in enumerate(keys)}
+    streams = {roster.public_seed(seeds)}
+    for place, one in enumerate(own):
+        fresh = replace(keys[place], seed=bytes([place + 1]) * 32)
+        changed = Introduction.of(one.name, CREDENTIALS[one.name], fresh)
+        others = tuple(changed if p == place else o for p, o in enumerate(own))
+        other = replace(roster, introductions=others)
+        streams.add(other.public_seed({**seeds, place: fresh.seed}))
+    assert len(streams) == 4
+
+
+# Whom a party accepts.
+
+
+def test_fingerprints_of_an_authority_that_is_trusted(folders):
+    bob = certificates(folders, "bob")
+    digits = Identity.of(bob).fingerprint
+    ca = (folders / "ca" / "ca.pem").read_bytes()
+    for entry in (
+        f"sha256:{digits}",
+        "sha256:" + ":".join(digits[i : i + 2] for i in range(0, 64, 2)).upper(),
+    ):
+        AllowList([entry], ca).check(bob, "bob")
+    with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+        AllowList([f"sha256:{'0' * 64}"], ca).check(bob, "bob")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"trust_authority": True}, {"authority": b"some"}])
+def test_a_name_needs_an_authority_that_is_trusted_with_it(arguments):
+    with pytest.raises(PartyArgumentError, match="trust_authority=True"):
+        AllowList(["sha256:00", "bob"], **arguments)
+
+
+def test_names_where_the_authority_is_trusted(folders):
+    ca = (folders / "ca" / "ca.pem").read_bytes()
+    allowed = AllowList(["bob"], ca, trust_authority=True)
+    allowed.check(certificates(folders, "bob"), "bob")
+    with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+        allowed.check(certificates(folders, "cyd"), "cyd")
+    with pytest.raises(AuthenticationError, match="has the certificate of 'cyd'"):
+        allowed.check(certificates(folders, "cyd"), "bob")
+    with pytest.raises(AuthenticationError, match="not from an authority"):
+        allowed.check(certificates(folders, "stranger"), "bob")
+    with pytest.raises(AuthenticationError, match="expired"):
+        allowed.check(certificates(folders, "late"), "bob")
+
+
+def test_a_certificate_that_a_party_issued_is_not_from_the_authority(folders):
+    chain = certificates(folders, "cyd") + certificates(folders, "bob")
+    ca = (folders / "ca" / "ca.pem").read_bytes()
+    with pytest.raises(AuthenticationError, match="not from an authority"):
+        AllowList(None, ca).check(chain, "cyd")
+
+
+def test_what_is_not_a_certificate_is_refused():
+    with pytest.raises(AuthenticationError, match="PEM"):
+        AllowList().check(b"nothing", "bob")
+
+
+def test_members_of_a_roster_are_checked_but_for_oneself():
+    _, own, roster = a_roster()
+    known = [f"sha256:{Identity.of(CREDENTIALS[name].certificates).fingerprint}" for name in ("bob", "cyd")]
+    roster.check_members(own[0], AllowList(known))
+    with pytest.raises(AuthenticationError, match="'cyd' is not on"):
+        roster.check_members(own[0], AllowList(known[:1]))
+
+
+# Keys that sign.
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"pkcs11:token=bank;object=party",
+        b"-----BEGIN TSS2 PRIVATE KEY-----\nAAAA\n-----END TSS2 PRIVATE KEY-----\n",
+    ],
+)
+def test_keys_in_hardware_are_refused_by_name(key):
+    with pytest.raises(HardwareKeyError, match="in hardware"):
+        Credentials(CREDENTIALS["ada"].certificates, key)
+
+
+def test_other_keys_that_cannot_sign_are_refused():
+    with pytest.raises(PartyArgumentError, match="PEM"):
+        Credentials(CREDENTIALS["ada"].certificates, b"nothing")
+    encrypted = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"word"),
+    )
+    with pytest.raises(PartyArgumentError, match="unencrypted"):
+        Credentials(CREDENTIALS["ada"].certificates, encrypted)
+
+
+def test_keys_stay_out_of_texts():
+    assert "PRIVATE" not in repr(CREDENTIALS["ada"])
+    keys = SessionKeys()
+    assert repr(keys.seed) not in repr(keys)

@@ -1,0 +1,27 @@
+"""Parties of a secure sum, ready to contribute."""
+
+from gbdt_parties.secure_sum.contributions import Attempt, SecureSession
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import Credentials
+
+NAMES = ("ada", "bob", "cyd")
+CREDENTIALS = {name: Credentials.self_signed(name) for name in NAMES}
+STATEMENT = bytes(32)
+
+
+def introductions(names=NAMES):
+    """Fresh keys and introductions."""
+    keys = [SessionKeys() for _ in names]
+    return keys, [Introduction.of(n, CREDENTIALS[n], k) for n, k in zip(names, keys, strict=True)]
+
+
+def sessions(session=bytes(16), names=NAMES):
+    """The sides of all parties."""
+    keys, own = introductions(names)
+    roster = Roster(session, STATEMENT, tuple(own))
+    return [SecureSession(k, roster, one) for k, one in zip(keys, own, strict=True)]
+
+
+def attempt(round=1, number=1, members=(0, 1, 2), question=bytes(32)):
+    return Attempt(round, number, members, question)
