@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
 from lgb_dp.accounting.budget import Budget
@@ -44,6 +45,7 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
+from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
@@ -77,6 +79,7 @@ class _NewtonTraining(Training):
 
     sigmoid = 1.0
     can_be_monotone = True
+    _noise_factor = 1.0
 
     def __init__(self, task: TrainingTask, trainer: NewtonBoost) -> None:
         if task.params.objective == "multiclassova":
@@ -200,7 +203,7 @@ class _NewtonTraining(Training):
         sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
         if not self._is_exact:
             self.ledger.charge(self._count_release)
-            sums = release_gaussian(sums, unit / self._prior_mu, self.random)
+            (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
         counts = sums / unit
         # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
         floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
@@ -263,9 +266,22 @@ class _NewtonTraining(Training):
         expected = STEPS * self.weight_steps * probability
         if self._is_exact:
             return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, _EXACT_STD)
-        gradient = release_gaussian(sums[:, :, 0], self._noise_g.scale, self._noise_g)
-        hessian = release_gaussian(sums[:, :, 1], self._noise_h.scale, self._noise_h)
-        return LeafRelease(gradient / expected, hessian / expected, self._noise_g.scale / expected)
+        gradient, hessian = self._with_noise(
+            (sums[:, :, 0], self._noise_g.scale, self._noise_g),
+            (sums[:, :, 1], self._noise_h.scale, self._noise_h),
+        )
+        std = self._noise_factor * self._noise_g.scale / expected
+        return LeafRelease(gradient / expected, hessian / expected, std)
+
+    def _with_noise(
+        self, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
+    ) -> list[NDArray[np.int64]]:
+        """Integer sums of one release, with noise of the given standard deviations.
+
+        Where the rows are at several parties, each of them adds a share of it, and `_noise_factor` says by
+        how much the noise then is larger than planned (`lgb_dp.federated`).
+        """
+        return [release_gaussian(*part) for part in parts]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate of later trees."""
