@@ -10,12 +10,14 @@ a cell of the data, because messages end up in logs.  A value of the wrong type 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
+from numpy.exceptions import ComplexWarning
 from numpy.typing import ArrayLike, NDArray
 
 from gbdt_kernels.arithmetic import silent_arithmetic
@@ -227,7 +229,9 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
         raise InvalidArgumentError(f"Complex data not supported: {name} must hold real numbers")
     is_container = False
     try:
-        with silent_arithmetic():
+        with silent_arithmetic(), warnings.catch_warnings():
+            # NumPy drops the imaginary part of a complex number among objects with a warning.
+            warnings.simplefilter("error", ComplexWarning)
             if hasattr(values, "iloc"):
                 return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
             return np.asarray(values, dtype=np.float64)

@@ -34,6 +34,10 @@ _CONTAINERS: Mapping[type, str] = {
     ColumnTransformer: "transformers",
 }
 """What holds other transformers, and in which attribute."""
+_DENSITY_NOTE = (
+    "a ColumnTransformer keeps whether the rows are dense enough for a dense matrix, which depends on all of "
+    "them: give the model away without the pipeline, or set sparse_threshold to 0 or 1"
+)
 _FIT_ONCE = frozenset({"FixedThresholdClassifier", "FrozenEstimator"})
 """Of the other packages: classes that fit one estimator, once, and learn nothing themselves."""
 
@@ -64,6 +68,7 @@ def surroundings(model: BaseEstimator) -> Provenance:
             continue
         elif hasattr(owner, "steps"):
             leaks += _preprocessing_leak(name, (step for _, step in owner.steps[:-1]))
+            notes += [_DENSITY_NOTE] if any(_looks_at_density(step) for _, step in owner.steps[:-1]) else []
         elif kind.__name__ == "TransformedTargetRegressor":
             leaks += _preprocessing_leak(name, [owner.transformer])
         else:
@@ -149,6 +154,20 @@ def _preprocessing_leak(name: str, steps: Iterable[Any]) -> list[str]:
         f"{', '.join(fitted)} in {name} learned from the private rows before the estimator saw them; public "
         "bounds make scaling needless, and missing values and categories need no encoding"
     ]
+
+
+def _looks_at_density(transformer: Any) -> bool:
+    """Whether the share of zeros in all rows decides if the output is a sparse matrix, which is then kept."""
+    if type(transformer) in _CONTAINERS:
+        steps = getattr(transformer, _CONTAINERS[type(transformer)])
+        if type(transformer) is ColumnTransformer and 0 < transformer.sparse_threshold < 1:
+            return any(_may_be_sparse(step[1]) for step in steps)
+        return any(_looks_at_density(step[1]) for step in steps)
+    return False
+
+
+def _may_be_sparse(transformer: Any) -> bool:
+    return hasattr(transformer, "get_params") and bool(transformer.get_params().get("sparse_output"))
 
 
 def _has_public_output(transformer: Any) -> bool:

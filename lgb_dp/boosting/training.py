@@ -28,6 +28,7 @@ from lgb_dp.boosting.params import TrainingParameters
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
+from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.weights import check_weight_bound, quantise_group_means, quantise_weights
 from lgb_dp.errors import (
@@ -171,7 +172,8 @@ class Training(ABC):
 
     def _label_scale(self) -> LabelScale:
         """The public scale of the label; where regression was given none, it is read, with a warning."""
-        objective, bounds, label = self.params.objective, self.data.label_bounds, self.data.label
+        objective, label = self.params.objective, self.data.label
+        bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that anybody can set
         if bounds is None and objective == "regression":
             label = label[np.isfinite(label)]
             if not len(label):
@@ -364,12 +366,18 @@ class Training(ABC):
     def pay(self, what: str) -> None:
         """Charge the budget with everything that this run is granted, before anything is released.
 
-        What a run on one fold is granted covers the cross-validation, which therefore is charged once.
+        What a run on one fold is granted covers the cross-validation, which therefore is charged once, and
+        runs on other folds that are granted something else are refused.
         """
+        cost, part = chargeable(self.ledger.granted, self.ledger.granted_delta), self.data.fold_part
+        if part is not None and part.granted(cost) != cost:
+            raise InvalidArgumentError(
+                "this model is granted another epsilon or delta than those of the cross-validation's other "
+                "folds, whose reports cover all folds together; train all folds alike, or begin another "
+                "cross-validation by the splitter's split()"
+            )
         if self.budget is None:
             return
-        cost = chargeable(self.ledger.granted, self.ledger.granted_delta)
-        part = self.data.fold_part
         key = (self.budget.id, cost)
         if part is None or not part.is_paid(key):
             self.budget.charge(cost, what, neighbouring=self.ledger.unit.neighbouring)

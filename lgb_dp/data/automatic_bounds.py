@@ -10,7 +10,7 @@ Trainers of pure differential privacy get (1 - share) · ε, and the bins (share
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.checks import PROPER_SHARE, checked_delta, checked_epsilon, checked_number
 from lgb_dp.data.bins import Bounds, Categories, bounds_by_feature, feature_names, numeric_features
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
-from lgb_dp.data.tables import columns_at, is_table, numeric_matrix
+from lgb_dp.data.tables import as_frame, columns_at, is_table, kinds_of, numeric_matrix
 from lgb_dp.errors import InvalidArgumentError
 
 MAX_EDGES = 64
@@ -107,10 +107,17 @@ def automatic_bins(
         Pays for the releases.
     **persons
         `groups` and `rows_per_group`, as for `lgb_dp.Dataset`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column holds objects: one missing cell makes objects of truth values, which need no edges, so
+        that what is bought would depend on that cell.
     """
     names = feature_names(X, None)
     known: Mapping[int, tuple[float, float]] = {} if bounds is None else bounds_by_feature(bounds, names)
     numeric = numeric_features(X, names, categories)
+    _refuse_objects(X, names, numeric)
     if not numeric:
         return {"bounds": dict(known)}
     matrix = _columns(X, numeric)
@@ -138,6 +145,16 @@ def automatic_bins(
         "bin_edges": {numeric[k]: values for k, values in edges.items()},
         "paid_for": [*paid_for, report],
     }
+
+
+def _refuse_objects(X: Any, names: Sequence[str], numeric: Sequence[int]) -> None:
+    kinds = kinds_of(as_frame(X)) if is_table(X) else []
+    refused = [names[f] for f in numeric if kinds and kinds[f] == "object"]
+    if refused:
+        raise InvalidArgumentError(
+            f"auto_bounds takes columns whose data type is of numbers, truth values or times; {refused} hold "
+            "objects: convert them, or declare their categories"
+        )
 
 
 def _columns(X: Any, numeric: list[int]) -> NDArray[np.float64]:

@@ -42,6 +42,7 @@ class FoldAssignment:
         self.round = getattr(self, "round", 0) + 1
         self._process = this_process()
         self._paid: set[object] = set()
+        self._granted: dict[Hashable, object] = {}
         self._used_for: dict[tuple[int, int], object] = {}
         self._n_returned = [0] * self.k
 
@@ -82,6 +83,11 @@ class FoldAssignment:
         """Remember that a run has paid for all runs of the cross-validation that share the key."""
         self._refuse_fork()
         self._paid.add(key)
+
+    def granted(self, key: Hashable, cost: object) -> object:
+        """What the first run that shares the key was granted; `cost`, if this is the first."""
+        self._refuse_fork()
+        return self._granted.setdefault(key, cost)
 
     def _refuse_fork(self) -> None:
         """Raise a ForkedProcessError in a process that did not start the cross-validation.
@@ -124,6 +130,13 @@ class FoldPart:
             is_first &= part.assignment.use(part.fold, nesting, purpose)
             nesting, purpose, part = nesting + 1, part.assignment, part.outer
         return is_first
+
+    def granted(self, cost: object) -> object:
+        """What the first run of the cross-validation was granted; `cost`, if this is the first.
+
+        Each model's report covers all of them together, which holds if all are granted the same.
+        """
+        return self._outermost.granted(self._rounds, cost)
 
     def is_paid(self, key: Hashable) -> bool:
         """Whether another run of the cross-validation has paid for this one, too."""

@@ -30,6 +30,7 @@ from lgb_dp.errors import InvalidArgumentError
 Kind = Literal["number", "boolean", "datetime", "duration", "category", "text", "object", "other"]
 TIMES: Final = ("datetime", "duration")
 _MICROSECONDS = 1e6
+_UNITS_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": _MICROSECONDS}
 _WORDS: Mapping[Kind, str] = {
     "number": "numbers",
     "boolean": "truth values",
@@ -296,12 +297,27 @@ class Columns:
             return _of_cells(series, lambda cells: codes_of_cells(cells, known))
         if feature in self.codes and kind not in ("number", "boolean"):
             return _of_cells(series, numbers_of_cells)
-        if kind == "datetime":
-            series = series.dt.timestamp("us")
-        elif kind == "duration":
-            series = series.dt.total_microseconds()
-        found = checked_numbers(f"feature {series.name!r}", series.to_native())
-        return found / _MICROSECONDS if kind in TIMES else found
+        if kind in TIMES:
+            return _seconds(series)
+        return checked_numbers(f"feature {series.name!r}", series.to_native())
+
+
+def _seconds(series: nw.Series[Any]) -> NDArray[np.float64]:
+    """Seconds since 1970 (UTC) of a column of datetimes or dates, seconds of one of durations.
+
+    The integers of the column's own unit are taken as they are: libraries raise errors that quote a cell
+    where it does not fit another unit.
+    """
+    if series.dtype == nw.Date:
+        series = series.cast(nw.Datetime("ms"))
+    elif getattr(series.dtype, "time_zone", None) is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    values = series.to_numpy()
+    unit, _ = np.datetime_data(values.dtype)
+    units = values.astype(np.int64)
+    if unit == "ns":
+        unit, units = "us", units // 1000
+    return np.where(np.isnat(values), np.nan, units / _UNITS_PER_SECOND[unit])
 
 
 def _of_cells(

@@ -1,6 +1,7 @@
 """Checks return values in their final type, or name the argument, the value and what is accepted."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -60,3 +61,16 @@ def test_every_error_and_warning_is_public_and_errors_have_one_root():
     assert named.keys() <= set(lgb_dp.__all__)
     for name, kind in named.items():
         assert issubclass(kind, lgb_dp.PrivateTrainingError if name.endswith("Error") else UserWarning)
+
+
+COMPLEX = [[1.0, np.complex128(1 + 2j)], np.array([1.0, np.complex64(1 + 2j)], object)]
+
+
+@pytest.mark.parametrize("cells", COMPLEX)
+def test_a_complex_number_among_objects_is_refused_without_a_warning(cells):
+    """Before, NumPy's warning told that there was one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="X must hold numbers only") as caught:
+            checks.checked_numbers("X", cells)
+    assert "2j" not in str(caught.value)

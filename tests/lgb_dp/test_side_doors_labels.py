@@ -155,3 +155,13 @@ def test_columns_of_labels_as_nested_lists_are_flattened():
 def test_classes_that_one_missing_label_would_merge_are_refused():
     with pytest.raises(ValueError, match="distinct as float64"):
         lgb_dp.DPLGBMClassifier().fit(X, LABELS, bounds=BOUNDS, classes=[2**53, 2**53 + 1])
+
+
+@pytest.mark.parametrize("bounds", [(5.0, 5.0), (1.0, 0.0), (0.0, np.inf)])
+def test_side_door_label_bounds_that_were_set_later_are_checked(bounds):
+    """Before, bounds of no width made NaN of each label, and of that a huge integer per row."""
+    data = dataset(X, Y.astype(float), label_bounds=(0, 1), label_overflow="clip")
+    data.construct()
+    data.label_bounds = bounds
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be finite and ascending"):
+        train(data, lgb_dp.NewtonBoost(1.0, 1e-6), objective="regression")

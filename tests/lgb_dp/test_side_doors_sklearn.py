@@ -339,3 +339,14 @@ def test_a_plain_fit_has_no_surroundings():
         warnings.simplefilter("error")
         model = fit_plainly(lgb_dp.DPLGBMClassifier(n_estimators=2))
     assert model.privacy_.private
+
+
+@pytest.mark.parametrize(("threshold", "is_noted"), [(0.3, True), (0, False), (1, False)])
+def test_a_transformer_that_keeps_how_dense_the_rows_are_is_noted(threshold, is_noted):
+    encoder = OneHotEncoder(categories=[[0.0, 1.0]], handle_unknown="ignore")
+    columns = ColumnTransformer([("a", encoder, [0])], remainder="passthrough", sparse_threshold=threshold)
+    pipeline = make_pipeline(columns, lgb_dp.DPLGBMClassifier(n_estimators=2))
+    pipeline.fit(X, LABELS, dplgbmclassifier__bounds=BOUNDS, dplgbmclassifier__classes=[0, 1])
+    report = pipeline[-1].privacy_
+    assert report.private
+    assert any("ColumnTransformer" in note for note in report.notes) is is_noted

@@ -115,6 +115,23 @@ def test_categories_truth_values_and_times_of_a_table():
     assert model.privacy_.private
 
 
+@pytest.mark.parametrize("bounds", [None, {"income": (0, 1000)}, (0, 1000)])
+def test_side_door_a_missing_truth_value_does_not_change_what_is_bought(bounds):
+    """It makes a column of pandas an object one; before, its bounds were bought then, and edges, too."""
+    smokes = (X[:, 2] > 1e-3).tolist()
+    model = lgb_dp.DPLGBMClassifier(4.0, delta=DELTA, n_estimators=3, auto_bounds=0.2)
+
+    def fitted(smokes):
+        table = pd.DataFrame({"income": X[:, 0], "smokes": smokes})
+        return model.fit(table, Y, bounds=bounds, classes=[0, 1]).privacy_
+
+    releases = [entry["release"] for entry in fitted(smokes).ledger]
+    missing = [None, *smokes[1:]]
+    assert [entry["release"] for entry in fitted(pd.array(missing, "boolean")).ledger] == releases
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"\['smokes'\] hold objects"):
+        fitted(missing)
+
+
 def test_label_bounds_stay_required():
     model = lgb_dp.DPLGBMRegressor(1.0, delta=DELTA, n_estimators=3, auto_bounds=0.2)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be given"):

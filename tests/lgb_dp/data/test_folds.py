@@ -84,3 +84,19 @@ def test_folds_of_a_continued_training_compose_with_its_initial_model():
     for booster in cv(data, folds=lgb_dp.folds(3, data), init_model=first):
         assert booster.privacy.epsilon >= 1.0 + 2 * 0.5
         assert booster.privacy.notes[0] == "epsilon covers all 3 folds together"
+
+
+@pytest.mark.parametrize("granted", [(0.1, 20.0), (20.0, 0.1)])
+@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lambda epsilon: lgb_dp.NewtonBoost(epsilon, 1e-6)])
+def test_side_door_folds_that_are_granted_different_budgets_are_refused(granted, trainer):
+    """Each report covers all folds; before, the cheaper model's stated its own cost for all of them."""
+    data = dataset(X, Y)
+    folds = lgb_dp.folds(3, data)
+    parts = [data.subset(rows) for rows, _ in folds.split()]
+    first = lgb.train({"objective": "binary", "verbosity": -1}, parts[0], 2, callbacks=[trainer(granted[0])])
+    assert first.privacy.private
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="another epsilon or delta"):
+        lgb.train({"objective": "binary", "verbosity": -1}, parts[1], 2, callbacks=[trainer(granted[1])])
+    again = [data.subset(rows) for rows, _ in folds.split()][1]
+    other = lgb.train({"objective": "binary", "verbosity": -1}, again, 2, callbacks=[trainer(granted[1])])
+    assert other.privacy.private

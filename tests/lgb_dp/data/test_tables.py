@@ -329,3 +329,34 @@ def test_columns_are_what_json_has():
     assert Columns().to_dict() == {}
     values = [np.int64(3), np.str_("x"), None, pd.NA, pd.Timestamp("2020-01-01"), True]
     assert [plain_value(v) for v in values] == [3, "x", None, None, "2020-01-01 00:00:00", True]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_no_time_raises_an_error_and_units_do_not_matter(unit, zone):
+    """Before, pyarrow quoted a duration beyond 2^53 nanoseconds, and overflowed at distant datetimes."""
+    day = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit] * 86_400
+    cells = [day, None, -day, 2**62, -(2**62), 104 * day + 7]
+    arrow = {"datetime": pa.timestamp(unit, zone), "duration": pa.duration(unit)}
+    for kind, dtype in arrow.items():
+        column = pa.chunked_array([pa.array(cells, dtype)])
+        frames = [pa.table({"t": column}), pd.DataFrame({"t": pd.Series(column, dtype=pd.ArrowDtype(dtype))})]
+        if unit != "s":
+            frames.append(pl.DataFrame({"t": pl.from_arrow(column)}))
+        for frame in frames:
+            seconds = Columns(times={0: kind}).matrix(frame, 1)[:, 0]
+            assert np.isnan(seconds).tolist() == [False, True, False, False, False, False]
+            assert seconds[[0, 2]].tolist() == [86_400, -86_400]
+            assert seconds[3] == pytest.approx(2**62 / (day / 86_400), rel=1e-12)
+            assert seconds[4] == pytest.approx(-(2**62) / (day / 86_400), rel=1e-12)
+
+
+def test_dates_of_any_distance_are_seconds():
+    column = pa.chunked_array([pa.array([1, None, 2**31 - 1], pa.int32()).cast(pa.date32())])
+    for frame in (
+        pa.table({"t": column}),
+        pd.DataFrame({"t": pd.Series(column, dtype=pd.ArrowDtype(pa.date32()))}),
+        pl.DataFrame({"t": pl.from_arrow(column)}),
+    ):
+        seconds = Columns(times={0: "datetime"}).matrix(frame, 1)[:, 0]
+        assert np.array_equal(seconds, [86_400.0, np.nan, (2**31 - 1) * 86_400.0], equal_nan=True)
