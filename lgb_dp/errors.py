@@ -63,3 +63,19 @@ class ForkedProcessError(PrivateTrainingError, RuntimeError):
 
 class MissingDependencyError(PrivateTrainingError, ImportError):
     """An optional package that the called function needs is not installed."""
+
+
+class ClusterError(PrivateTrainingError, RuntimeError):
+    """Training on a cluster cannot go on; the trainer's `booster_` holds the model so far and its report."""
+
+
+class WorkersLostError(ClusterError):
+    """No worker of the cluster was left, and none came within the timeout."""
+
+
+class SchedulerLostError(ClusterError):
+    """The cluster's scheduler could not be reached within the timeout."""
+
+
+class PartitionError(ClusterError):
+    """A partition could not be computed, or another time gave other rows."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import DenseCodes, SparseCodes, add_leaf_values, by_columns, leaf_sums
+from gbdt_kernels.trees import DenseColumns, SparseColumns, add_leaf_values, leaf_sums
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.loss import STEPS, NewtonLoss
 from lgb_dp.newton.public_splits import PublicTree
@@ -63,6 +63,14 @@ class Round:
     def last(self) -> int:
         """Number of the last released tree, 0 if there is none."""
         return self.released[-1].number if self.released else 0
+
+
+@runtime_checkable
+class RowsElsewhere(Protocol):
+    """A Dataset whose rows are not in this process."""
+
+    def leaf_sums(self, loss: NewtonLoss, scale: LabelScale, subsample: float) -> LeafSums:
+        """What sums them, called once per training run."""
 
 
 class LeafSums(Protocol):
@@ -116,7 +124,8 @@ class LocalLeafSums:
 
     Parameters
     ----------
-    codes : DenseCodes or SparseCodes
+    columns : DenseColumns or SparseColumns
+        Binned features.
     label : ndarray of float64, shape (n_rows,)
         Labels that fit the scale.
     weight : ndarray of int32, shape (n_rows,)
@@ -134,7 +143,7 @@ class LocalLeafSums:
 
     def __init__(
         self,
-        codes: DenseCodes | SparseCodes,
+        columns: DenseColumns | SparseColumns,
         label: NDArray[np.float64],
         weight: NDArray[np.int32],
         loss: NewtonLoss,
@@ -144,8 +153,8 @@ class LocalLeafSums:
         subsample: float,
         draw_words: Callable[[], NDArray[np.uint64]],
     ) -> None:
-        self._n_rows, self._n_outputs = codes.n_rows, scale.n_outputs
-        self._columns = by_columns(codes)
+        self._n_rows, self._n_outputs = len(label), scale.n_outputs
+        self._columns = columns
         self._target = loss.targets(label, scale)
         self._pairs = loss.pairs(self._target)
         self._objective = loss.objective

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
+from gbdt_kernels.trees import by_columns
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
 from lgb_dp.accounting.ledger import Release
@@ -46,7 +47,7 @@ from lgb_dp.errors import (
 )
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round
+from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -105,20 +106,26 @@ class _NewtonTraining(Training):
             self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
         self._is_exact = math.isinf(trainer.epsilon)
         self._plan_budget()
-        self._leaf_sums: LeafSums = LocalLeafSums(
-            self.codes,
+        self._leaf_sums = self._where_the_rows_are()
+        self._released: list[ReleasedTree] = []
+        self._splits: PublicSplits | None = None
+        self._prior = np.zeros(task.params.n_outputs)
+
+    def _where_the_rows_are(self) -> LeafSums:
+        data, subsample = self.train_set, self.settings.subsample
+        if isinstance(data, RowsElsewhere):
+            return data.leaf_sums(self.loss, self.label_scale, subsample)
+        return LocalLeafSums(
+            by_columns(self.codes),
             self.label,
             self.weight,
             self.loss,
             self.label_scale,
             self.data.start_scores,
-            task.params.n_threads,
-            trainer.subsample,
+            self.params.n_threads,
+            subsample,
             partial(self.data.draw_words, self.random),
         )
-        self._released: list[ReleasedTree] = []
-        self._splits: PublicSplits | None = None
-        self._prior = np.zeros(task.params.n_outputs)
 
     def _check_group_mean(self) -> None:
         """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.

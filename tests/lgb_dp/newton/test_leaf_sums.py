@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gbdt_kernels.trees import DenseCodes
+from gbdt_kernels.trees import DenseCodes, by_columns
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.leaf_sums import LocalLeafSums, ReleasedTree, Round
@@ -25,7 +25,7 @@ def local(objective, subsample=1.0, start=None):
     scale = LabelScale(objective, n_outputs, low, high, 1.0)
     random = SecureRandom(3)
     rows = LocalLeafSums(
-        CODES,
+        by_columns(CODES),
         label.astype(float),
         WEIGHT,
         NewtonLoss(objective, 0.5, 0.1),

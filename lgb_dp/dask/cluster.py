@@ -1,0 +1,234 @@
+"""The client's view of a cluster during one training run: which workers are alive, and what they answer.
+
+Every wait is raced against the scheduler's list of workers.  A worker is lost if its connection ends, if it
+leaves the list, or if the scheduler has heard nothing of it for `timeout` seconds: Dask itself takes minutes
+to notice a worker that was stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from gbdt_hosts import dask as host
+from lgb_dp.dask.messages import SentTrees
+from lgb_dp.errors import SchedulerLostError, WorkersLostError
+
+_POLL = 0.5
+"""Seconds between two looks at the scheduler's list while something is waited for."""
+_CONNECT = 5.0
+"""Seconds at most before a worker is taken to be out of reach of direct connections."""
+_PATIENCE = 10
+"""Times `timeout` that a worker may take for an answer if the scheduler hears of it all the while."""
+_Result = TypeVar("_Result")
+Answer = dict[str, Any]
+
+
+class KnownWorker:
+    """One worker: a connection that is opened when it is needed, and what it has been told.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    address : str
+    operation : str
+    timeout : float
+    """
+
+    def __init__(self, client: Any, address: str, operation: str, timeout: float) -> None:
+        self.address = address
+        self.trees = SentTrees()
+        self._client, self._operation = client, operation
+        self._timeout = min(timeout, _CONNECT)
+        self._connection: Any = None
+
+    async def ask(self, message: Mapping[str, Any]) -> Answer | None:
+        """The worker's answer; raises an OSError if there is none."""
+        if self._connection is None:
+            self._connection = await host.connected(
+                self._client, self.address, self._operation, self._timeout
+            )
+        try:
+            answer: Answer | None = await self._connection.ask(message)
+        except BaseException:  # an interrupt, too: the answer to this message must not be taken for the next
+            self.close()
+            raise
+        return answer
+
+    def close(self) -> None:
+        """End the connection; the worker keeps its rows."""
+        connection, self._connection = self._connection, None
+        self.trees = SentTrees()
+        if connection is not None:
+            connection.close()
+
+
+class Cluster:
+    """The workers of a client's cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    operation : str
+        What the workers' plugin answers to.
+    timeout : float
+        Seconds.
+    """
+
+    def __init__(self, client: Any, operation: str, timeout: float) -> None:
+        self.client, self.timeout = client, timeout
+        self._operation = operation
+        self._workers: dict[str, KnownWorker] = {}
+        self._heard: dict[str, tuple[float, float]] = {}
+
+    def wait_for(self, function: Callable[..., Awaitable[_Result]], *args: Any) -> _Result:
+        """The result of a coroutine that asks the scheduler.
+
+        Raises
+        ------
+        SchedulerLostError
+            If there is none within `timeout`.
+        """
+
+        async def bounded() -> _Result:
+            try:
+                return await asyncio.wait_for(function(*args), self.timeout)
+            except (OSError, asyncio.TimeoutError):
+                raise SchedulerLostError(
+                    f"the scheduler of the cluster could not be reached within timeout={self.timeout:g} s"
+                ) from None
+
+        return host.in_loop(self.client, bounded)
+
+    def worker(self, address: str) -> KnownWorker:
+        """The worker at an address."""
+        if address not in self._workers:
+            self._workers[address] = KnownWorker(self.client, address, self._operation, self.timeout)
+        return self._workers[address]
+
+    def living(self) -> list[str]:
+        """Addresses of the workers that the scheduler hears of; it is made to give up the others."""
+        return host.in_loop(self.client, self._living)
+
+    def await_workers(self) -> list[str]:
+        """Addresses of the living workers, of which there is one at least.
+
+        Raises
+        ------
+        WorkersLostError
+            If there is none within `timeout`.
+        SchedulerLostError
+        """
+        deadline = time.monotonic() + self.timeout
+        while not (living := self.living()):
+            if time.monotonic() > deadline:
+                raise WorkersLostError(
+                    f"the cluster has no worker, and none came within timeout={self.timeout:g} s; what was "
+                    "trained so far is in the trainer's booster_"
+                )
+            time.sleep(_POLL / 5)
+        return living
+
+    def ask(self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]) -> dict[str, Answer]:
+        """The answers of several workers, asked at once; lost ones are left out, and forgotten.
+
+        Parameters
+        ----------
+        messages : mapping of address to callable
+            Makes the message for the worker.
+
+        Raises
+        ------
+        SchedulerLostError
+        """
+        return host.in_loop(self.client, self._ask, messages)
+
+    def close(self) -> None:
+        """End all connections."""
+
+        async def close_all() -> None:
+            for worker in self._workers.values():
+                worker.close()
+
+        if self._workers:
+            host.in_loop(self.client, close_all)
+        self._workers = {}
+
+    # In the client's event loop.
+
+    async def _ask(
+        self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]
+    ) -> dict[str, Answer]:
+        tasks: dict[asyncio.Task[Answer | None], str] = {}
+        for address, make in messages.items():
+            worker = self.worker(address)
+            tasks[asyncio.ensure_future(worker.ask(make(worker)))] = address
+        answers: dict[str, Answer] = {}
+        pending, start = set(tasks), time.monotonic()
+        try:
+            while pending:
+                done, pending = await asyncio.wait(
+                    pending, timeout=_POLL, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    answer = self._answer_of(task)
+                    if answer is None:
+                        self._forget(tasks[task])
+                    else:
+                        answers[tasks[task]] = answer
+                if done or not pending:
+                    continue
+                living = await self._living()
+                is_late = time.monotonic() - start > _PATIENCE * self.timeout
+                for task in [t for t in pending if is_late or tasks[t] not in living]:
+                    pending.discard(task)
+                    task.cancel()
+                    self._forget(tasks[task])
+                    if is_late:
+                        await self._remove(tasks[task])
+        finally:
+            for task in pending:
+                task.cancel()
+        return answers
+
+    @staticmethod
+    def _answer_of(task: asyncio.Task[Answer | None]) -> Answer | None:
+        """The answer, None if the worker is out of reach or has none of the run's rows."""
+        try:
+            return task.result()
+        except OSError:
+            return None
+
+    def _forget(self, address: str) -> None:
+        worker = self._workers.pop(address, None)
+        if worker is not None:
+            worker.close()
+
+    async def _living(self) -> list[str]:
+        try:
+            beats = await asyncio.wait_for(host.heartbeats(self.client), self.timeout)
+        except (OSError, asyncio.TimeoutError):
+            raise SchedulerLostError(
+                f"the scheduler of the cluster could not be reached within timeout={self.timeout:g} s; what "
+                "was trained so far is in the trainer's booster_"
+            ) from None
+        now, living = time.monotonic(), []
+        for address, beat in beats.items():
+            known = self._heard.get(address)
+            if known is None or known[0] != beat:
+                known = self._heard[address] = (beat, now)
+            if now - known[1] > self.timeout:
+                await self._remove(address)
+            else:
+                living.append(address)
+        self._heard = {address: self._heard[address] for address in living}
+        return living
+
+    async def _remove(self, address: str) -> None:
+        """Make the scheduler give a worker up; whether it could be told is seen when it is asked next."""
+        self._forget(address)
+        with suppress(OSError, asyncio.TimeoutError):
+            await asyncio.wait_for(host.remove_worker(self.client, address), self.timeout)

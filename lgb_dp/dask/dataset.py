@@ -1,0 +1,204 @@
+"""`DaskDataset`: rows in Dask collections, and what is publicly known about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gbdt_hosts import dask as host
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.checks import checked_flag
+from lgb_dp.dask.leaf_sums import DaskLeafSums
+from lgb_dp.dask.partitions import RowRules, dtypes_of
+from lgb_dp.data.bins import feature_names, public_bins
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.newton.loss import NewtonLoss
+
+_KINDS = "a dask array or a dask data frame"
+_DECLARATIONS = frozenset(
+    {
+        "bounds",
+        "label_bounds",
+        "label_overflow",
+        "max_bin",
+        "spacing",
+        "categories",
+        "bin_edges",
+        "weight_bound",
+        "rows_per_group",
+        "group_weight",
+        "paid_for",
+        "feature_name",
+    }
+)
+
+
+class DaskDataset:
+    """Training or evaluation rows in Dask collections, for `lgb_dp.dask.train`.
+
+    Collections belong together partition by partition: the first partition of `y` has the labels of the first
+    partition of `X`.  Nothing is computed before training.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame, shape (n_rows, n_features)
+        Blocks of an array may be sparse matrices.  Partitions may be empty and of any lengths.
+    y : dask.array.Array or dask.dataframe.Series, shape (n_rows,)
+    weight, groups : dask.array.Array or dask.dataframe.Series, shape (n_rows,), optional
+        As for `lgb_dp.Dataset`.  All rows of a group must be in one partition.
+    public : bool
+        For evaluation data: its rows are public.  They are binned by the workers and evaluated by the client,
+        whose memory they take a byte per value.
+    **declarations : object
+        What is publicly known, as for `lgb_dp.Dataset`: `bounds`, which must be given here, `label_bounds`,
+        `label_overflow`, `max_bin`, `spacing`, `categories`, `bin_edges`, `weight_bound`, `rows_per_group`,
+        `group_weight`, `paid_for` and `feature_name`.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If something is not a dask array or data frame.
+    InvalidArgumentError
+        If collections have different partitions, or a declaration is malformed or missing.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        weight: Any = None,
+        groups: Any = None,
+        public: bool = False,
+        **declarations: Any,
+    ) -> None:
+        unknown = sorted(declarations.keys() - _DECLARATIONS)
+        if unknown:
+            raise InvalidArgumentError(
+                f"{unknown[0]} is not an argument of DaskDataset; accepted are "
+                f"{', '.join(sorted(_DECLARATIONS))}"
+            )
+        self.public = checked_flag("public", public)
+        self.X, self.y, self.weight, self.groups = X, y, weight, groups
+        self.declarations = declarations
+        self._check_kinds()
+        self.partitions = self._aligned_partitions()
+
+    def _check_kinds(self) -> None:
+        given = {"X": self.X, "y": self.y, "weight": self.weight, "groups": self.groups}
+        for name, collection in given.items():
+            if collection is None and name in ("weight", "groups"):
+                continue
+            if not host.is_collection(collection):
+                raise ArgumentTypeError(f"{name} must be {_KINDS}, got {type(collection).__name__}")
+            n_axes = 2 if name == "X" else 1
+            if collection.ndim != n_axes and not (collection.ndim == 2 and collection.shape[1] == 1):
+                raise InvalidArgumentError(f"{name} must have {n_axes} axes, got {collection.ndim}")
+        if host.is_array(self.X) and not np.isfinite(self.X.shape[1]):
+            raise InvalidArgumentError("X must have a known number of columns; compute its chunk sizes")
+
+    def _aligned_partitions(self) -> list[tuple[Any, ...]]:
+        """X, y, weight and groups of every partition, delayed; None for what there is none of."""
+        lengths = host.known_lengths(self.X)
+        X = host.partitions_of(self.X)
+        columns: list[list[Any]] = [X]
+        for name, collection in {"y": self.y, "weight": self.weight, "groups": self.groups}.items():
+            if collection is None:
+                columns.append([None] * len(X))
+                continue
+            own = host.known_lengths(collection)
+            if lengths is not None and own is not None and own != lengths and sum(own) == sum(lengths):
+                collection, own = collection.rechunk({0: lengths}), lengths
+            of_frames = host.is_frame(self.X) and host.is_frame(collection)
+            known = of_frames and self.X.known_divisions and collection.known_divisions
+            if known and self.X.divisions != collection.divisions:
+                raise InvalidArgumentError(
+                    f"{name} has other divisions than X; repartition one of them to those of the other"
+                )
+            parts = host.partitions_of(collection)
+            if len(parts) != len(X) or (lengths is not None and own is not None and own != lengths):
+                raise InvalidArgumentError(
+                    f"{name} does not match X: its {len(parts)} partitions must have the rows of the "
+                    f"{len(X)} partitions of X, one by one"
+                )
+            columns.append(parts)
+        return list(zip(*columns, strict=True))
+
+
+class RowlessDataset(Dataset):
+    """The client's stand-in of a `DaskDataset`: its bins, and none of its rows.
+
+    Parameters
+    ----------
+    rows : DaskDataset
+    client : distributed.Client
+    n_threads : int
+        Threads of a worker; 0 takes as many as the worker has.
+    timeout : float
+        Seconds after which silence means that something is lost.
+    """
+
+    def __init__(self, rows: DaskDataset, client: Any, n_threads: int, timeout: float) -> None:
+        super().__init__(
+            host.made_up_rows(rows.X), weight=rows.weight, groups=rows.groups, **rows.declarations
+        )
+        self._rows, self._client = rows, client
+        self._n_threads, self._timeout = n_threads, timeout
+        self._dtypes = dtypes_of(self.data)
+        self._sums: DaskLeafSums | None = None
+
+    def leaf_sums(self, loss: NewtonLoss, scale: LabelScale, subsample: float) -> DaskLeafSums:
+        """Load the rows, and sum them from then on; as for `RowsElsewhere`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a partition does not match what was declared.
+        ClusterError
+            If no worker can compute it.
+        """
+        assert self.bins is not None
+        rules = RowRules(
+            self.bins,
+            self._dtypes,
+            scale,
+            loss,
+            self.label_overflow,
+            None if self.weight is None else float(self.weight_bound or 1.0),
+            self.unit.rows,
+            self.group_weight,
+            subsample,
+            self._n_threads,
+        )
+        self._sums = DaskLeafSums(self._client, self._rows.partitions, rules, self._timeout)
+        return self._sums
+
+    def close(self) -> None:
+        """Make the workers forget the rows."""
+        if self._sums is not None:
+            self._sums.close()
+
+    def _read_rows(self) -> None:
+        declared = (self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing)
+        names = feature_names(self.data, self.feature_name)
+        bins = public_bins(self.data, names, *declared)
+        if bins.provenance.leaks:
+            raise InvalidArgumentError(
+                f"bounds and categories must be given for rows on a cluster: {bins.provenance.leaks[0]}"
+            )
+        self.bins = replace(bins, provenance=bins.provenance.joined(self._own_provenance))
+        self.pandas_categorical = [list(known) for known in bins.columns.categories.values()] or None
+        nothing = np.empty(0, dtype=np.int64)
+        self.codes = bins.transform(self.data).take(nothing)
+        self.label = np.empty(0)
+        self.weight = None if self.weight is None else np.empty(0)
+        self._group_of_row = None if self._groups is None else nothing
+
+    def _predict_start_scores(self, predictor: Any) -> None:
+        if predictor is not None:
+            raise UnsupportedParameterError(
+                "init_model is not supported for rows on a cluster; train anew, or in one process"
+            )

@@ -1,0 +1,79 @@
+"""What the client and the workers say to each other about a round, in plain types.
+
+A tree travels once: the round that asks for its leaves sends the splits, and the next round the values that
+the leaves were given.  A worker that is new, or has missed something, is sent both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.newton.leaf_sums import ReleasedTree, Round
+from lgb_dp.newton.public_splits import PublicTree
+
+
+def _packed_tree(tree: PublicTree) -> dict[str, bytes]:
+    return {"feature": tree.feature.tobytes(), "goes_left": np.packbits(tree.goes_left, axis=1).tobytes()}
+
+
+def _unpacked_tree(packed: Mapping[str, bytes]) -> PublicTree:
+    feature = np.frombuffer(packed["feature"], dtype=np.int32)
+    bits = np.frombuffer(packed["goes_left"], dtype=np.uint8).reshape(len(feature), 32)
+    return PublicTree(feature, np.unpackbits(bits, axis=1), np.full(len(feature), -1))
+
+
+class SentTrees:
+    """The client's account of which released trees a worker knows."""
+
+    def __init__(self) -> None:
+        self._known: list[int] = []
+        self._asked = 0
+
+    def message(self, question: Round) -> dict[str, Any]:
+        """A round for this worker, which is taken to know it from then on."""
+        released = question.released
+        keep = min(len(self._known), len(released))
+        while keep and self._known[keep - 1] != released[keep - 1].number:
+            keep -= 1
+        new = [self._packed_release(tree) for tree in released[keep:]]
+        self._known[keep:] = [tree.number for tree in released[keep:]]
+        self._asked = question.number
+        return {
+            "number": question.number,
+            "tree": _packed_tree(question.tree),
+            "prior": question.prior.tobytes(),
+            "keep": keep,
+            "new": new,
+        }
+
+    def _packed_release(self, tree: ReleasedTree) -> dict[str, Any]:
+        packed: dict[str, Any] = {"number": tree.number, "value": tree.value.tobytes()}
+        return packed if tree.number == self._asked else {**packed, "tree": _packed_tree(tree.tree)}
+
+
+class ReceivedTrees:
+    """The released trees that a worker knows, and the tree it was last asked about."""
+
+    def __init__(self) -> None:
+        self._released: list[ReleasedTree] = []
+        self._asked: PublicTree | None = None
+
+    def question(self, message: Mapping[str, Any]) -> Round:
+        """The round that a message asks about."""
+        prior: NDArray[np.float64] = np.frombuffer(message["prior"], dtype=np.float64)
+        self._released[message["keep"] :] = self._unpacked(message["new"], len(prior))
+        self._asked = _unpacked_tree(message["tree"])
+        return Round(message["number"], self._asked, prior, self._released)
+
+    def _unpacked(self, packed: Sequence[Mapping[str, Any]], n_outputs: int) -> list[ReleasedTree]:
+        trees = []
+        for new in packed:
+            tree = _unpacked_tree(new["tree"]) if "tree" in new else self._asked
+            assert tree is not None
+            value = np.frombuffer(new["value"], dtype=np.float64).reshape(-1, n_outputs)
+            trees.append(ReleasedTree(new["number"], tree, value))
+        return trees

@@ -1,0 +1,222 @@
+"""A partition on its worker: how its rows become codes, integer weights and labels.
+
+The rules are public and the same for all partitions, so that rows are treated as in one process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.data.arguments import checked_label
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.data.dataset import LabelOverflow
+from lgb_dp.data.groups import GroupWeight, group_numbers, kept_rows, taken
+from lgb_dp.data.tables import as_frame, is_table
+from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.loss import NewtonLoss
+
+_HASH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """What becomes of the rows of every partition; all of it is public.
+
+    Parameters
+    ----------
+    bins : PublicBins
+    dtypes : tuple of str
+        Of the columns of a table, or one of a matrix.
+    scale : LabelScale
+    loss : NewtonLoss
+    label_overflow : {"raise", "clip"}
+    weight_bound : float or None
+    rows_per_group : int or None
+    group_weight : "mean" or None
+    subsample : float
+        Share of the rows that a round sums.
+    n_threads : int
+        Threads of a worker; 0 takes as many as the worker has.
+    """
+
+    bins: PublicBins
+    dtypes: tuple[str, ...]
+    scale: LabelScale
+    loss: NewtonLoss
+    label_overflow: LabelOverflow
+    weight_bound: float | None
+    rows_per_group: int | None
+    group_weight: GroupWeight | None
+    subsample: float
+    n_threads: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The binned rows of a partition, before rows of groups are chosen.
+
+    Parameters
+    ----------
+    codes : DenseCodes or SparseCodes
+    label : ndarray of float64, shape (n_rows,)
+    weight : ndarray of float64, shape (n_rows,), or None
+    group : ndarray of int64, shape (n_rows,), or None
+        Numbers from 0 on.
+    group_hash : ndarray of uint64, shape (n_groups,)
+        Of the groups as they were given.
+    digest : bytes
+        Of all of these.
+    """
+
+    codes: DenseCodes | SparseCodes
+    label: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+    group: NDArray[np.int64] | None
+    group_hash: NDArray[np.uint64]
+    digest: bytes
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows of a partition that are trained on.
+
+    Parameters
+    ----------
+    codes : DenseCodes or SparseCodes
+    label : ndarray of float64, shape (n_rows,)
+        Labels that fit the scale.
+    weight : ndarray of int32, shape (n_rows,)
+    group : ndarray of int64, shape (n_rows,), or None
+    """
+
+    codes: DenseCodes | SparseCodes
+    label: NDArray[np.float64]
+    weight: NDArray[np.int32]
+    group: NDArray[np.int64] | None
+
+
+def dtypes_of(data: Any) -> tuple[str, ...]:
+    """Data types of a table's columns, with their names, or the one of a matrix."""
+    if not is_table(data):
+        return (str(data.dtype),)
+    return tuple(f"{name}: {_name_of_dtype(dtype)}" for name, dtype in as_frame(data).schema.items())
+
+
+def _name_of_dtype(dtype: Any) -> str:
+    """Without categories, which partitions may list in another order, and which are looked up by value."""
+    return str(dtype).partition("(")[0]
+
+
+def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> Partition | None:
+    """Check and bin the rows of a partition; None if it has none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it does not match what was declared, or the other collections; no value is quoted.
+    """
+    if not (is_table(X) or isinstance(X, np.ndarray) or scipy.sparse.issparse(X)):
+        raise InvalidArgumentError(
+            f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"
+        )
+    found = dtypes_of(X)
+    if found != rules.dtypes:
+        other = [pair for pair in _paired(found, rules.dtypes) if pair[0] != pair[1]]
+        raise InvalidArgumentError(
+            f"its columns or data types differ from those of the collection: got {other[0][0]!r} where "
+            f"{other[0][1]!r} was declared"
+        )
+    n_rows = X.shape[0]
+    given = {"y": y, "weight": weight, "groups": groups}
+    for name, values in given.items():
+        if values is not None and len(values) != n_rows:
+            raise InvalidArgumentError(f"{name} has another number of rows than X")
+    if not n_rows:
+        return None
+    codes = rules.bins.transform(X)
+    label = checked_label(_flat(y), n_rows, must_be_finite=rules.label_overflow == "raise")
+    checked = checked_weight(_flat(weight), n_rows)
+    if checked is not None:
+        check_weight_bound(checked, rules.weight_bound)
+    group, hashes = None, np.empty(0, dtype=np.uint64)
+    if groups is not None:
+        values = np.asarray(_flat(groups))
+        group = group_numbers(values, n_rows)
+        hashes = _hashes(values[np.unique(group, return_index=True)[1]])
+    digest = _digest(codes, label, checked, group, hashes)
+    return Partition(codes, label, checked, group, hashes, digest)
+
+
+def _paired(one: Sequence[str], other: Sequence[str]) -> list[tuple[str, str]]:
+    n = max(len(one), len(other))
+    padded = ([*values, *["nothing"] * (n - len(values))] for values in (one, other))
+    return list(zip(*padded, strict=True))
+
+
+def _flat(values: Any) -> Any:
+    """One column of a table, or a matrix of one column, as a vector."""
+    if values is None:
+        return None
+    return np.asarray(values).reshape(-1) if getattr(values, "ndim", 1) == 2 else values
+
+
+def _hashes(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Of values of one kind; equal values have equal hashes in all partitions."""
+    hashed = (hashlib.blake2b(str(v).encode(), digest_size=_HASH_BYTES).digest() for v in values.tolist())
+    return np.frombuffer(b"".join(hashed), dtype=np.uint64)
+
+
+def _digest(codes: DenseCodes | SparseCodes, *arrays: NDArray[Any] | None) -> bytes:
+    hashed = hashlib.blake2b(digest_size=32)
+    of_codes = (codes.codes,) if isinstance(codes, DenseCodes) else (codes.indptr, codes.indices, codes.codes)
+    for array in (*of_codes, *arrays):
+        hashed.update(b"none" if array is None else np.ascontiguousarray(array).view(np.uint8).data)
+    return hashed.digest()
+
+
+def training_rows(rules: RowRules, partition: Partition, seed: int) -> TrainingRows:
+    """The rows to train on, of every group at most as many as are to be used.
+
+    Parameters
+    ----------
+    rules : RowRules
+    partition : Partition
+    seed : int
+        Secret, of 256 bits: decides which rows of a group are used, whenever the partition is loaded.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a label does not fit.
+    """
+    codes, label, weight, group = partition.codes, partition.label, partition.weight, partition.group
+    if group is not None:
+        assert rules.rows_per_group is not None
+        kept = kept_rows(group, SecureRandom(seed).words(len(group)), rules.rows_per_group)
+        if len(kept) < len(group):
+            codes, label, group = codes.take(kept), label[kept], group[kept]
+            weight = taken(weight, kept)
+    counts = None
+    if rules.label_overflow == "clip":
+        label, counts = rules.scale.clipped(label)
+    else:
+        rules.scale.check(label)
+    if rules.group_weight == "mean":
+        assert group is not None
+        steps, _ = quantise_group_means(weight, rules.weight_bound, group)
+    else:
+        steps, _ = quantise_weights(weight, rules.weight_bound, len(label))
+    if counts is not None:
+        steps = np.where(counts, steps, 0).astype(np.int32)
+    return TrainingRows(codes, label, steps, group)

@@ -1,0 +1,117 @@
+"""`train`: `lightgbm.train` with NewtonBoost on the rows of a cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import lightgbm
+from distributed import Client
+
+from gbdt_hosts import dask as host
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.trainer import PrivateTrainer
+from lgb_dp.checks import Interval, checked_number
+from lgb_dp.dask.dataset import DaskDataset, RowlessDataset
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.newton.trainer import NewtonBoost
+
+TIMEOUT = 60.0
+"""Seconds."""
+
+
+def train(
+    client: Client,
+    params: Mapping[str, Any],
+    train_set: DaskDataset,
+    num_boost_round: int = 100,
+    *,
+    callbacks: Sequence[Callable[..., Any]] = (),
+    valid_sets: Sequence[DaskDataset] = (),
+    valid_names: Sequence[str] | None = None,
+    feval: Any = None,
+    timeout: float = TIMEOUT,
+) -> DPBooster:
+    """Train on the rows of a cluster, as `lightgbm.train` does on those of one process.
+
+    Workers bin their partitions once, and sum integers in every round.  The client adds the sums and the
+    noise: with the same noise, the model is the same for all partitions and any number of workers, byte for
+    byte.  Workers may be lost and may join at any time.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    params : mapping
+        LightGBM's parameters.  `num_threads` are those of a worker, by default as many as it was given.
+    train_set : DaskDataset
+    num_boost_round : int
+    callbacks : sequence of callable
+        One of them is a `lgb_dp.NewtonBoost`; the others are LightGBM's.
+    valid_sets : sequence of DaskDataset
+        Public evaluation rows.
+    valid_names : sequence of str, optional
+    feval : callable or sequence of callable, optional
+        As for `lightgbm.train`.
+    timeout : float
+        Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost.
+
+    Returns
+    -------
+    DPBooster
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+        Before a budget is touched.
+    ClusterError
+        If nothing of the cluster is left, or a partition cannot be computed.  The model so far is the
+        trainer's `booster_`, and its report says what was granted and what was released.
+    """
+    check_client(client)
+    checked_number("timeout", timeout, Interval(0, math.inf, "()"))
+    if not isinstance(train_set, DaskDataset):
+        raise ArgumentTypeError(
+            f"train_set must be a lgb_dp.dask.DaskDataset, got {type(train_set).__module__}."
+            f"{type(train_set).__name__}"
+        )
+    _check_trainers(callbacks)
+    rows = RowlessDataset(train_set, client, 0, timeout)
+    try:
+        booster = lightgbm.train(
+            dict(params),
+            rows,
+            num_boost_round,
+            valid_names=None if valid_names is None else list(valid_names),
+            feval=feval,
+            callbacks=list(callbacks),
+        )
+        assert isinstance(booster, DPBooster)
+        return booster
+    finally:
+        rows.close()
+
+
+def check_client(client: Any) -> None:
+    """Raise unless something is a client that is connected and waits for its results."""
+    if not isinstance(client, Client):
+        raise ArgumentTypeError(f"client must be a distributed.Client, got {type(client).__name__}")
+    if host.is_closed(client):
+        raise InvalidArgumentError(
+            f"client must be connected to its scheduler, got one that is {client.status!r}"
+        )
+    if client.asynchronous:
+        raise InvalidArgumentError("client must not be asynchronous: training waits for every round")
+
+
+def _check_trainers(callbacks: Sequence[Callable[..., Any]]) -> None:
+    trainers = [callback for callback in callbacks if isinstance(callback, PrivateTrainer)]
+    others = [trainer for trainer in trainers if not isinstance(trainer, NewtonBoost)]
+    if others:
+        raise UnsupportedParameterError(
+            f"{type(others[0]).__name__} is not supported on a cluster; lgb_dp.NewtonBoost is"
+        )
+    if len(trainers) != 1:
+        raise InvalidArgumentError(
+            f"callbacks must contain one lgb_dp.NewtonBoost, got {len(trainers)} private trainers"
+        )

@@ -1,0 +1,220 @@
+"""What a worker holds of a training run: the rows of its partitions, and where they stand.
+
+It is a Dask plugin, so that a worker that joins later has it, too.  Partitions are put there by tasks, which
+give nothing back; what is computed from rows leaves in answers to the client's own messages alone.  Nothing
+here raises within Dask, which would log the arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts import dask as host
+from gbdt_kernels._version import __version__
+from gbdt_kernels.arithmetic import silent_arithmetic
+from gbdt_kernels.trees import DenseColumns, by_columns
+from lgb_dp.dask.messages import ReceivedTrees
+from lgb_dp.dask.partitions import Partition, RowRules, TrainingRows, read_partition, training_rows
+from lgb_dp.data.groups import draw_words
+from lgb_dp.errors import PrivateTrainingError
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.leaf_sums import LocalLeafSums
+
+_ROWS_TOGETHER = 2**16
+"""Rows from which on partitions are not put together: a call per partition then costs next to nothing."""
+
+
+class RowsOfWorker(host.WorkerPlugin):
+    """The rows of one training run on one worker.
+
+    Parameters
+    ----------
+    name : str
+        Of the run; also of the operation that the worker's handlers get.
+    rules : RowRules
+    """
+
+    def __init__(self, name: str, rules: RowRules) -> None:
+        self.name, self._rules = name, rules
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self._rules)  # rows never travel
+
+    # What Dask calls.
+
+    def setup(self, worker: Any) -> None:
+        """Begin to answer messages on this worker."""
+        self._loaded: dict[int, Partition | PrivateTrainingError | str | None] = {}
+        self._leases: dict[int, list[LocalLeafSums]] = {}
+        self._group_hashes: dict[int, NDArray[np.uint64]] = {}
+        self._trees = ReceivedTrees()
+        self._n_threads = self._rules.n_threads or host.threads_of(worker)
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="veilboost")
+        host.add_handler(worker, self.name, self.answer)
+
+    def teardown(self, worker: Any) -> None:
+        """Forget all rows."""
+        host.remove_handler(worker, self.name)
+        self._loaded, self._leases = {}, {}
+        self._executor.shutdown(wait=False)
+
+    # What tasks call.
+
+    def store(self, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
+        """Keep a partition, or what was wrong with it, until the client asks."""
+        try:
+            with silent_arithmetic():
+                self._loaded[index] = read_partition(self._rules, X, y, weight, groups)
+        except PrivateTrainingError as error:
+            self._loaded[index] = type(error)(*error.args)
+        except Exception as error:
+            self._loaded[index] = type(error).__name__
+
+    # What the client asks.
+
+    async def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Answer one of the client's messages."""
+        answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "loaded": self._which_are_loaded,
+            "adopt": self._adopt,
+            "groups": self._groups,
+            "counts": self._counts,
+            "sums": self._sums,
+        }
+        work = partial(self._guarded, answers[message["ask"]], message)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _guarded(
+        self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            with silent_arithmetic():
+                return answer(message)
+        except Exception as error:  # its text may quote a row
+            return {"failed": type(error).__name__}
+
+    def _which_are_loaded(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        return {"version": __version__, "loaded": sorted(self._loaded)}
+
+    def _adopt(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Make leases of partitions; all leases that the client does not list are forgotten."""
+        self._leases = {number: self._leases[number] for number in message["keep"]}
+        self._group_hashes = {number: self._group_hashes[number] for number in message["keep"]}
+        adopted: list[tuple[int, int, bytes]] = []
+        for lease, indices in message["leases"]:
+            parts: list[TrainingRows] = []
+            hashes = [np.empty(0, dtype=np.uint64)]
+            for index in indices:
+                partition = self._loaded.pop(index)
+                if isinstance(partition, str):
+                    return {"wrong": (index, "", partition)}
+                try:
+                    if isinstance(partition, PrivateTrainingError):
+                        raise partition
+                    if partition is None:
+                        adopted.append((index, 0, b""))
+                        continue
+                    seed = int.from_bytes(message["seed"], "big") + index
+                    parts.append(training_rows(self._rules, partition, seed))
+                except PrivateTrainingError as error:
+                    return {"wrong": (index, type(error).__name__, str(error))}
+                adopted.append((index, len(partition.label), partition.digest))
+                hashes.append(partition.group_hash)
+            lists = _together(parts)
+            parts.clear()
+            self._leases[lease] = []
+            self._group_hashes[lease] = np.concatenate(hashes)
+            while lists:  # as rows are put by columns, they leave
+                self._leases[lease].append(self._summed(lists.pop()))
+        self._loaded.clear()
+        return {"adopted": adopted}
+
+    def _summed(self, rows: Sequence[TrainingRows]) -> LocalLeafSums:
+        """Rows that are next to each other from now on."""
+        columns = [by_columns(part.codes) for part in rows]
+        if len(rows) > 1:
+            columns = [DenseColumns(np.concatenate([part.codes for part in columns], axis=1))]
+        numbers = _joined_groups([part.group for part in rows])
+        weight = np.concatenate([part.weight for part in rows])
+        return LocalLeafSums(
+            columns[0],
+            np.concatenate([part.label for part in rows]),
+            weight,
+            self._rules.loss,
+            self._rules.scale,
+            None,
+            self._n_threads,
+            self._rules.subsample,
+            partial(draw_words, SecureRandom(), len(weight), numbers),
+        )
+
+    def _groups(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Hashes of the leases' groups, of one of several buckets."""
+        if not self._leases.keys() >= set(message["leases"]):
+            return {"unknown": True}
+        hashes = np.concatenate([self._group_hashes[lease] for lease in message["leases"]])
+        mine = hashes % np.uint64(message["buckets"]) == message["bucket"]
+        return {"hashes": hashes[mine].tobytes(), "n_groups": len(hashes)}
+
+    def _counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        if not self._leases.keys() >= set(message["leases"]):
+            return {"unknown": True}
+        n_classes = max(2, self._rules.scale.n_outputs)
+        sums = np.zeros(n_classes, dtype=np.int64)
+        for lease in message["leases"]:
+            for rows in self._leases[lease]:
+                sums += rows.label_counts()
+        return {"sums": sums.tobytes()}
+
+    def _sums(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        question = self._trees.question(message)
+        if not self._leases.keys() >= set(message["leases"]):
+            return {"unknown": True}
+        shape = (len(question.tree.feature) + 1, self._rules.scale.n_outputs, 2)
+        sums = np.zeros(shape, dtype=np.int64)
+        for lease in message["leases"]:
+            for rows in self._leases[lease]:
+                sums += rows.sums(question)
+        return {"sums": sums.tobytes()}
+
+
+def _together(parts: Sequence[TrainingRows]) -> list[list[TrainingRows]]:
+    """Small partitions with dense codes in lists of some size, all others alone."""
+    lists: list[list[TrainingRows]] = []
+    room = 0
+    for part in parts:
+        n_rows = len(part.label)
+        is_small = n_rows < _ROWS_TOGETHER and hasattr(part.codes, "codes") and part.codes.codes.ndim == 2
+        if is_small and lists and room >= n_rows:
+            lists[-1].append(part)
+            room -= n_rows
+        else:
+            lists.append([part])
+            room = _ROWS_TOGETHER - n_rows if is_small else 0
+    return lists
+
+
+def _joined_groups(groups: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
+    """Groups of several partitions, none of which has a group of another, with different numbers."""
+    joined: list[NDArray[np.int64]] = []
+    first = 0
+    for group in groups:
+        if group is None:
+            return None
+        joined.append(group + first)
+        first += int(group.max(initial=-1)) + 1
+    return np.concatenate(joined)
+
+
+def load_partition(name: str, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
+    """The task that puts a partition where it runs; its result says nothing."""
+    plugin, _ = host.plugin_of_task(name)
+    if plugin is not None:
+        plugin.store(index, X, y, weight, groups)

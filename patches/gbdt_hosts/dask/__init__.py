@@ -1,0 +1,46 @@
+"""What is semi-public in ``dask.distributed``: handlers of workers, direct connections, lost workers.
+
+All functions of the client's side are coroutines for the client's own event loop.
+"""
+
+from gbdt_hosts.dask.collections import (
+    is_array,
+    is_collection,
+    is_frame,
+    known_lengths,
+    made_up_rows,
+    partitions_of,
+)
+from gbdt_hosts.dask.connections import DirectConnection, RelayedConnection, connected
+from gbdt_hosts.dask.workers import (
+    WorkerPlugin,
+    add_handler,
+    heartbeats,
+    in_loop,
+    is_closed,
+    plugin_of_task,
+    remove_handler,
+    remove_worker,
+    threads_of,
+)
+
+__all__ = [
+    "DirectConnection",
+    "RelayedConnection",
+    "WorkerPlugin",
+    "add_handler",
+    "connected",
+    "heartbeats",
+    "in_loop",
+    "is_array",
+    "is_closed",
+    "is_collection",
+    "is_frame",
+    "known_lengths",
+    "made_up_rows",
+    "partitions_of",
+    "plugin_of_task",
+    "remove_handler",
+    "remove_worker",
+    "threads_of",
+]
