@@ -40,6 +40,9 @@ STRANGERS = [
     ("xgb_fed.horizontal", "xgb_fed.vertical"),
     ("xgb_fed.ciphers", "xgb_fed.vertical"),
     ("xgb_fed.ciphers", "xgb_fed.horizontal"),
+    ("gbdt_hosts.dask", "gbdt_hosts.lightgbm"),
+    ("gbdt_hosts.dask", "gbdt_hosts.xgboost"),
+    ("gbdt_hosts.lightgbm", "gbdt_hosts.dask"),
     ("gbdt_hosts.lightgbm", "gbdt_hosts.xgboost"),
     ("gbdt_hosts.xgboost", "gbdt_hosts.lightgbm"),
     ("gbdt_kernels.trees", "gbdt_kernels.residues"),
@@ -200,6 +203,18 @@ def test_kernels_draw_no_randomness():
         assert "np.random" not in text, path
         assert "urandom" not in text, path
         assert not {"secrets", "random"} & set(imported_from(ast.parse(text))), path
+
+
+def test_dask_is_for_the_rooms_of_that_name():
+    """And importing the others does not load it."""
+    for package, folder in PACKAGES.items():
+        for path in folder.rglob("*.py"):
+            roots = {name.split(".")[0] for name in imported_from(ast.parse(path.read_text()))}
+            is_of_dask = "dask" in path.relative_to(folder).parts
+            assert is_of_dask or not roots & {"dask", "distributed"}, (package, path)
+    for name in MODULES:
+        if ".dask" not in name:
+            assert not {target for target in imports(name) if ".dask" in target}, name
 
 
 def test_the_core_never_imports_phe():

@@ -1,0 +1,127 @@
+"""The model of a cluster is that of one process, byte for byte, however the rows are divided."""
+
+import dask.array as da
+import lightgbm as lgb
+import numpy as np
+import pytest
+from distributed import Client
+
+import lgb_dp
+import lgb_dp.dask
+from dask_training import (
+    N_ROUNDS,
+    PUBLIC,
+    X,
+    Y,
+    collections,
+    entries,
+    even,
+    in_one_process,
+    local_cluster,
+    on_cluster,
+    pinned,
+)
+from lgb_dp.mechanisms.noise import observed
+from lgb_dp.newton.loss import STEPS
+from newton_training import QUIET
+
+pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_cluster(3) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize("lengths", [even(1), even(64), (0, 1, 600, 0, 39), even(7)])
+def test_partitions_do_not_change_the_model(client, lengths):
+    booster = on_cluster(client, lengths)
+    assert booster.model_to_string() == in_one_process()
+    assert entries(booster.privacy) == {"label counts": 1, "leaf sums": N_ROUNDS}
+
+
+def test_the_number_of_workers_does_not_change_the_model():
+    for n_workers in (1, 4):
+        with local_cluster(n_workers) as cluster, Client(cluster) as client:
+            assert on_cluster(client, even(8)).model_to_string() == in_one_process()
+
+
+OBJECTIVES = [
+    ({"objective": "multiclass", "num_class": 3}, np.digitize(X[:, 0], [-0.5, 0.5]).astype(float), {}),
+    ({"objective": "regression"}, X[:, 0] * 2, {"label_bounds": (-4, 4), "label_overflow": "clip"}),
+    ({"objective": "binary"}, np.where(X[:, 1] > 1, np.nan, Y), {"label_overflow": "clip"}),
+]
+
+
+@pytest.mark.parametrize(("params", "label", "declared"), OBJECTIVES)
+def test_objectives_and_weights_are_those_of_one_process(client, params, label, declared):
+    weight = np.linspace(0, 2, len(X))
+    known = {**PUBLIC, **declared, "weight_bound": 2.0}
+    params = {**params, "verbosity": -1}
+    one = lgb.train(params, lgb_dp.Dataset(X, label, weight=weight, **known), 8, callbacks=[pinned()])
+    Xd, yd = collections((100, 0, 540), X, label)
+    data = lgb_dp.dask.DaskDataset(Xd, yd, weight=da.from_array(weight, chunks=(640,)), **known)
+    many = lgb_dp.dask.train(client, params, data, 8, callbacks=[pinned()])
+    assert many.model_to_string() == one.model_to_string()
+
+
+def test_data_frames_train_as_tables_do(client):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    frame["kind"] = pd.Categorical(np.where(Y > 0, "yes", "no"), categories=["no", "yes", "never"])
+    frame["label"], frame["weight"] = Y, 0.5
+    names = ["a", "b", "kind"]
+    known = {
+        "bounds": {"a": (-3, 3), "b": (-3, 3)},
+        "categories": {"kind": ["no", "yes", "never"]},
+        "weight_bound": 1,
+    }
+    one = lgb.train(
+        QUIET,
+        lgb_dp.Dataset(frame[names], frame["label"], weight=frame["weight"], **known),
+        8,
+        callbacks=[pinned()],
+    )
+    rows = dd.from_pandas(frame, npartitions=5)
+    data = lgb_dp.dask.DaskDataset(rows[names], rows["label"], weight=rows["weight"], **known)
+    many = lgb_dp.dask.train(client, QUIET, data, 8, callbacks=[pinned()])
+    assert many.model_to_string() == one.model_to_string()
+
+
+@pytest.mark.parametrize("group_weight", [None, "mean"])
+def test_groups_are_the_unit_wherever_their_rows_are(client, group_weight):
+    groups = np.arange(len(X)) // 2
+    known = {**PUBLIC, "rows_per_group": 2, "group_weight": group_weight}
+    one = lgb.train(QUIET, lgb_dp.Dataset(X, Y, groups=groups, **known), 8, callbacks=[pinned()])
+    Xd, yd = collections((100, 300, 240))
+    data = lgb_dp.dask.DaskDataset(Xd, yd, groups=da.from_array(groups, chunks=(640,)), **known)
+    many = lgb_dp.dask.train(client, QUIET, data, 8, callbacks=[pinned()])
+    assert many.model_to_string() == one.model_to_string()
+    assert many.privacy.to_dict() == one.privacy.to_dict()
+
+
+def test_rows_beyond_those_of_a_group_are_left_out(client):
+    groups = da.from_array(np.zeros(len(X), dtype=int), chunks=(640,))
+    data = lgb_dp.dask.DaskDataset(*collections((640,)), groups=groups, rows_per_group=5, **PUBLIC)
+    seen = []
+    with observed(lambda private, release: seen.append(private.values) or release()):
+        lgb_dp.dask.train(client, QUIET, data, 1, callbacks=[pinned()])
+    assert seen[0].sum() == 5 * STEPS  # the label counts
+
+
+def test_a_sample_is_drawn_in_secret_by_the_workers(client, monkeypatch):
+    monkeypatch.setattr("lgb_dp.newton.trainer.sampled_mu", lambda *_: 0.1)
+    booster = on_cluster(client, even(4), callbacks=[lgb_dp.NewtonBoost(5.0, 1e-5, subsample=0.5)])
+    assert booster.num_trees() == N_ROUNDS
+    assert [row["probability"] for row in booster.privacy.ledger] == [1.0, 0.5]
+
+
+def test_workers_forget_the_rows(client):
+    on_cluster(client, even(2), 1)
+
+    def names(dask_worker):
+        return [name for name in (*dask_worker.plugins, *dask_worker.handlers) if "veilboost" in str(name)]
+
+    assert set(map(tuple, client.run(names).values())) == {()}
