@@ -1,5 +1,7 @@
 """Rows reach the leaves that a walk in Python reaches, however the codes are stored."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,13 +9,13 @@ from hypothesis import strategies as st
 
 from complete_trees import Forest
 from gbdt_kernels.trees import DenseCodes, by_columns
-from gbdt_kernels.trees.leaves import _threshold_of
+from gbdt_kernels.trees.planes import bit_planes
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    depth=st.integers(1, 8),
+    depth=st.integers(1, 10),
     as_thresholds=st.booleans(),
     cut=st.integers(0, 30),
 )
@@ -38,28 +40,24 @@ def test_leaves_are_those_of_a_walk(seed, depth, as_thresholds, cut):
         assert leaf.tolist() == expected
 
 
-def test_rows_beyond_one_block():
-    rng = np.random.default_rng(0)
-    forest = Forest(3, 5, 1)
-    forest.codes = rng.integers(0, 256, (5000, forest.codes.shape[1])).astype(np.uint8)
-    leaf = np.zeros(5000, dtype=np.uint16)
-    columns = by_columns(DenseCodes(forest.codes))
-    columns.leaves(forest.feature[0], forest.goes_left[0], 0, 5000, leaf)
-    assert leaf.tolist() == [forest.leaf(row, 0) for row in range(5000)]
+@pytest.mark.parametrize("depth", [1, 5, 8, 11])
+@pytest.mark.parametrize("n_codes", [1, 2, 7, 256])
+def test_rows_beyond_one_block(depth, n_codes):
+    rng = np.random.default_rng(depth)
+    forest = Forest(3, depth, 1)
+    drawn = rng.choice(256, n_codes, replace=False)
+    forest.codes = drawn[rng.integers(0, n_codes, (1500, forest.codes.shape[1]))].astype(np.uint8)
+    leaf = np.zeros(1500, dtype=np.uint16)
+    columns = by_columns(DenseCodes(forest.codes), n_threads=2)
+    for first, last in pairwise([0, 3, 512, 700, 1500]):
+        columns.leaves(forest.feature[0], forest.goes_left[0], first, last, leaf)
+    assert leaf.tolist() == [forest.leaf(row, 0) for row in range(1500)]
 
 
-@pytest.mark.parametrize(
-    ("left", "found"),
-    [
-        (range(5), (4, 4)),
-        ([0, 1, 2, 9], (2, 9)),
-        (range(256), (255, 255)),
-        ([], (-1, -1)),
-        ([3], (-1, 3)),
-        ([0, 5, 7], (-1, 0)),
-    ],
-)
-def test_thresholds_are_recognised(left, found):
-    table = np.zeros(256, dtype=np.uint8)
-    table[list(left)] = 1
-    assert _threshold_of(table) == found
+def test_a_column_of_two_codes_takes_one_bit_per_row():
+    codes = np.where(np.arange(1024)[:, None] % 3 == 0, [[7, 9]], [[7, 200]]).astype(np.uint8)
+    planes = bit_planes(codes)
+    assert planes.present.tolist() == [7, 9, 200]
+    assert planes.bits.nbytes == 1024 // 8
+    bits = np.unpackbits(planes.bits.view(np.uint8), bitorder="little")
+    assert bits.tolist() == (codes[:, 1] == 200).tolist()

@@ -8,11 +8,15 @@ numeric, categorical and missing values take the same path.
 from __future__ import annotations
 
 import numpy as np
+from numba import uintp
 from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+
+_ROWS_AT_ONCE = 512
+"""Rows whose codes stay in the fastest cache while they go down."""
 
 
 @kernel
@@ -107,34 +111,93 @@ def partition_level(
 
 
 @kernel
-def _add_trees_dense(codes, feature, goes_left, leaf_value, first, last, score):
-    """As `add_trees`, rows `first` to `last` - 1; `score` is float64."""
-    first_leaf = feature.shape[1]
-    for row in range(first, last):
-        total = score[row]
-        for tree in range(feature.shape[0]):
-            node = 0
-            while node < first_leaf:
-                node = 2 * node + 2 - goes_left[tree, node, codes[row, feature[tree, node]]]
-            total += leaf_value[tree, node - first_leaf]
-        score[row] = total
+def _send_down(codes, n_features, feature, bits, n_levels, depth, first, place):
+    """Send rows from `first` on from one level of a tree down to another, all one level at a time.
+
+    `codes` and `bits` are flat; ``place`` is uint16, a row's node within its level.  Unsigned indices spare
+    numba its check for counting from the end.
+    """
+    for level in range(n_levels, depth):
+        base = uintp((1 << level) - 1)
+        at = uintp(first * n_features)
+        for j in range(len(place)):
+            node = base + uintp(place[j])
+            code = uintp(codes[at + uintp(feature[node])])
+            left = (np.int64(bits[node * uintp(32) + (code >> uintp(3))]) >> np.int64(code & uintp(7))) & 1
+            place[j] = np.uint16(2 * np.int64(place[j]) + 1 - left)
+            at += uintp(n_features)
 
 
 @kernel
-def _add_trees_sparse(indptr, indices, codes, zero_codes, feature, goes_left, leaf_value, first, last, score):
+def _send_blocks_down(codes, n_features, feature, bits, n_levels, depth, first, last, place):
+    """As `send_down`."""
+    for start in range(first, last, _ROWS_AT_ONCE):
+        stop = min(last, start + _ROWS_AT_ONCE)
+        _send_down(codes, n_features, feature, bits, n_levels, depth, start, place[start:stop])
+
+
+def left_bits(goes_left: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Tables of one byte per code, shape (..., 256), with one bit per code, shape (..., 32)."""
+    return np.packbits(goes_left, axis=-1, bitorder="little")
+
+
+def send_down(
+    codes: NDArray[np.uint8],
+    feature: NDArray[np.int32],
+    bits: NDArray[np.uint8],
+    n_levels: int,
+    first: int,
+    last: int,
+    place: NDArray[np.uint16],
+) -> None:
+    """Send rows on from a level of a complete tree to its leaves.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_rows, n_features), C order
+    feature : ndarray of int32, shape (2**depth - 1,)
+    bits : ndarray of uint8, shape (2**depth - 1, 32)
+        As from `left_bits`.
+    n_levels : int
+        Levels above the one that the rows are in.
+    first, last : int
+        Rows ``first`` to ``last - 1``.
+    place : ndarray of uint16, shape (n_rows,)
+        Each row's node, counted within the level; afterwards its leaf.
+    """
+    depth = len(feature).bit_length()
+    _send_blocks_down(
+        codes.reshape(-1), codes.shape[1], feature, bits.reshape(-1), n_levels, depth, first, last, place
+    )
+
+
+@kernel
+def _add_trees_dense(codes, n_features, feature, bits, leaf_value, depth, first, last, score):
+    """As `add_trees`, rows `first` to `last` - 1; `score` is float64, `codes` flat, `bits` flat per tree."""
+    place = np.empty(_ROWS_AT_ONCE, dtype=np.uint16)
+    for start in range(first, last, _ROWS_AT_ONCE):
+        n = min(_ROWS_AT_ONCE, last - start)
+        for tree in range(len(feature)):
+            place[:n] = 0
+            _send_down(codes, n_features, feature[tree], bits[tree], 0, depth, start, place[:n])
+            for j in range(n):
+                score[start + j] += leaf_value[tree, place[j]]
+
+
+@kernel
+def _add_trees_sparse(
+    indptr, indices, codes, zero_codes, feature, bits, leaf_value, depth, first, last, score
+):
     """As `_add_trees_dense`, of a CSR matrix of codes; one row at a time is made dense."""
-    first_leaf = feature.shape[1]
     row_codes = zero_codes.copy()
+    place = np.empty(1, dtype=np.uint16)
     for row in range(first, last):
         for e in range(indptr[row], indptr[row + 1]):
             row_codes[indices[e]] = codes[e]
-        total = score[row]
-        for tree in range(feature.shape[0]):
-            node = 0
-            while node < first_leaf:
-                node = 2 * node + 2 - goes_left[tree, node, row_codes[feature[tree, node]]]
-            total += leaf_value[tree, node - first_leaf]
-        score[row] = total
+        for tree in range(len(feature)):
+            place[0] = 0
+            _send_down(row_codes, len(row_codes), feature[tree], bits[tree], 0, depth, 0, place)
+            score[row] += leaf_value[tree, place[0]]
         for e in range(indptr[row], indptr[row + 1]):
             row_codes[indices[e]] = zero_codes[indices[e]]
 
@@ -160,11 +223,13 @@ def add_trees(
     n_threads : int
         Threads at most; 0 means all available processors.
     """
+    depth = leaf_value.shape[1].bit_length() - 1
+    bits = left_bits(goes_left).reshape(len(feature), 32 * feature.shape[1])
 
     def work(_: int, first: int, last: int) -> None:
-        trees = (feature, goes_left, leaf_value, first, last, score)
+        trees = (feature, bits, leaf_value, depth, first, last, score)
         if isinstance(matrix, DenseCodes):
-            _add_trees_dense(matrix.codes, *trees)
+            _add_trees_dense(matrix.codes.reshape(-1), matrix.codes.shape[1], *trees)
         else:
             _add_trees_sparse(matrix.indptr, matrix.indices, matrix.codes, matrix.zero_codes, *trees)
 
