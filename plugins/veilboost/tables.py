@@ -105,7 +105,8 @@ def read_table(
     special = [c for c in (id_column, label) if c is not None]
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot] if c not in names]
     if absent:
-        raise InvalidDataError(f"{path} has no column {absent[0]!r}; its columns are {names}")
+        # The names may be the first row's ids and values, if the file has no line of names.
+        raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns")
     ids = [str(k) for k in range(1, table.num_rows + 1)]
     if id_column is not None:
         ids = _checked_ids(table.column(id_column).to_pylist(), path)

@@ -90,6 +90,10 @@ class Coordinator:
         self.start([table] * self.n_others)
         return self
 
+    def add_all(self, tree, times):
+        for _ in times:
+            self.add(tree)
+
     def add(self, tree):
         self.ask(Trees(np.array([len(tree)]), tree), messages.Done)
 

@@ -215,11 +215,12 @@ class BoostingState:
         # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
         draw = len(self.shared.rounds) // len(self.party_rows) % TIE_DRAWS
         rows, n_rows = self.similar[place][draw], self.party_rows[place]
-        sums = [
-            np.concatenate([np.bincount(rows, column, n_rows) for column in one.T])
-            for one in self.group_sums(groups, alone)
-        ]
-        return AggregatedGradients(*(one.astype(np.float32) for one in sums))
+        sums = np.empty((2, self.objective.n_classes, n_rows), dtype=np.float32)
+        for which, of_groups in enumerate(self.group_sums(groups, alone)):
+            for k, column in enumerate(of_groups.T):
+                sums[which, k] = np.bincount(rows, column, n_rows)
+        g, h = sums.reshape(2, -1)
+        return AggregatedGradients(g, h)
 
     def receive(self, message: AggregatedGradients) -> None:
         """Take the sums of all others for the trees that are to be grown here.

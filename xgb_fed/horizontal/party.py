@@ -57,6 +57,9 @@ from xgb_fed.horizontal.turns import Turns
 
 logger = logging.getLogger(__name__)
 
+_MODEL_MEMORY = 32
+"""Bytes of memory per byte of trees: XGBoost takes up to 22 while it reads the model that is made of them."""
+
 
 class HorizontalParty(SessionHandler[bytes]):
     """One organisation's rows and labels in horizontal training.
@@ -346,6 +349,7 @@ class HorizontalParty(SessionHandler[bytes]):
 
     def _resume(self, message: ResumeBoosting) -> Message:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
+        read = self._memory.reserve(self._journals.size(message.run), "the journal of the training run")
         journal = self._journals.take_up(message.run)
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
@@ -356,13 +360,20 @@ class HorizontalParty(SessionHandler[bytes]):
         shared = state.start(self._X.shape[1], journal)
         for trees, is_own in journal.rounds[: message.n_rounds]:
             self._add(trees, is_own)
+        del read
         logger.info("the training run goes on after %d rounds", len(shared.rounds))
         return messages.Done()
 
     def _aggregate(self, message: AggregateGradients) -> Message:
         if self._groups is None:
             raise ProtocolError("the rows were not hashed yet")
-        return self._state.sums_for(int(message.place), self._groups, self._rows.min_similar == 1)
+        state, place = self._state, int(message.place)
+        if place in state.similar:
+            # Sums as they are computed, and as they travel: 8 bytes, three times.
+            size = 24 * state.party_rows[place] * (state.objective.n_classes + 1)
+            state.rooms.pop("sums", None)
+            state.rooms["sums"] = [self._memory.reserve(size, "sums of gradients")]
+        return state.sums_for(place, self._groups, self._rows.min_similar == 1)
 
     def _receive(self, message: AggregatedGradients) -> Message:
         self._state.receive(message)
@@ -417,7 +428,8 @@ class HorizontalParty(SessionHandler[bytes]):
             state.add_others(trees, values)
 
     def _reserve(self, trees: Trees) -> None:
-        self._state.rooms["run"].append(self._memory.reserve(len(trees.models), "the trees so far"))
+        size = _MODEL_MEMORY * len(trees.models)
+        self._state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
 
     def _finish(self, message: FinishBoosting) -> Message:
         best = int(message.best_iteration)

@@ -126,6 +126,11 @@ class RunJournals:
         journal.file = EntryFile(path, len(content))
         return journal
 
+    def size(self, run: bytes) -> int:
+        """Size in bytes of a journal on the disk; 0 if there is none."""
+        path = None if self._directory is None else self._path(self._directory, run)
+        return path.stat().st_size if path is not None and path.exists() else 0
+
     def take_up(self, run: bytes) -> RunJournal:
         """The journal of a training run that goes on.
 

@@ -140,14 +140,13 @@ class SharedTrees:
     def booster(self, names: list[str], best_iteration: int | None) -> xgboost.Booster:
         """Make a native booster of all trees."""
         per_round = self.objective.n_classes
-        trees = [tree for message in self.rounds for tree in self.read_round(message)]
         booster = booster_from_trees(
-            trees,
+            (tree for message in self.rounds for tree in self.read_round(message)),
             objective=self.objective.name,
             n_classes=per_round,
             n_features=self.n_features,
             base_score=self.base_score,
-            rounds=range(0, len(trees) + 1, per_round),
+            rounds=range(0, len(self.rounds) * per_round + 1, per_round),
             feature_names=names,
         )
         if best_iteration is not None:

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.vertical.halves import joined, split_halves
 from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
 from xgb_fed.vertical.partition import Partition
-
-HESSIAN_FLOOR = np.float32(1e-16)
-"""What XGBoost raises smaller hessians to, also those of rows without weight."""
 
 
 def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -28,7 +26,7 @@ def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.
     The floor is close to the unit of the grid, which would keep it in exact sums.  XGBoost's float64 sums
     mostly lose it, and a tie between candidates can depend on it.
     """
-    return np.where((g == 0) & (h <= HESSIAN_FLOOR), np.float32(0), h)
+    return np.where((g == 0) & (h <= MIN_HESSIAN), np.float32(0), h)
 
 
 def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:

@@ -16,7 +16,7 @@ from gbdt_parties._files import digest_of
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import MIN_HESSIAN, Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
@@ -32,6 +32,9 @@ from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.tree_modes import TreeMode
 
 logger = logging.getLogger(__name__)
+
+_FLOOR_ROOM = 1e7
+"""How far `reg_lambda` or `min_child_weight` must be above all rows' smallest hessians together."""
 
 
 @dataclass
@@ -111,6 +114,7 @@ class TrainingTask:
         self.parties = check_parties(parties)
         self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
         self._check_weight()
+        self._check_floor()
         self._check_evals()
         self._check_rows()
         n_own = 0 if self.rows.columns is None else self.rows.columns.n_features
@@ -178,6 +182,24 @@ class TrainingTask:
             raise UnsupportedParameterError(
                 f"min_child_weight=0 is not supported for {settings.objective} with weights of "
                 f"{weight.min():g} beside {weight.max():g}: set min_child_weight, or leave those rows out"
+            )
+
+    def _check_floor(self) -> None:
+        """Refuse what is not lossless: saturated rows in nodes that neither penalty nor minimum holds back.
+
+        A row whose probability is 0 or 1 in float32 has a gradient of 0 and, in XGBoost, a hessian of 1e-16.
+        A node of such rows alone has the sum H = n·1e-16 there, by which everything else is divided unless
+        `reg_lambda` or `min_child_weight` is far above.
+        """
+        settings = self.settings
+        least = _FLOOR_ROOM * float(MIN_HESSIAN) * self.rows.n_rows
+        if settings.objective == "reg:squarederror":
+            return
+        if max(settings.reg_lambda, settings.min_child_weight) < least:
+            raise UnsupportedParameterError(
+                f"reg_lambda={settings.reg_lambda:g} with min_child_weight={settings.min_child_weight:g} is "
+                f"not supported for {settings.objective} on {self.rows.n_rows} rows: one of them must be at "
+                f"least {least:g}, or leaf values would depend on how XGBoost rounds hessians near 0"
             )
 
     def _check_evals(self) -> None:

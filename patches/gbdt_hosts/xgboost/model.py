@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,11 @@ def as_json(booster: xgboost.Booster) -> bytes:
     return bytes(booster.save_raw("json"))
 
 
+_TREES = "trees, each written by itself"
+
+
 def booster_from_trees(
-    trees: Sequence[ScalarTree],
+    trees: Iterable[ScalarTree],
     *,
     objective: str,
     n_classes: int,
@@ -63,8 +66,8 @@ def booster_from_trees(
 
     Parameters
     ----------
-    trees : sequence of ScalarTree
-        Round by round, in a round class by class.
+    trees : iterable of ScalarTree
+        Round by round, in a round class by class.  They are written one by one.
     objective : str
     n_classes : int
         Classes of softprob, else 1.
@@ -79,6 +82,10 @@ def booster_from_trees(
     -------
     xgboost.Booster
     """
+    texts, groups = [], []
+    for number, tree in enumerate(trees):
+        texts.append(json.dumps(_tree(number, tree, n_features)))
+        groups.append(tree.group)
     model = {
         "learner": {
             "attributes": {},
@@ -86,10 +93,10 @@ def booster_from_trees(
             "feature_types": ["float"] * n_features if feature_names else [],
             "gradient_booster": {
                 "model": {
-                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(texts))},
                     "iteration_indptr": list(rounds),
-                    "tree_info": [tree.group for tree in trees],
-                    "trees": [_tree(k, tree, n_features) for k, tree in enumerate(trees)],
+                    "tree_info": groups,
+                    "trees": _TREES,
                 },
                 "name": "gbtree",
             },
@@ -105,7 +112,8 @@ def booster_from_trees(
         "version": [2, 0, 0],
     }
     booster = xgboost.Booster()
-    booster.load_model(bytearray(json.dumps(model).encode()))
+    before, after = json.dumps(model).split(json.dumps(_TREES))
+    booster.load_model(bytearray(f"{before}[{', '.join(texts)}]{after}".encode()))
     return booster
 
 

@@ -10,6 +10,7 @@ from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment import AlignRows
 from gbdt_parties.identity.certificates import Identity
+from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
 from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.messages import Introduce, OpenHorizontal
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -80,6 +81,31 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
 def test_limits(tmp_path, limits, params, reason):
     with pytest.raises(PartyRefusedError, match=reason):
         trained(north(tmp_path, **limits), south(), params={**PARAMS, **params})
+
+
+def test_sums_for_an_alleged_builder_are_reserved(tmp_path):
+    """Before, one request of 60 bytes took 823 MiB that no allowance knew of."""
+    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_memory=16 << 20))
+    rows = 1_000_000
+    coordinator = Coordinator(Caller(service, "acme"), rows=rows)
+    coordinator.hash_table(n_hashes=1)
+    coordinator.start([np.zeros(rows, dtype=np.int32)])
+    with pytest.raises(PartyRefusedError, match=r"sums of gradients would take 45 MiB"):
+        coordinator.sums()
+
+
+def test_the_model_is_reserved_with_the_trees_that_it_is_made_of(tmp_path):
+    """Before, the end of a run took 34 times what was reserved for its trees."""
+    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_memory=1 << 20))
+    coordinator = Coordinator(
+        Caller(service, "acme"), params={**LOGISTIC, "max_depth": 10}, turns=(100, 100)
+    ).started()
+    tree = made_up_tree(10)
+    n_fitting = (1 << 20) // (32 * len(tree))
+    more = iter(range(n_fitting + 1))
+    with pytest.raises(PartyRefusedError, match="the trees so far, and their model"):
+        coordinator.add_all(tree, more)
+    assert n_fitting - next(more) < 5
 
 
 def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):

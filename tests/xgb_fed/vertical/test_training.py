@@ -293,3 +293,17 @@ def test_rows_without_weight_are_refused_where_xgboost_splits_them(lightest):
         train({**params, "min_child_weight": 0}, X[:, :2], y, parties_of([X[:, 2:]]), 3, weight=weight)
     binary = xgb_params({"min_child_weight": 0, "base_score": 0.5})
     compare(binary, X, (y > 0).astype(np.float32), (2,), weight)
+
+
+def test_saturated_rows_are_refused_where_their_smallest_hessians_would_decide():
+    """Before, with 3 of 400 labels positive, trees differed from the fourth on."""
+    X = np.random.default_rng(0).integers(0, 4, (400, 5)).astype(np.float32)
+    y = np.zeros(400, dtype=np.float32)
+    y[[17, 101, 333]] = 1
+    params = {"learning_rate": 0.3, "reg_lambda": 0.0, "min_child_weight": 0.0, "max_bin": 16, "max_depth": 4}
+    for objective in ({"objective": "binary:logistic"}, {"objective": "multi:softprob", "num_class": 2}):
+        with pytest.raises(UnsupportedParameterError, match="one of them must be at least 4e-07"):
+            train({**params, **objective}, X[:, :2], y, parties_of([X[:, 2:]]), 3)
+    for enough in ({"reg_lambda": 1e-6}, {"min_child_weight": 1e-6}):
+        compare(xgb_params({**params, **enough}), X, y, (2,), rounds=10)
+    compare(xgb_params({**params, "objective": "reg:squarederror"}), X, y, (2,))
