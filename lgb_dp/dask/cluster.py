@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from gbdt_hosts import dask as host
 from lgb_dp.dask.messages import SentTrees
-from lgb_dp.errors import SchedulerLostError, WorkersLostError
+from lgb_dp.errors import ClusterError, SchedulerLostError, WorkersLostError
 
 _POLL = 0.5
 """Seconds between two looks at the scheduler's list while something is waited for."""
@@ -23,6 +23,8 @@ _CONNECT = 5.0
 """Seconds at most before a worker is taken to be out of reach of direct connections."""
 _PATIENCE = 10
 """Times `timeout` that a worker may take for an answer if the scheduler hears of it all the while."""
+_ATTEMPTS = 5
+"""Times that workers may be lost while a plugin is sent to them."""
 _Result = TypeVar("_Result")
 Answer = dict[str, Any]
 
@@ -84,24 +86,37 @@ class Cluster:
         self._workers: dict[str, KnownWorker] = {}
         self._heard: dict[str, tuple[float, float]] = {}
 
-    def wait_for(self, function: Callable[..., Awaitable[_Result]], *args: Any) -> _Result:
-        """The result of a coroutine that asks the scheduler.
+    def register(self, plugin: Any) -> None:
+        """Give all workers, present and future, a plugin under the operation's name.
 
         Raises
         ------
+        ClusterError
+            If workers cannot load it.
         SchedulerLostError
-            If there is none within `timeout`.
         """
-
-        async def bounded() -> _Result:
+        for _ in range(_ATTEMPTS):
             try:
-                return await asyncio.wait_for(function(*args), self.timeout)
-            except (OSError, asyncio.TimeoutError):
-                raise SchedulerLostError(
-                    f"the scheduler of the cluster could not be reached within timeout={self.timeout:g} s"
-                ) from None
+                host.in_loop(
+                    self.client, self._patiently, self.client.register_plugin, plugin, self._operation
+                )
+                return
+            except OSError:  # one of the workers is lost, of which the scheduler knows by now
+                continue
+            except ClusterError:
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+            raise ClusterError(f"the workers cannot load veilboost, which must be installed there ({why})")
+        raise ClusterError(f"workers were lost {_ATTEMPTS} times while they loaded veilboost")
 
-        return host.in_loop(self.client, bounded)
+    def unregister(self) -> None:
+        """Take the plugin away again, within `timeout`."""
+
+        async def bounded() -> None:
+            await asyncio.wait_for(self.client.unregister_worker_plugin(self._operation), self.timeout)
+
+        host.in_loop(self.client, bounded)
 
     def worker(self, address: str) -> KnownWorker:
         """The worker at an address."""
@@ -158,6 +173,16 @@ class Cluster:
         self._workers = {}
 
     # In the client's event loop.
+
+    async def _patiently(self, function: Callable[..., Awaitable[_Result]], *args: Any) -> _Result:
+        """The result of a coroutine, awaited for as long as the scheduler is there."""
+        task = asyncio.ensure_future(function(*args))
+        try:
+            while not (await asyncio.wait({task}, timeout=_POLL))[0]:
+                await self._living()
+        finally:
+            task.cancel()
+        return task.result()
 
     async def _ask(
         self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]

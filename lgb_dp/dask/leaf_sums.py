@@ -74,9 +74,8 @@ class DaskLeafSums:
         self._adopted: dict[int, tuple[int, bytes]] = {}
         self._failures: dict[int, int] = defaultdict(int)
         self._all = frozenset(range(len(partitions)))
-        plugin = RowsOfWorker(self._name, rules)
-        self._cluster.wait_for(client.register_plugin, plugin, self._name)
         try:
+            self._cluster.register(RowsOfWorker(self._name, rules))
             self._load(frozenset())
             if not sum(n_rows for n_rows, _ in self._adopted.values()):
                 raise InvalidArgumentError("X has no rows")
@@ -99,7 +98,7 @@ class DaskLeafSums:
         """Make the workers forget the rows, as far as they can be reached."""
         try:
             self._cluster.close()
-            self._cluster.wait_for(self._client.unregister_worker_plugin, self._name)
+            self._cluster.unregister()
         except Exception:  # whatever Dask raises about a cluster that is gone
             pass
         self._leases = []
