@@ -1,15 +1,25 @@
 """Whatever happens to workers, the model and its ledger are the same, and nothing hangs."""
 
 import os
+import random
 import signal
+import threading
 import time
 from importlib import import_module
 
+import dask
+import dask.array as da
+import numpy as np
 import pytest
 from distributed import Client
 
+import lgb_dp
+import lgb_dp.dask
 from dask_training import (
     N_ROUNDS,
+    PUBLIC,
+    X,
+    Y,
     entries,
     even,
     in_one_process,
@@ -17,6 +27,7 @@ from dask_training import (
     on_cluster,
     pinned,
 )
+from newton_training import QUIET
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")
 TIMEOUT = 4.0
@@ -75,3 +86,100 @@ def test_a_stopped_worker_is_given_up_after_our_own_timeout(client):
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
     assert time.monotonic() - start < 60  # not Dask's five minutes
+
+
+# Workers that are threads of this process come and go at once.
+
+
+@pytest.fixture
+def threads():
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        local_cluster(2) as cluster,
+        Client(cluster) as client,
+    ):
+        yield cluster, client
+
+
+def closed(cluster, position=0):
+    """Close a worker without notice."""
+    worker = list(cluster.workers.values())[position]
+    cluster.sync(worker.close, nanny=False, executor_wait=False)
+
+
+def test_workers_that_leave_and_join_change_nothing(threads):
+    cluster, client = threads
+    steps = [
+        at_round(3, lambda: cluster.scale(3)),
+        at_round(6, lambda: closed(cluster, 0)),
+        at_round(12, lambda: closed(cluster, 1)),
+    ]
+    assert_undisturbed(on_cluster(client, even(9), callbacks=[pinned(), *steps], timeout=20))
+
+
+def test_without_workers_training_ends_in_time_with_a_usable_booster(threads):
+    cluster, client = threads
+    trainer, start = pinned(), time.monotonic()
+    close = at_round(5, lambda: [closed(cluster, k) for k in range(2)])
+    with pytest.raises(lgb_dp.WorkersLostError, match=r"within timeout=1\.5 s.*booster_"):
+        on_cluster(client, even(3), callbacks=[trainer, close], timeout=1.5)
+    assert time.monotonic() - start < 10
+    booster = trainer.booster_
+    assert booster.num_trees() == 5
+    assert np.isfinite(booster.predict(X)).all()
+    assert entries(booster.privacy) == {"label counts": 1, "leaf sums": 6}  # the sixth was charged
+    assert booster.privacy.epsilon == pytest.approx(5.0)  # what was granted
+
+
+def test_without_a_scheduler_training_ends_in_time_with_a_usable_booster(threads):
+    cluster, client = threads
+    trainer = pinned()
+    stop = at_round(5, lambda: cluster.sync(cluster.scheduler.close))
+    start = time.monotonic()
+    with pytest.raises(lgb_dp.SchedulerLostError, match=r"within timeout=1\.5 s"):
+        on_cluster(client, even(3), callbacks=[trainer, stop], timeout=1.5)
+    assert time.monotonic() - start < 15
+    assert trainer.booster_.num_trees() == 5
+    assert entries(trainer.booster_.privacy)["label counts"] == 1
+
+
+def test_partitions_that_are_computed_differently_are_an_error(threads):
+    cluster, client = threads
+    X_of_now = da.from_array(X, chunks=(160, 4)).map_blocks(
+        lambda block: block + np.random.default_rng().normal()
+    )
+    data = lgb_dp.dask.DaskDataset(X_of_now, da.from_array(Y, chunks=(160,)), **PUBLIC)
+    callbacks = [pinned(), at_round(2, lambda: closed(cluster))]
+    with pytest.raises(lgb_dp.PartitionError, match="not those of the first time"):
+        lgb_dp.dask.train(client, QUIET, data, 5, callbacks=callbacks, timeout=20)
+
+
+def test_a_partition_that_cannot_be_computed_is_an_error_without_its_values(threads):
+    _, client = threads
+
+    def broken(block):
+        raise ValueError("row 1234.5678")
+
+    data = lgb_dp.dask.DaskDataset(
+        da.from_array(X, chunks=(160, 4)).map_blocks(broken, dtype=float, meta=np.empty((0, 0))),
+        da.from_array(Y, chunks=(160,)),
+        **PUBLIC,
+    )
+    with pytest.raises(
+        lgb_dp.PartitionError, match=r"partition \d could not be computed \(ValueError\)"
+    ) as caught:
+        lgb_dp.dask.train(client, QUIET, data, 5, callbacks=[pinned()], timeout=20)
+    assert "1234" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_drawn_moments_change_nothing(cluster):
+    n_rounds, random_moments = 300, random.Random(5)
+    with Client(cluster) as client:
+        for _ in range(50):
+            client.wait_for_workers(2, timeout=120)
+            victim = random_moments.choice(list(client.run(os.getpid).values()))
+            timer = threading.Timer(random_moments.uniform(0, 2.5), os.kill, (victim, signal.SIGKILL))
+            timer.start()
+            assert_undisturbed(on_cluster(client, even(6), n_rounds, timeout=30), n_rounds)
+            timer.join()
