@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from gbdt_hosts import dask as host
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.errors import ClusterError, SchedulerLostError, WorkersLostError
 
+_LOADING_POLL = 0.02
 _POLL = 0.5
 """Seconds between two looks at the scheduler's list while something is waited for."""
 _CONNECT = 5.0
@@ -160,6 +161,52 @@ class Cluster:
         SchedulerLostError
         """
         return host.in_loop(self.client, self._ask, messages)
+
+    def compute(self, tasks: Mapping[int, Any], note_failure: Callable[[int, Any], None]) -> dict[int, Any]:
+        """Wait for tasks of living workers, however long they take.
+
+        Parameters
+        ----------
+        tasks : mapping of int to Delayed
+        note_failure : callable
+            Called with the number and the future of a task that failed, which then is left out.
+
+        Returns
+        -------
+        dict of int to Future
+            Those that finished.
+
+        Raises
+        ------
+        WorkersLostError, SchedulerLostError
+        """
+        self.await_workers()
+        pending = dict(zip(tasks, self.client.compute(list(tasks.values())), strict=True))
+        finished: dict[int, Any] = {}
+        checked = time.monotonic()
+        while pending:
+            for number, future in list(pending.items()):
+                status = future.status
+                if status == "finished":
+                    finished[number] = pending.pop(number)
+                elif status != "pending":
+                    note_failure(number, pending.pop(number))
+            if time.monotonic() - checked > _POLL:
+                if not self.living():
+                    self.await_workers()
+                checked = time.monotonic()
+            if pending:
+                time.sleep(_LOADING_POLL)
+        return finished
+
+    def gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """Results of finished tasks.
+
+        Raises
+        ------
+        SchedulerLostError
+        """
+        return list(host.in_loop(self.client, self._patiently, self.client.gather, list(futures)))
 
     def close(self) -> None:
         """End all connections."""

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from dask.delayed import delayed
+from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.checks import checked_flag
+from lgb_dp.dask.cluster import Cluster
 from lgb_dp.dask.leaf_sums import DaskLeafSums
-from lgb_dp.dask.partitions import RowRules, dtypes_of
+from lgb_dp.dask.partitions import (
+    PublicPartition,
+    RowRules,
+    dtypes_of,
+    joined_codes,
+    read_public_partition,
+)
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    PartitionError,
+    PrivateTrainingError,
+    UnsupportedParameterError,
+)
 from lgb_dp.newton.loss import NewtonLoss
 
 _KINDS = "a dask array or a dask data frame"
@@ -84,6 +101,8 @@ class DaskDataset:
         self.public = checked_flag("public", public)
         self.X, self.y, self.weight, self.groups = X, y, weight, groups
         self.declarations = declarations
+        self.classes: NDArray[Any] | None = None
+        self.provenance = Provenance()
         self._check_kinds()
         self.partitions = self._aligned_partitions()
 
@@ -148,6 +167,7 @@ class RowlessDataset(Dataset):
         self._rows, self._client = rows, client
         self._n_threads, self._timeout = n_threads, timeout
         self._dtypes = dtypes_of(self.data)
+        self.disclose(rows.provenance)
         self._sums: DaskLeafSums | None = None
 
     def leaf_sums(self, loss: NewtonLoss, scale: LabelScale, subsample: float) -> DaskLeafSums:
@@ -172,9 +192,42 @@ class RowlessDataset(Dataset):
             self.group_weight,
             subsample,
             self._n_threads,
+            self._rows.classes,
         )
         self._sums = DaskLeafSums(self._client, self._rows.partitions, rules, self._timeout)
         return self._sums
+
+    def evaluation_set(self, rows: DaskDataset) -> PublicDataset:
+        """Public rows in the bins of these, binned by the workers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they are not public, or do not match what was declared.
+        ClusterError
+            If no worker can compute them.
+        """
+        self.construct()
+        assert self.bins is not None
+        if not rows.public:
+            raise InvalidArgumentError("valid_sets must hold public rows: pass public=True to DaskDataset")
+        cluster = Cluster(self._client, "", self._timeout)
+        read = delayed(read_public_partition, pure=False)
+        tasks = {
+            i: read(self.bins, self._dtypes, rows.classes, X, y, weight)
+            for i, (X, y, weight, _) in enumerate(rows.partitions)
+        }
+
+        def fail(index: int, future: Any) -> None:
+            error = future.exception(timeout=self._timeout) if future.status == "error" else None
+            if isinstance(error, PrivateTrainingError):
+                raise type(error)(f"partition {index} of an evaluation set: {error}")
+            raise PartitionError(f"partition {index} of an evaluation set could not be computed")
+
+        parts = [part for part in cluster.gathered(list(cluster.compute(tasks, fail).values())) if part]
+        if not parts:
+            raise InvalidArgumentError("an evaluation set has no rows")
+        return PublicDataset(self, parts)
 
     def close(self) -> None:
         """Make the workers forget the rows."""
@@ -202,3 +255,33 @@ class RowlessDataset(Dataset):
             raise UnsupportedParameterError(
                 "init_model is not supported for rows on a cluster; train anew, or in one process"
             )
+
+
+class PublicDataset(Dataset):
+    """Evaluation rows that workers have binned.
+
+    Parameters
+    ----------
+    reference : RowlessDataset
+    parts : sequence of PublicPartition
+        At least one.
+    """
+
+    def __init__(self, reference: RowlessDataset, parts: Sequence[PublicPartition]) -> None:
+        super().__init__(
+            None,
+            reference=reference,
+            public=True,
+            label_bounds=reference.label_bounds,
+            label_overflow=reference.label_overflow,
+        )
+        self._parts = parts
+
+    def _read_rows(self) -> None:
+        reference = self.reference
+        assert isinstance(reference, RowlessDataset)
+        self.bins, self.pandas_categorical = reference.bins, reference.pandas_categorical
+        codes, labels, weights = zip(*self._parts, strict=True)
+        self.codes = joined_codes(codes)
+        self.label = np.concatenate(labels)
+        self.weight = None if weights[0] is None else np.concatenate(weights)

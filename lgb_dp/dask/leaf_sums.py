@@ -9,7 +9,6 @@ how rows are divided, so that neither partitions nor losses change the model.
 from __future__ import annotations
 
 import secrets
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,6 @@ from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
 from lgb_dp.errors import ClusterError, InvalidArgumentError, PartitionError
 from lgb_dp.newton.leaf_sums import Round
 
-_LOADING_POLL = 0.02
 _ATTEMPTS = 5
 """Times that a partition is computed before it is given up."""
 _GROUPS_AT_ONCE = 2**20
@@ -153,28 +151,14 @@ class DaskLeafSums:
 
     def _compute(self, missing: frozenset[int]) -> None:
         """Wait until tasks have put the partitions somewhere."""
-        living = self._cluster.await_workers()
-        self._n_loads += 1
         # Workers that come meanwhile are told of the plugin by the scheduler, before they get a task.
+        self._n_loads += 1
         task = delayed(load_partition, pure=False)
-        tasks = [
-            task(self._name, i, *self._partitions[i], dask_key_name=f"{self._name}-{self._n_loads}-{i}")
+        tasks = {
+            i: task(self._name, i, *self._partitions[i], dask_key_name=f"{self._name}-{self._n_loads}-{i}")
             for i in sorted(missing)
-        ]
-        futures = dict(zip(sorted(missing), self._client.compute(tasks), strict=True))
-        checked = time.monotonic()
-        while futures:
-            for i, status in [(i, future.status) for i, future in futures.items()]:
-                if status == "pending":
-                    continue
-                if status != "finished":
-                    self._note_failure(i, futures[i])
-                del futures[i]
-            if time.monotonic() - checked > 0.5:
-                living = self._cluster.living() or self._cluster.await_workers()
-                checked = time.monotonic()
-            if futures and living:
-                time.sleep(_LOADING_POLL)
+        }
+        self._cluster.compute(tasks, self._note_failure)
 
     def _note_failure(self, index: int, future: Any) -> None:
         """Let a partition be computed again, unless it is the partition's own fault."""

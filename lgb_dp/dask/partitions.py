@@ -6,7 +6,7 @@ The rules are public and the same for all partitions, so that rows are treated a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_kernels.trees.layout import offsets
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.data.arguments import checked_label
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight, group_numbers, kept_rows, taken
 from lgb_dp.data.tables import as_frame, is_table
@@ -27,6 +29,8 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.loss import NewtonLoss
 
 _HASH_BYTES = 8
+PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[np.float64] | None]
+"""Codes, labels and weights of public rows."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class RowRules:
         Share of the rows that a round sums.
     n_threads : int
         Threads of a worker; 0 takes as many as the worker has.
+    classes : ndarray, optional
+        Sorted labels, of which the positions are trained on.
     """
 
     bins: PublicBins
@@ -60,6 +66,7 @@ class RowRules:
     group_weight: GroupWeight | None
     subsample: float
     n_threads: int
+    classes: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,26 +133,11 @@ def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) ->
     InvalidArgumentError
         If it does not match what was declared, or the other collections; no value is quoted.
     """
-    if not (is_table(X) or isinstance(X, np.ndarray) or scipy.sparse.issparse(X)):
-        raise InvalidArgumentError(
-            f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"
-        )
-    found = dtypes_of(X)
-    if found != rules.dtypes:
-        other = [pair for pair in _paired(found, rules.dtypes) if pair[0] != pair[1]]
-        raise InvalidArgumentError(
-            f"its columns or data types differ from those of the collection: got {other[0][0]!r} where "
-            f"{other[0][1]!r} was declared"
-        )
-    n_rows = X.shape[0]
-    given = {"y": y, "weight": weight, "groups": groups}
-    for name, values in given.items():
-        if values is not None and len(values) != n_rows:
-            raise InvalidArgumentError(f"{name} has another number of rows than X")
+    n_rows = _checked_rows(rules.dtypes, X, {"y": y, "weight": weight, "groups": groups})
     if not n_rows:
         return None
     codes = rules.bins.transform(X)
-    label = checked_label(_flat(y), n_rows, must_be_finite=rules.label_overflow == "raise")
+    label = _checked_label(y, n_rows, rules.classes, must_be_finite=rules.label_overflow == "raise")
     checked = checked_weight(_flat(weight), n_rows)
     if checked is not None:
         check_weight_bound(checked, rules.weight_bound)
@@ -156,6 +148,46 @@ def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) ->
         hashes = _hashes(values[np.unique(group, return_index=True)[1]])
     digest = _digest(codes, label, checked, group, hashes)
     return Partition(codes, label, checked, group, hashes, digest)
+
+
+def read_public_partition(
+    bins: PublicBins, dtypes: tuple[str, ...], classes: NDArray[Any] | None, X: Any, y: Any, weight: Any
+) -> PublicPartition | None:
+    """Check and bin public rows, for the client to evaluate; as `read_partition`."""
+    n_rows = _checked_rows(dtypes, X, {"y": y, "weight": weight})
+    if not n_rows:
+        return None
+    label = _checked_label(y, n_rows, classes, must_be_finite=False)
+    return bins.transform(X), label, checked_weight(_flat(weight), n_rows)
+
+
+def _checked_rows(dtypes: tuple[str, ...], X: Any, others: Mapping[str, Any]) -> int:
+    """The number of rows of a partition that has the declared columns, and as many rows of everything."""
+    if not (is_table(X) or isinstance(X, np.ndarray) or scipy.sparse.issparse(X)):
+        raise InvalidArgumentError(
+            f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"
+        )
+    found = dtypes_of(X)
+    if found != dtypes:
+        mine, declared = next(pair for pair in _paired(found, dtypes) if pair[0] != pair[1])
+        raise InvalidArgumentError(
+            f"its columns or data types differ from those of the collection: got {mine!r} where {declared!r} "
+            "was declared"
+        )
+    for name, values in others.items():
+        if values is not None and len(values) != X.shape[0]:
+            raise InvalidArgumentError(f"{name} has another number of rows than X")
+    return int(X.shape[0])
+
+
+def _checked_label(
+    y: Any, n_rows: int, classes: NDArray[Any] | None, *, must_be_finite: bool
+) -> NDArray[np.float64]:
+    """Labels as numbers: as they are, or the positions of classes, NaN for one that is none of them."""
+    values = _flat(y)
+    if classes is not None:
+        values = class_numbers(as_labels(values), classes)
+    return checked_label(values, n_rows, must_be_finite=must_be_finite)
 
 
 def _paired(one: Sequence[str], other: Sequence[str]) -> list[tuple[str, str]]:
@@ -220,3 +252,20 @@ def training_rows(rules: RowRules, partition: Partition, seed: int) -> TrainingR
     if counts is not None:
         steps = np.where(counts, steps, 0).astype(np.int32)
     return TrainingRows(codes, label, steps, group)
+
+
+def joined_codes(parts: Sequence[DenseCodes | SparseCodes]) -> DenseCodes | SparseCodes:
+    """Codes of the rows of several partitions, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], DenseCodes):
+        return DenseCodes(np.concatenate([part.codes for part in parts]))
+    sparse = [part for part in parts if isinstance(part, SparseCodes)]
+    starts = offsets(np.array([part.indptr[-1] for part in sparse]))
+    indptr = [part.indptr[:-1] + start for part, start in zip(sparse, starts[:-1], strict=True)]
+    return SparseCodes(
+        np.concatenate([*indptr, starts[-1:]]),
+        np.concatenate([part.indices for part in sparse]),
+        np.concatenate([part.codes for part in sparse]),
+        sparse[0].zero_codes,
+    )

@@ -11,6 +11,7 @@ from distributed import Client
 
 from gbdt_hosts import dask as host
 from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import Interval, checked_number
 from lgb_dp.dask.dataset import DaskDataset, RowlessDataset
@@ -19,6 +20,8 @@ from lgb_dp.newton.trainer import NewtonBoost
 
 TIMEOUT = 60.0
 """Seconds."""
+DEFAULT_MAX_BIN = 32
+"""That of `lgb_dp.Dataset`."""
 
 
 def train(
@@ -76,12 +79,14 @@ def train(
             f"{type(train_set).__name__}"
         )
     _check_trainers(callbacks)
-    rows = RowlessDataset(train_set, client, 0, timeout)
+    known = training_parameters(params, train_set.declarations.get("max_bin", DEFAULT_MAX_BIN))
+    rows = RowlessDataset(train_set, client, known.n_threads, timeout)
     try:
         booster = lightgbm.train(
             dict(params),
             rows,
             num_boost_round,
+            valid_sets=[rows.evaluation_set(_checked_valid_set(valid, train_set)) for valid in valid_sets],
             valid_names=None if valid_names is None else list(valid_names),
             feval=feval,
             callbacks=list(callbacks),
@@ -102,6 +107,14 @@ def check_client(client: Any) -> None:
         )
     if client.asynchronous:
         raise InvalidArgumentError("client must not be asynchronous: training waits for every round")
+
+
+def _checked_valid_set(valid: Any, train_set: DaskDataset) -> DaskDataset:
+    if not isinstance(valid, DaskDataset):
+        raise ArgumentTypeError(f"valid_sets must be lgb_dp.dask.DaskDatasets, got {type(valid).__name__}")
+    if valid is train_set:
+        raise UnsupportedParameterError("metrics on the training rows are not supported on a cluster")
+    return valid
 
 
 def _check_trainers(callbacks: Sequence[Callable[..., Any]]) -> None:

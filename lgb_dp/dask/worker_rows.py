@@ -19,9 +19,16 @@ from numpy.typing import NDArray
 from gbdt_hosts import dask as host
 from gbdt_kernels._version import __version__
 from gbdt_kernels.arithmetic import silent_arithmetic
-from gbdt_kernels.trees import DenseColumns, by_columns
+from gbdt_kernels.trees import by_columns
 from lgb_dp.dask.messages import ReceivedTrees
-from lgb_dp.dask.partitions import Partition, RowRules, TrainingRows, read_partition, training_rows
+from lgb_dp.dask.partitions import (
+    Partition,
+    RowRules,
+    TrainingRows,
+    joined_codes,
+    read_partition,
+    training_rows,
+)
 from lgb_dp.data.groups import draw_words
 from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -138,13 +145,10 @@ class RowsOfWorker(host.WorkerPlugin):
 
     def _summed(self, rows: Sequence[TrainingRows]) -> LocalLeafSums:
         """Rows that are next to each other from now on."""
-        columns = [by_columns(part.codes) for part in rows]
-        if len(rows) > 1:
-            columns = [DenseColumns(np.concatenate([part.codes for part in columns], axis=1))]
         numbers = _joined_groups([part.group for part in rows])
         weight = np.concatenate([part.weight for part in rows])
         return LocalLeafSums(
-            columns[0],
+            by_columns(joined_codes([part.codes for part in rows])),
             np.concatenate([part.label for part in rows]),
             weight,
             self._rules.loss,
@@ -186,18 +190,17 @@ class RowsOfWorker(host.WorkerPlugin):
 
 
 def _together(parts: Sequence[TrainingRows]) -> list[list[TrainingRows]]:
-    """Small partitions with dense codes in lists of some size, all others alone."""
+    """Small partitions in lists of some size, all others alone."""
     lists: list[list[TrainingRows]] = []
     room = 0
     for part in parts:
         n_rows = len(part.label)
-        is_small = n_rows < _ROWS_TOGETHER and hasattr(part.codes, "codes") and part.codes.codes.ndim == 2
-        if is_small and lists and room >= n_rows:
+        if lists and n_rows <= room:
             lists[-1].append(part)
             room -= n_rows
         else:
             lists.append([part])
-            room = _ROWS_TOGETHER - n_rows if is_small else 0
+            room = _ROWS_TOGETHER - n_rows
     return lists
 
 
@@ -215,6 +218,6 @@ def _joined_groups(groups: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int
 
 def load_partition(name: str, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
     """The task that puts a partition where it runs; its result says nothing."""
-    plugin, _ = host.plugin_of_task(name)
+    plugin = host.plugin_of_task(name)
     if plugin is not None:
         plugin.store(index, X, y, weight, groups)

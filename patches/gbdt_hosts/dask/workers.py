@@ -51,10 +51,9 @@ def threads_of(worker: Worker) -> int:
     return int(worker.state.nthreads)
 
 
-def plugin_of_task(name: str) -> tuple[Any, str]:
-    """The plugin of a name of the worker that runs the calling task, None without it; and its address."""
-    worker = get_worker()
-    return worker.plugins.get(name), str(worker.address)
+def plugin_of_task(name: str) -> Any:
+    """The plugin of a name of the worker that runs the calling task, None without it."""
+    return get_worker().plugins.get(name)
 
 
 def is_closed(client: Any) -> bool:

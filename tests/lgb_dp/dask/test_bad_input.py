@@ -121,6 +121,16 @@ def test_other_trainers_and_datasets(client):
     assert_refused(client, plain, TypeError, "train_set must be a lgb_dp.dask.DaskDataset")
 
 
+def test_evaluation_rows_that_are_private_or_those_of_training(client):
+    data, private = DaskDataset(Xd, Yd, **PUBLIC), DaskDataset(Xd, Yd)
+    assert_refused(client, data, ValueError, "valid_sets must hold public rows", valid_sets=[private])
+    assert_refused(client, data, ValueError, "metrics on the training rows", valid_sets=[data])
+    plain = lgb_dp.Dataset(X, Y, **PUBLIC)
+    assert_refused(client, data, TypeError, "valid_sets must be lgb_dp.dask.DaskDatasets", valid_sets=[plain])
+    public = DaskDataset(Xd[:, :3], Yd, public=True)
+    assert_refused(client, data, ValueError, "evaluation set: data has 3 features", valid_sets=[public])
+
+
 def test_clients_that_cannot_train():
     data = DaskDataset(Xd, Yd, **PUBLIC)
     assert_refused("tcp://127.0.0.1:1", data, TypeError, "client must be a distributed.Client")

@@ -125,3 +125,36 @@ def test_workers_forget_the_rows(client):
         return [name for name in (*dask_worker.plugins, *dask_worker.handlers) if "veilboost" in str(name)]
 
     assert set(map(tuple, client.run(names).values())) == {()}
+
+
+def test_sparse_blocks_train_as_a_sparse_matrix_does(client):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    sparse = np.where(np.abs(X) > 1, X, 0.0)
+    one = lgb.train(
+        QUIET, lgb_dp.Dataset(scipy_sparse.csr_matrix(sparse), Y, **PUBLIC), 8, callbacks=[pinned()]
+    )
+    Xd, yd = collections((100, 540), sparse)
+    data = lgb_dp.dask.DaskDataset(Xd.map_blocks(scipy_sparse.csr_matrix), yd, **PUBLIC)
+    assert lgb_dp.dask.train(client, QUIET, data, 8, callbacks=[pinned()]).model_to_string() == (
+        one.model_to_string()
+    )
+
+
+def test_public_rows_are_evaluated_and_stop_training_early(client):
+    params = {**QUIET, "metric": ["auc", "binary_logloss"], "learning_rate": 0.9}
+    train_set = lgb_dp.Dataset(X, Y, **PUBLIC)
+    weight = np.linspace(0.1, 1, len(X))
+    valid = lgb_dp.Dataset(X, 1 - Y, weight=weight, weight_bound=1, reference=train_set, public=True)
+    one, many = {}, {}
+
+    def callbacks(results):
+        return [pinned(), lgb.early_stopping(3, verbose=False), lgb.record_evaluation(results)]
+
+    booster = lgb.train(params, train_set, 20, valid_sets=[valid], callbacks=callbacks(one))
+    Xd, yd = collections((0, 200, 440), X, 1 - Y)
+    valid = lgb_dp.dask.DaskDataset(Xd, yd, weight=da.from_array(weight, chunks=(640,)), public=True)
+    data = lgb_dp.dask.DaskDataset(*collections(even(3)), **PUBLIC)
+    other = lgb_dp.dask.train(client, params, data, 20, valid_sets=[valid], callbacks=callbacks(many))
+    assert many == one
+    assert other.best_iteration == booster.best_iteration < 20
+    assert other.model_to_string() == booster.model_to_string()
