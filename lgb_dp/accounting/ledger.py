@@ -125,6 +125,11 @@ class Release:
     mu: float = 0.0
     probability: float = 1.0
 
+    @classmethod
+    def gaussian(cls, what: str, mu: float, probability: float = 1.0) -> Release:
+        """A Gaussian release of the first group."""
+        return cls(what, "Gaussian", 0.0, 0, 0, 0.0, mu, probability)
+
 
 def _upper_total(values: Sequence[float]) -> float:
     """Sum, rounded up; infinite if one of them is."""
@@ -196,6 +201,28 @@ class Ledger:
             raise BudgetSpentError("the releases of this training run are planned already")
         self._planned = list(releases)
         self._left = Counter(self._planned)
+
+    def replan(self, releases: Iterable[Release]) -> None:
+        """Plan other releases in place of all those that are left, at no higher cost.
+
+        What was released so far may decide it.  A composition of Gaussian DP bounds each step whatever came
+        before it (Dong, Roth and Su, theorem 3.2), and both plans, each taken as one step, cost at most
+        what was granted for it.
+
+        Raises
+        ------
+        BudgetSpentError
+            If there is no plan, or the new one costs more or has anything but Gaussian releases of all rows.
+        """
+        planned, left = list(releases), list(self._left.elements())
+        before, after = self._cost(left), self._cost(planned)
+        if self._planned is None or after != Cost(mu=after.mu) or before.mu < after.mu:
+            raise BudgetSpentError(
+                f"what is left of the plan costs mu = {before.mu:.6g}; other releases of mu = {after.mu:.6g} "
+                "cannot take its place"
+            )
+        self._planned = [*(Counter(self._planned) - self._left).elements(), *planned]
+        self._left = Counter(planned)
 
     def inherit(self, cost: Cost, what: str, delta: float, *, is_paid: bool = False) -> None:
         """Record what an earlier result has cost, its Gaussian releases stated at `delta`.

@@ -20,6 +20,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 
 from gbdt_kernels._version import __version__
+from gbdt_kernels.trees import BinLayout
 from lgb_dp import errors
 from lgb_dp.dask.cluster import Answer, Cluster, KnownWorker
 from lgb_dp.dask.partitions import RowRules
@@ -86,6 +87,10 @@ class DaskLeafSums:
     def label_counts(self) -> NDArray[np.int64]:
         """As for `LeafSums`."""
         return self._total(lambda _: {"ask": "counts"}, (max(2, self._rules.scale.n_outputs),))
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `LeafSums`; the workers know the bins."""
+        return self._total(lambda _: {"ask": "features"}, (layout.n_total_bins,))
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """As for `LeafSums`."""

@@ -93,6 +93,7 @@ class RowsOfWorker(host.WorkerPlugin):
             "adopt": self._adopt,
             "groups": self._groups,
             "counts": self._counts,
+            "features": self._feature_counts,
             "sums": self._sums,
         }
         work = partial(self._guarded, answers[message["ask"]], message)
@@ -168,13 +169,22 @@ class RowsOfWorker(host.WorkerPlugin):
         return {"hashes": hashes[mine].tobytes(), "n_groups": len(hashes)}
 
     def _counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        return self._total(message, max(2, self._rules.scale.n_outputs), LocalLeafSums.label_counts)
+
+    def _feature_counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        layout = self._rules.bins.layout()
+        return self._total(message, layout.n_total_bins, lambda rows: rows.feature_counts(layout))
+
+    def _total(
+        self, message: Mapping[str, Any], n: int, counts: Callable[[LocalLeafSums], NDArray[np.int64]]
+    ) -> dict[str, Any]:
+        """`n` sums over the rows of the leases that a message names."""
         if not self._leases.keys() >= set(message["leases"]):
             return {"unknown": True}
-        n_classes = max(2, self._rules.scale.n_outputs)
-        sums = np.zeros(n_classes, dtype=np.int64)
+        sums = np.zeros(n, dtype=np.int64)
         for lease in message["leases"]:
             for rows in self._leases[lease]:
-                sums += rows.label_counts()
+                sums += counts(rows)
         return {"sums": sums.tobytes()}
 
     def _sums(self, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import DenseColumns, SparseColumns, add_leaf_values, leaf_sums
+from gbdt_kernels.trees import (
+    BinLayout,
+    DenseColumns,
+    SparseColumns,
+    add_leaf_values,
+    feature_counts,
+    leaf_sums,
+)
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.loss import STEPS, NewtonLoss
 from lgb_dp.newton.public_splits import PublicTree
@@ -86,6 +93,19 @@ class LeafSums(Protocol):
         -------
         ndarray of int64, shape (n_classes,)
             Of two classes if there is one output.
+        """
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """Sum of the rows' integer weights in every bin of every feature.
+
+        Parameters
+        ----------
+        layout : BinLayout
+            Of the public bins; missing values have a bin of their own.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_total_bins,)
         """
 
     def sums(self, question: Round) -> NDArray[np.int64]:
@@ -177,6 +197,10 @@ class LocalLeafSums:
             membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
         steps = np.floor(membership * STEPS).astype(np.int64) * self._weight[:, None]
         return np.asarray(steps.sum(axis=0))
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        return feature_counts(self._columns, self._weight, layout.bin_offsets, self._n_threads)
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """As for `LeafSums`; with a subsample, of rows that are drawn anew in every round."""

@@ -86,7 +86,7 @@ class LearnedSplits:
         """Take note of what the drawn tree's leaves released, and of the values they got."""
         if self._round < self._n_opening:
             self._effects.note(tree, release, value)
-        else:
+        elif tree.cell[0] >= 0:
             self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.std)
         self._round += 1
         if self._round == self._n_opening:

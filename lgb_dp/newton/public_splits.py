@@ -29,7 +29,7 @@ class PublicTree:
     feature : ndarray of int32, shape (2**depth - 1,)
     goes_left : ndarray of uint8, shape (2**depth - 1, 256)
     cell : ndarray of int64, shape (2**depth - 1,)
-        Which group of candidate splits each split was drawn from, -1 if from none.
+        Which group of candidate splits each split was drawn from; all -1 if from none.
     """
 
     feature: NDArray[np.int32]
@@ -67,7 +67,8 @@ class PublicSplits(Protocol):
         """Take note of what a drawn tree's leaves released, and of the values they got."""
 
 
-def _uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Numbers in [0, 1), from uniform words."""
     return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
@@ -148,7 +149,7 @@ class RandomSplits:
     def _draw_trees(self, n_trees: int, random: SecureRandom) -> list[PublicTree]:
         """Several trees in one go, for speed."""
         n = n_trees * self._n_nodes
-        where, within = _uniform(random.words(2, n))
+        where, within = uniform(random.words(2, n))
         cell = np.searchsorted(self._cumulated, where * self._cumulated[-1], side="right")
         cell = np.minimum(cell, len(self._cumulated) - 1)
         feature = self.cells.feature[cell]

@@ -33,9 +33,6 @@ def largest_leaf_value(objective: str, clip: float) -> float:
     return 2 * clip if objective == "regression" else _MAX_LOG_ODDS
 
 
-PRIOR_SHARE = 0.01
-"""Share of μ² that the released class counts (or label sum) get."""
-
 _DEPTH_FROM = ((600.0, 3), (2_000.0, 4), (100_000.0, 5), (1_000_000.0, 6))
 """ν from which trees have a depth.
 
@@ -69,3 +66,22 @@ def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     if objective == "regression":
         rate *= _REGRESSION_RATE
     return float(np.clip(rate, 0.01, 1.0))
+
+
+_DISTILLED_FROM = 50_000.0
+"""ν from which structures are distilled from the model (`lgb_dp.newton.distilled_splits`)."""
+
+_DISTILLED_DEPTH = 8
+_ROWS_PER_LEAF = 500.0
+"""Of a distilled tree, on average, at least."""
+
+_MAX_DISTILLED_FEATURES = 500
+"""Beyond, surrogate rows take too much memory, and noise grows with the root of the number of features."""
+
+
+def distilled_depth(nu: float, n_rows: float, n_features: int) -> int | None:
+    """Levels of trees whose structures are distilled from the model, None where random ones are better."""
+    depth = min(_DISTILLED_DEPTH, int(np.log2(max(n_rows, 1.0) / _ROWS_PER_LEAF)))
+    if nu < _DISTILLED_FROM or n_features > _MAX_DISTILLED_FEATURES or depth < automatic_depth(nu):
+        return None
+    return depth

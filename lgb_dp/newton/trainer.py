@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import by_columns
 from lgb_dp.accounting.budget import Budget
-from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
-from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.params import MAX_DEPTH
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import Training, TrainingTask
@@ -39,6 +37,7 @@ from lgb_dp.checks import (
     checked_number,
     delta_note,
 )
+from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import (
     InterruptedTrainingError,
     InvalidArgumentError,
@@ -47,6 +46,14 @@ from lgb_dp.errors import (
 )
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.distilled_splits import (
+    DistilledSplits,
+    FeatureHistograms,
+    released_cells,
+    start_scores,
+    surrogate_rows,
+)
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, NewtonLoss
@@ -61,10 +68,10 @@ from lgb_dp.newton.public_splits import (
 )
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
-    PRIOR_SHARE,
     SHRINKAGE,
     automatic_depth,
     automatic_rate,
+    distilled_depth,
     largest_leaf_value,
 )
 
@@ -145,30 +152,19 @@ class _NewtonTraining(Training):
         return depth
 
     def _plan_budget(self) -> None:
-        """μ of the first release and of every tree: squares add up to the whole (Dong, Roth and Su, 3.3)."""
-        settings, n_rounds = self.settings, self.n_rounds
+        settings = self.settings
         if self._is_exact:
             self._mu = self._prior_mu = math.inf
             self.train_without_privacy()
             return
-        self.ledger.granted_delta = max(self.ledger.granted_delta, settings.delta)
-        # Per row: a person's k rows cost kμ, or μ if they weigh no more than one row together.
-        k = self.unit.row_costs
-        self._mu = gaussian_mu(settings.epsilon, settings.delta) / k
-        self._prior_mu = self._mu * np.sqrt(PRIOR_SHARE)
-        if settings.subsample < 1:
-            # Samples are drawn per person, so that amplification is of what a person costs.
-            self._tree_mu = (
-                sampled_mu(settings.epsilon, settings.delta, k * self._prior_mu, settings.subsample, n_rounds)
-                / k
-            )
-        else:
-            self._tree_mu = self._mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
-        gaussian = ("Gaussian", 0.0, 0, 0, 0.0)
-        self._count_release = Release("label counts", *gaussian, self._prior_mu)
-        self._tree_release = Release("leaf sums", *gaussian, self._tree_mu, settings.subsample)
-        self.ledger.grant([self._count_release, *[self._tree_release] * n_rounds])
-        scales = (self.weight_steps * std for std in self.loss.stds(self._tree_mu))
+        of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
+        self._plan = BudgetPlan(self.ledger, *of_run, may_distil=settings.structure == "auto")
+        self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
+        self._make_reserves()
+
+    def _make_reserves(self) -> None:
+        """The noise that a tree's leaf sums get, once it is known what they may cost."""
+        scales = (self.weight_steps * std for std in self.loss.stds(self._plan.tree.mu))
         self._noise_g, self._noise_h = (GaussianReserve(scale, self.random) for scale in scales)
 
     # The first release: how many rows there are, and the mean of the label.
@@ -192,7 +188,39 @@ class _NewtonTraining(Training):
             return CyclicSplits(bins, self._depth)
         if structure == "random":
             return RandomSplits(bins, depth)
-        return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+        distilled = distilled_depth(nu, self._n_rows, int(np.count_nonzero(bins.n_bins > 1)))
+        if distilled is None:
+            return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+        surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)
+        return DistilledSplits(
+            bins,
+            distilled if self._depth is None else self._depth,
+            self.n_rounds,
+            opening_depth,
+            self.params.objective,
+            surrogate,
+            start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior,
+            self._released,
+        )
+
+    def _release_feature_histograms(self, bins: PublicBins) -> FeatureHistograms:
+        """Noisy numbers of rows in every bin of every feature.
+
+        A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.
+        """
+        cells, scale = released_cells(bins), 0.0
+        if not self._is_exact:
+            self._plan.charge_histograms()
+            self._make_reserves()
+            scale = (
+                np.sqrt(np.sum(bins.n_bins > 1)) * (1 + 1e-12) * self.weight_steps / self._plan.histograms.mu
+            )
+        sums = self._leaf_sums.feature_counts(bins.layout())
+        if not self._is_exact:
+            (sums[cells],) = self._with_noise((sums[cells], scale, self.random))
+            scale *= self._noise_factor
+        counts = np.where(cells, sums / self.weight_steps, 0.0)
+        return FeatureHistograms.of(counts, scale / self.weight_steps, bins)
 
     def _judge_delta(self) -> None:
         """Warn of a δ, with that of earlier results, above one over the released number of rows."""
@@ -209,7 +237,7 @@ class _NewtonTraining(Training):
         """
         sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
         if not self._is_exact:
-            self.ledger.charge(self._count_release)
+            self.ledger.charge(self._plan.counts)
             (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
         counts = sums / unit
         # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
@@ -268,7 +296,7 @@ class _NewtonTraining(Training):
         """
         probability = self.settings.subsample
         if not self._is_exact:
-            self.ledger.charge(self._tree_release)
+            self.ledger.charge(self._plan.tree)
         sums = self._leaf_sums.sums(Round(self.iteration, tree, self._prior, self._released))
         expected = STEPS * self.weight_steps * probability
         if self._is_exact:

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, level_histograms, segment_sums
+from gbdt_kernels.trees import (
+    BinLayout,
+    DenseCodes,
+    SparseCodes,
+    by_columns,
+    feature_counts,
+    level_histograms,
+    segment_sums,
+)
 from gbdt_kernels.trees.layout import offsets
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
@@ -128,3 +136,15 @@ def test_sums_beyond_32_bits():
     matrix = DenseCodes(np.zeros((1000, 1), dtype=np.uint8))
     histogram = level_histograms(matrix, rows, np.array([0, 1000]), -statistic, statistic, layout)[0]
     assert histogram.tolist() == [[-1000 * (2**31 - 1), 1000 * (2**31 - 1)], [0, 0]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, n_threads=st.integers(1, 4))
+def test_feature_counts_are_the_weights_of_each_bin(seed, n_threads):
+    level = Level(seed)
+    expected = np.zeros(level.layout.n_total_bins, dtype=object)
+    for row, weight in zip(level.codes, level.weight, strict=True):
+        expected[level.layout.bin_offsets[:-1] + row] += int(weight)
+    for matrix in level.matrices:
+        found = feature_counts(by_columns(matrix), level.weight, level.layout.bin_offsets, n_threads)
+        np.testing.assert_array_equal(found, expected)

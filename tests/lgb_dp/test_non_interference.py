@@ -28,6 +28,7 @@ from lgb_dp.data import dataset as dataset_module
 from pinned_training import (
     BINARY,
     DELTA,
+    MULTICLASS,
     PUBLIC_X,
     PUBLIC_Y,
     REGRESSION,
@@ -60,7 +61,7 @@ def test_trainers(assert_nothing_differs, trainer, params):
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_of_trainers(monkeypatch, assert_nothing_differs, setting):
     if setting == "secret sample":  # accounting of seconds, of public arguments
-        monkeypatch.setattr("lgb_dp.newton.trainer.sampled_mu", lambda *args: 0.1)
+        monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)
         monkeypatch.setattr("lgb_dp.accounting.ledger.composed_epsilon", lambda mu, sampled, delta: 1.0)
     assert_nothing_differs(lambda world: [train(world, SETTINGS[setting])])
 
@@ -72,6 +73,30 @@ def test_automatic_settings_and_learned_splits(assert_nothing_differs):
         data = dataset(world, max_bin=4)
         params = {"objective": "binary", "verbosity": 1}
         return [lgb.train(params, data, 80, callbacks=[lgb_dp.NewtonBoost(8.0, DELTA)])]
+
+    assert_nothing_differs(call)
+
+
+@pytest.mark.parametrize("kind", ["plain", "multiclass", "sparse", "secret sample", "table"])
+def test_distilled_splits(monkeypatch, assert_nothing_differs, kind):
+    """Surrogate rows, and all that a greedy tree sees there, follow from what was released."""
+    monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *facts: 3)
+    monkeypatch.setattr("lgb_dp.newton.distilled_splits.N_SURROGATE_ROWS", 300)
+    monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)
+    if kind == "secret sample":
+        monkeypatch.setattr("lgb_dp.accounting.ledger.composed_epsilon", lambda mu, sampled, delta: 1.0)
+
+    def call(world):
+        params = MULTICLASS if kind == "multiclass" else BINARY
+        trainer = newton(subsample=0.5 if kind == "secret sample" else 1.0)
+        settings, X = (TABLE, world.table) if kind == "table" else ({}, world.sparse)
+        data = dataset(world, params, *([X] if kind in ("sparse", "table") else []), **settings)
+        live = train(world, trainer, params, 12, data=data, keep_training_booster=True)
+        yield live
+        live.rollback_one_iter()
+        yield live
+        if kind == "plain":
+            yield train(world, newton(), params, 8, init_model=live)
 
     assert_nothing_differs(call)
 

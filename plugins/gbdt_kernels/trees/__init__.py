@@ -1,7 +1,8 @@
 """Kernels of tree boosting, from binning to prediction, and the draws of private mechanisms."""
 
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
-from gbdt_kernels.trees.histogram import level_histograms, segment_sums
+from gbdt_kernels.trees.greedy import grow_structure
+from gbdt_kernels.trees.histogram import feature_counts, level_histograms, segment_sums
 from gbdt_kernels.trees.layout import BinLayout
 from gbdt_kernels.trees.leaves import DenseColumns, SparseColumns, by_columns
 from gbdt_kernels.trees.newton import SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
@@ -26,7 +27,9 @@ __all__ = [
     "candidate_gains",
     "candidate_risks",
     "discrete_laplace_from_words",
+    "feature_counts",
     "goes_left_table",
+    "grow_structure",
     "leaf_sums",
     "level_histograms",
     "partition_level",

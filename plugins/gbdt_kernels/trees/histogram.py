@@ -15,6 +15,7 @@ from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import BinLayout
+from gbdt_kernels.trees.leaves import DenseColumns, SparseColumns
 
 
 @kernel
@@ -193,4 +194,59 @@ def level_histograms(
     sibling = smaller ^ 1
     np.subtract(parents, out[smaller], out=parents)
     out[sibling] = parents
+    return out
+
+
+@kernel
+def _count_column(codes, weight, out):
+    """Add every row's weight to its code's place in ``out``, int64."""
+    for row in range(len(codes)):
+        out[codes[row]] += weight[row]
+
+
+@kernel
+def _count_entries(rows, codes, weight, out):
+    """As `_count_column`, of some of the rows; returns their weights' sum."""
+    total = np.int64(0)
+    for e in range(len(rows)):
+        out[codes[e]] += weight[rows[e]]
+        total += weight[rows[e]]
+    return total
+
+
+def feature_counts(
+    columns: DenseColumns | SparseColumns,
+    weight: NDArray[np.int32],
+    bin_offsets: NDArray[np.int64],
+    n_threads: int = 0,
+) -> NDArray[np.int64]:
+    """Exact sums of the rows' weights in every bin of every feature.
+
+    Parameters
+    ----------
+    columns : DenseColumns or SparseColumns
+    weight : ndarray of int32, shape (n_rows,)
+    bin_offsets : ndarray of int64, shape (n_features + 1,)
+        As in `BinLayout`.
+    n_threads : int
+        Threads at most; 0 means all available processors.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_total_bins,)
+    """
+    out = np.zeros(bin_offsets[-1], dtype=np.int64)
+    whole = int(weight.sum(dtype=np.int64))
+
+    def work(_: int, first: int, last: int) -> None:
+        for f in range(first, last):
+            own = out[bin_offsets[f] : bin_offsets[f + 1]]
+            if isinstance(columns, DenseColumns):
+                _count_column(columns.codes[f], weight, own)
+            else:
+                entries = slice(columns.indptr[f], columns.indptr[f + 1])
+                counted = _count_entries(columns.rows[entries], columns.codes[entries], weight, own)
+                own[columns.zero_codes[f]] += whole - counted
+
+    run(work, blocks(len(bin_offsets) - 1, n_threads, len(weight)))
     return out

@@ -87,6 +87,29 @@ def report(**changes):
     return PrivacyReport(**{**values, **changes})
 
 
+def test_what_is_left_of_a_plan_can_be_replaced_at_no_higher_cost():
+    count, tree = Release.gaussian("count", 0.1), Release.gaussian("tree", 0.3)
+    half = Release.gaussian("tree", 0.3 * 0.5**0.5)
+    ledger = Ledger()
+    with pytest.raises(lgb_dp.BudgetSpentError):
+        ledger.replan([])
+    ledger.grant([count, tree, tree])
+    ledger.charge(count)
+    granted = ledger.granted.mu
+    for dearer in ([tree, tree, half], [count, tree, tree], [release(0.1, 0, 0)]):
+        with pytest.raises(lgb_dp.BudgetSpentError, match="cannot take its place"):
+            ledger.replan(dearer)
+    ledger.replan([tree, half])
+    with pytest.raises(lgb_dp.BudgetSpentError):
+        ledger.charge(count)
+    for planned in (tree, half):
+        ledger.charge(planned)
+    with pytest.raises(lgb_dp.BudgetSpentError):
+        ledger.charge(tree)
+    assert ledger.granted.mu < granted
+    assert ledger.granted.mu == pytest.approx((0.01 + 0.09 * 1.5) ** 0.5)
+
+
 def test_report_round_trips_through_json():
     values = json.loads(json.dumps(report().to_dict()))
     assert PrivacyReport.from_dict(values) == report()

@@ -112,7 +112,7 @@ def test_rows_beyond_those_of_a_group_are_left_out(client):
 
 
 def test_a_sample_is_drawn_in_secret_by_the_workers(client, monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.trainer.sampled_mu", lambda *_: 0.1)
+    monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *_: 0.1)
     booster = on_cluster(client, even(4), callbacks=[lgb_dp.NewtonBoost(5.0, 1e-5, subsample=0.5)])
     assert booster.num_trees() == N_ROUNDS
     assert [row["probability"] for row in booster.privacy.ledger] == [1.0, 0.5]

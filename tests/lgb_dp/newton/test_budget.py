@@ -9,6 +9,8 @@ import pytest
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.mechanisms import noise as mechanisms
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton import budget_plan
 from lgb_dp.newton import trainer as newton
 from lgb_dp.newton.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
@@ -144,6 +146,69 @@ def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkey
     assert np.abs(sizes - 150).max() < 6 * np.sqrt(600 * 0.25 * 0.75)
     assert len({sample.tobytes() for sample in taken}) == 12
     assert "_secret" not in repr(booster.__dict__)  # nothing of the draws is kept
+
+
+def test_feature_histograms_take_their_share_of_the_budget(monkeypatch):
+    """Noise is √d w̄ over the μ that is charged, and the trees cost as much less."""
+    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: 3)
+    drawn = []
+    exact = mechanisms.rounded_gaussian
+    monkeypatch.setattr(
+        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
+    )
+    report = boosted(
+        dataset(X, Y, weight=np.ones(len(X)), weight_bound=4.0), epsilon=1.0, n_rounds=5, gradient_clip=1.0
+    ).privacy
+    prior, histograms, trees = (row["mu"] for row in report.ledger)
+    whole = gaussian_mu(1.0, DELTA)
+    assert histograms == pytest.approx(whole * math.sqrt(0.02))
+    assert prior**2 + histograms**2 + 5 * trees**2 <= whole**2
+    assert trees == pytest.approx(whole * math.sqrt(0.97 / 5))
+    unit = newton.STEPS * 1024
+    assert drawn[1] == (4 * 9, pytest.approx(math.sqrt(4) * 1024 / histograms))
+    assert [scale for _, scale in drawn[2:]] == pytest.approx([unit / trees, 0.3003 * unit / trees])
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"groups": np.arange(600) // 2, "rows_per_group": 2}])
+def test_a_row_more_moves_all_releases_by_no_more_than_mu(monkeypatch, kwargs):
+    """The lengths of what a row, or a person, adds to sums, in units of the noise, over a whole run."""
+    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: 3)
+    monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
+    n_fewer = 598 if kwargs else 599
+    seen = []
+    for n in (600, n_fewer):
+        rows = {name: v[:n] if name == "groups" else v for name, v in kwargs.items()}
+        private = []
+
+        def observe(values, release, private=private):
+            private.append(values)
+            return np.full_like(release(), 1)
+
+        with mechanisms.observed(observe):
+            boosted(dataset(X[:n], Y[:n], **rows), epsilon=1.0, n_rounds=12)
+        seen.append(private)
+    squares = 0.0
+    for more, less in zip(*seen, strict=True):
+        assert more.scale == less.scale
+        squares += (((more.values - less.values).astype(float) / more.scale) ** 2).sum()
+    assert 0.02 * 0.4 < squares / gaussian_mu(1.0, DELTA) ** 2 <= 1
+
+
+def test_secret_samples_leave_room_for_feature_histograms(monkeypatch):
+    """Planned in any case, since what samples cost has no μ; charged where structures are distilled."""
+    asked = []
+    exact = budget_plan.sampled_mu
+    monkeypatch.setattr(budget_plan, "sampled_mu", lambda *args: asked.append(args) or exact(*args))
+    whole = gaussian_mu(2.0, DELTA)
+    for depth in (None, 3):
+        monkeypatch.setattr(newton, "distilled_depth", lambda *facts, depth=depth: depth)
+        report = boosted(epsilon=2.0, n_rounds=12, subsample=0.25).privacy
+        assert asked[-1][2] == pytest.approx(whole * math.sqrt(0.03))
+        assert 1.9 < report.epsilon <= 2.0
+        assert report.spent[0] <= 2.0
+        released = [row["release"] for row in report.ledger]
+        assert released == ["label counts", *["feature histograms"] * (depth is not None), "leaf sums"]
+        assert [row["probability"] for row in report.ledger] == [1.0] * (len(released) - 1) + [0.25]
 
 
 @pytest.mark.slow

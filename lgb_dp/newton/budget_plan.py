@@ -1,0 +1,77 @@
+"""How a training run divides its budget: μ of every release, whose squares add up to the whole.
+
+Composition is Dong, Roth and Su's ("Gaussian Differential Privacy", JRSS B 2022), corollary 3.3.  Whether the
+histograms of the features are released is decided by what the label counts show.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
+from lgb_dp.accounting.ledger import Ledger, Release
+
+PRIOR_SHARE = 0.01
+"""Share of μ² that the released class counts (or label sum) get."""
+
+HISTOGRAM_SHARE = 0.02
+"""Share of μ² that the histograms of all features get where they are released."""
+
+
+class BudgetPlan:
+    """The releases of one training run, granted by its ledger.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    epsilon, delta : float
+        Of the whole run; ε in nats, finite.
+    n_rounds : int
+    subsample : float
+        Share of the rows that a tree reads.
+    may_distil : bool
+        Whether the histograms may be released.
+
+    Attributes
+    ----------
+    mu : float
+        Of the whole run, per row.
+    counts, histograms, tree : Release
+        Of the label counts, the features' histograms, and the leaf sums of one tree.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        epsilon: float,
+        delta: float,
+        n_rounds: int,
+        subsample: float,
+        *,
+        may_distil: bool,
+    ) -> None:
+        self._ledger, self._n_rounds = ledger, n_rounds
+        ledger.granted_delta = max(ledger.granted_delta, delta)
+        # Per row: a person's k rows cost kμ, or μ if they weigh no more than one row together.
+        k = ledger.unit.row_costs
+        self.mu = gaussian_mu(epsilon, delta) / k
+        self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
+        self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
+        # What secret samples cost has no μ that could be divided anew: the histograms are planned in any case.
+        first = [self.counts, *[self.histograms] * (may_distil and subsample < 1)]
+        if subsample < 1:
+            # Samples are drawn per person, so that amplification is of what a person costs.
+            before = k * float(np.sqrt(sum(release.mu**2 for release in first)))
+            mu = sampled_mu(epsilon, delta, before, subsample, n_rounds) / k
+        else:
+            mu = self.mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
+        self.tree = Release.gaussian("leaf sums", mu, subsample)
+        ledger.grant([*first, *[self.tree] * n_rounds])
+
+    def charge_histograms(self) -> None:
+        """Charge them, before the first tree; unless they were planned for, the trees cost as much less."""
+        if self.tree.probability == 1.0:
+            squared = self.tree.mu**2 - self.histograms.mu**2 / self._n_rounds
+            self.tree = Release.gaussian("leaf sums", np.sqrt(squared) * (1 - 1e-12))
+            self._ledger.replan([self.histograms, *[self.tree] * self._n_rounds])
+        self._ledger.charge(self.histograms)

@@ -1,0 +1,282 @@
+"""Splits that a greedy tree finds in the model itself, on rows that no data set holds.
+
+Random splits do not know in which node they are, and that is what limits a model of many rows.  What the
+trees of the last rounds have added to the model is public, and is a smooth estimate of what is still to be
+learned.  A greedy tree is fitted to it on *surrogate rows*, whose columns are drawn independently from
+released histograms, and its structure alone is used: leaf sums on it are released as for any other tree.
+
+It costs one release, of the histograms of all columns.  Everything else is post-processing: surrogate rows,
+the model's scores there, and greedy trees follow from what was released.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri, softmax
+
+from gbdt_kernels.trees import DenseCodes, by_columns, grow_structure
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.leaf_sums import ReleasedTree
+from lgb_dp.newton.learned_splits import LearnedSplits
+from lgb_dp.newton.public_splits import PublicTree, uniform
+
+N_SURROGATE_ROWS = 20_000
+
+_START = 0.08
+"""Share of the rounds before the first greedy tree."""
+
+_RANDOM_EVERY = 10
+"""One tree in so many stays random: it finds what the model does not know."""
+
+_WINDOW = 0.05
+"""Share of the rounds whose steps a greedy tree is fitted to."""
+
+_MIN_WINDOW = 4
+_MIN_CHILD_ROWS = 10
+_MIN_CURVATURE = 0.01
+_MAX_TRIED = 64
+"""Features that a node may split by, at most; otherwise half of them, drawn for each node."""
+
+_SMOOTHED_BINS = 9
+_MIN_COUNT = 1e-9
+
+
+@dataclass(frozen=True)
+class FeatureHistograms:
+    """Released numbers of rows in every bin of every feature.
+
+    Parameters
+    ----------
+    counts : sequence of ndarray of float64, shape (n_bins + 1,)
+        For each feature, read if it has at least two bins; the last one counts missing values.
+    std : float
+        Standard deviation of their noise.
+    """
+
+    counts: Sequence[NDArray[np.float64]]
+    std: float
+
+    @classmethod
+    def of(cls, counts: NDArray[np.float64], std: float, bins: PublicBins) -> FeatureHistograms:
+        """Of all features, shape (n_total_bins,), in the order of the bins' layout."""
+        return cls(np.split(counts, np.cumsum(bins.n_bins + 1)[:-1]), std)
+
+    def probabilities(self, feature: int, *, is_categorical: bool) -> NDArray[np.float64]:
+        """Estimated distribution of a feature's codes, shape (n_bins + 1,).
+
+        Neighbouring bins of a numeric feature are smoothed as far as their differences do not stand out of
+        the noise; categories and missing values are shrunk by it.
+        """
+        count = self.counts[feature]
+        estimate = np.maximum(count - self.std, 0.0)
+        if not is_categorical and len(count) > _SMOOTHED_BINS + 1:
+            reach = _SMOOTHED_BINS // 2
+            padded = np.pad(count[:-1], reach, mode="edge")
+            mean = np.convolve(padded, np.full(_SMOOTHED_BINS, 1 / _SMOOTHED_BINS), mode="valid")
+            apart = count[:-1] - mean
+            kept = apart**2 / (apart**2 + 4 * self.std**2 + _MIN_COUNT)
+            estimate[:-1] = np.maximum(mean + apart * kept, 0.0)
+        estimate += _MIN_COUNT
+        return np.asarray(estimate / estimate.sum())
+
+
+def released_cells(bins: PublicBins) -> NDArray[np.bool_]:
+    """Which bins are of features that can be split, shape (n_total_bins,)."""
+    return np.repeat(bins.n_bins > 1, bins.n_bins + 1)
+
+
+def surrogate_rows(histograms: FeatureHistograms, bins: PublicBins, random: SecureRandom) -> DenseCodes:
+    """Codes of `N_SURROGATE_ROWS` rows whose columns are independent."""
+    codes = np.zeros((N_SURROGATE_ROWS, len(bins.n_bins)), dtype=np.uint8)
+    for f in np.flatnonzero(bins.n_bins > 1).tolist():
+        cumulated = np.cumsum(histograms.probabilities(f, is_categorical=bool(bins.is_categorical[f])))
+        drawn = uniform(random.words(N_SURROGATE_ROWS)) * cumulated[-1]
+        codes[:, f] = np.minimum(np.searchsorted(cumulated, drawn, side="right"), bins.n_bins[f])
+    return DenseCodes(codes)
+
+
+def start_scores(
+    surrogate: DenseCodes, bins: PublicBins, predictor: Any, scale: LabelScale
+) -> NDArray[np.float64]:
+    """What an initial model predicts for the surrogate rows, on the scale of [-1, 1]; 0 without a model.
+
+    Scores that were given row by row are unknown there.
+
+    Parameters
+    ----------
+    surrogate : DenseCodes
+    bins : PublicBins
+    predictor : object or None
+        LightGBM's predictor of the initial model.
+    scale : LabelScale
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+    """
+    shape = surrogate.n_rows, scale.n_outputs
+    if predictor is None:
+        return np.zeros(shape)
+    scores = np.asarray(predictor.predict(values_of_codes(surrogate, bins), raw_score=True), dtype=np.float64)
+    return (np.nan_to_num(scores.reshape(shape)) - scale.centre) / scale.scale
+
+
+def values_of_codes(codes: DenseCodes, bins: PublicBins) -> NDArray[np.float64]:
+    """A row of feature values for each row of codes, shape (n_rows, n_features).
+
+    Thresholds belong to the bin below them; the last bin reaches to infinity.
+    """
+    values = np.empty(codes.codes.shape)
+    for f, known in enumerate(bins.values):
+        last = [] if bins.is_categorical[f] else [np.inf]
+        of_code = np.concatenate([known, last, [np.nan]])
+        values[:, f] = of_code[codes.codes[:, f]]
+    return values
+
+
+class SurrogateScores:
+    """Where the surrogate rows stand under a model that grows, and what its last trees added there.
+
+    Parameters
+    ----------
+    codes : DenseCodes
+    start : ndarray of float64, shape (n_rows, n_outputs)
+        Scores before the first tree: log-odds, or predictions on the scale of [-1, 1].
+    window : int
+        How many trees are the last ones.
+    """
+
+    def __init__(self, codes: DenseCodes, start: NDArray[np.float64], window: int) -> None:
+        self._columns = by_columns(codes)
+        self._start, self._window = start, window
+        self._restart()
+        self._n_known, self._last = 0, 0
+
+    def _restart(self) -> None:
+        self.score, self.step = self._start.copy(), np.zeros_like(self._start)
+        self._in_window: deque[tuple[NDArray[np.uint16], NDArray[np.float64]]] = deque()
+
+    def follow(self, released: Sequence[ReleasedTree]) -> None:
+        """Add the trees that are new; start anew if one that was added is no longer in the model."""
+        n_known, self._n_known = self._n_known, -1  # an interrupt leaves it so
+        if n_known < 0 or n_known > len(released) or _number(released[:n_known]) != self._last:
+            self._restart()
+            n_known = 0
+        for tree in released[n_known:]:
+            self._add(tree)
+        self._n_known, self._last = len(released), _number(released)
+
+    def _add(self, released: ReleasedTree) -> None:
+        leaf, tree, value = np.empty(len(self.score), dtype=np.uint16), released.tree, released.value
+        self._columns.leaves(tree.feature, tree.goes_left, 0, len(leaf), leaf)
+        self.score += value[leaf]
+        self.step += value[leaf]
+        self._in_window.append((leaf, value))
+        if len(self._in_window) > self._window:
+            leaf, value = self._in_window.popleft()
+            self.step -= value[leaf]
+
+
+def _number(released: Sequence[ReleasedTree]) -> int:
+    """Number of the last tree, which determines those before; 0 if there is none."""
+    return released[-1].number if released else 0
+
+
+class DistilledSplits(LearnedSplits):
+    """Learned splits at first, then mostly structures of greedy trees fitted to the model's last steps.
+
+    Parameters
+    ----------
+    bins : PublicBins
+    depth : int
+        Levels of all trees but those of one feature.
+    n_rounds : int
+    opening_depth : int
+        Levels of the trees of one feature, at most.
+    objective : {"binary", "regression", "multiclass"}
+    surrogate : DenseCodes
+        Surrogate rows.
+    start : ndarray of float64, shape (n_surrogate_rows, n_outputs)
+        Their scores before the first tree.
+    released : sequence of ReleasedTree
+        The model's trees; it changes as the model does.
+    """
+
+    def __init__(
+        self,
+        bins: PublicBins,
+        depth: int,
+        n_rounds: int,
+        opening_depth: int,
+        objective: str,
+        surrogate: DenseCodes,
+        start: NDArray[np.float64],
+        released: Sequence[ReleasedTree],
+    ) -> None:
+        super().__init__(bins, depth, n_rounds, opening_depth)
+        self._bins, self._objective, self._released = bins, objective, released
+        self._codes = surrogate.codes
+        self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
+        self._features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
+        self._n_tried = min((len(self._features) + 1) // 2, _MAX_TRIED)
+        self._first = max(_START * n_rounds, _MIN_WINDOW)
+
+    def draw(self, random: SecureRandom) -> PublicTree:
+        """The next round's tree: greedy, but for the first ones and every tenth."""
+        tree = super().draw(random)
+        n_done = len(self._released)
+        self._surrogate.follow(self._released)
+        if tree.cell[0] < 0 or n_done < self._first or n_done % _RANDOM_EVERY == 0:
+            return tree
+        return self._greedy(tree, random)
+
+    def _greedy(self, tree: PublicTree, random: SecureRandom) -> PublicTree:
+        """The structure of a greedy tree; where it finds no split, that of the given one."""
+        n_nodes, n_features = len(tree.feature), len(self._features)
+        target, weight = self._target(random)
+        half = np.unpackbits(random.words((len(target) + 63) // 64).view(np.uint8))[: len(target)]
+        rows = np.flatnonzero(half)
+        target, weight = target[rows], weight[rows]
+        # A node's mean explains nothing, and what is large next to what is looked for costs digits.
+        target = target - np.average(target, weights=weight)
+        order = np.argpartition(random.words(n_nodes, n_features), self._n_tried - 1, axis=1)
+        feature, goes_left = tree.feature.copy(), tree.goes_left.copy()
+        grow_structure(
+            self._codes[rows],
+            target,
+            weight,
+            self._bins.n_bins,
+            self._bins.is_categorical,
+            self._features[order[:, : self._n_tried]],
+            uniform(random.words(n_nodes)),
+            random.coins(n_nodes),
+            _MIN_CHILD_ROWS,
+            feature,
+            goes_left,
+        )
+        return PublicTree(feature, goes_left, np.full(n_nodes, -1))
+
+    def _target(self, random: SecureRandom) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a tree is fitted to, and the weights of the rows, which are the loss's curvature.
+
+        Of several outputs it is their sum in a random direction r, whose curvature is r'Hr of the softmax
+        loss's hessian H: the variance of r over the classes.
+        """
+        score, step = self._surrogate.score, self._surrogate.step
+        if self._objective == "regression":
+            return step[:, 0], np.ones(len(step))
+        if self._objective == "binary":
+            p = expit(score[:, 0])
+            return step[:, 0], np.maximum(p * (1 - p), _MIN_CURVATURE)
+        direction = ndtri(np.clip(uniform(random.words(score.shape[1])), 2.0**-53, None))
+        p = softmax(score, axis=1)
+        variance = p @ direction**2 - (p @ direction) ** 2
+        return step @ direction, np.maximum(variance, _MIN_CURVATURE)

@@ -1,0 +1,185 @@
+"""The structure of one greedy regression tree: the split of every node of a complete tree that explains most.
+
+Nothing is drawn here.  The caller says which features a node may split by, and hands in a tree that has a
+split in every node; a node where nothing can be gained keeps that split.  Histograms are not subtracted from
+the parent's, since every node looks at features of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.compilation import kernel
+
+_MIN_GAIN = 1e-6
+"""Relative to what the node's mean explains: what rounding in float32 could pretend to gain."""
+
+
+@kernel
+def _fill(codes, target, weight, rows, features, sums):
+    """Add weighted targets, weights and counts to the bins of the features, shape (n_tried, 256, 3)."""
+    for i in range(len(rows)):
+        row = rows[i]
+        g, w = target[row], weight[row]
+        for k in range(len(features)):
+            code = codes[row, features[k]]
+            sums[k, code, 0] += g
+            sums[k, code, 1] += w
+            sums[k, code, 2] += np.float32(1.0)
+
+
+@kernel
+def _order(sums, n, is_categorical):
+    """Codes in the order in which they are cut: categories by their mean, those without rows last."""
+    if not is_categorical:
+        return np.arange(n)
+    mean = np.empty(n)
+    for c in range(n):
+        mean[c] = sums[c, 0] / sums[c, 1] if sums[c, 2] > 0 else np.inf
+    return np.argsort(mean, kind="mergesort")
+
+
+@kernel(error_model="numpy")
+def _best_cut(sums, order, missing_left, least, best):
+    """The cut of one feature's codes that explains more than `best`, and what it explains.
+
+    The last code that goes left, and the next one with rows, as positions in the order; -1 if there is none.
+    """
+    n = len(order)
+    all_g = all_w = all_count = 0.0
+    for c in range(n + 1):
+        all_g += sums[c, 0]
+        all_w += sums[c, 1]
+        all_count += sums[c, 2]
+    g = w = count = 0.0
+    if missing_left:
+        g, w, count = np.float64(sums[n, 0]), np.float64(sums[n, 1]), np.float64(sums[n, 2])
+    parent = all_g * all_g / all_w
+    last_left, first_right, looks_for_next = -1, -1, False
+    for t in range(n):
+        c = order[t]
+        if sums[c, 2] == 0:
+            continue
+        if looks_for_next:
+            first_right, looks_for_next = t, False
+        g += sums[c, 0]
+        w += sums[c, 1]
+        count += sums[c, 2]
+        if count < least:
+            continue
+        if all_count - count < least:
+            break
+        gain = g * g / w + (all_g - g) * (all_g - g) / (all_w - w) - parent
+        if gain > best and gain > _MIN_GAIN * parent and t < n - 1:
+            best, last_left, first_right, looks_for_next = gain, t, t + 1, True
+    return best, last_left, first_right
+
+
+@kernel
+def _best_split(sums, features, n_bins, is_categorical, least):
+    """The best split: which of the features, whether missing values go left, and where to cut its codes."""
+    best, which, missing_left, last_left, first_right = 0.0, -1, False, 0, 0
+    for k in range(len(features)):
+        n, categorical = n_bins[features[k]], is_categorical[features[k]]
+        order = _order(sums[k], n, categorical)
+        for side in range(2 if sums[k, n, 2] > 0 and not categorical else 1):
+            gain, t, u = _best_cut(sums[k], order, side == 1, least, best)
+            if t >= 0:
+                best, which, missing_left, last_left, first_right = gain, k, side == 1, t, u
+    return which, missing_left, last_left, first_right
+
+
+@kernel
+def _partition(rows, spare, codes, goes_left):
+    """Reorder a node's rows, those that go left first, and return how many do; order is kept within both."""
+    n_left = n_right = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if goes_left[codes[row]]:
+            rows[n_left] = row
+            n_left += 1
+        else:
+            spare[n_right] = row
+            n_right += 1
+    rows[n_left:] = spare[:n_right]
+    return n_left
+
+
+@kernel
+def _grow(codes, target, weight, n_bins, is_categorical, tried, within, coin, least, feature, goes_left):
+    n_rows, n_nodes = len(codes), len(feature)
+    rows, spare = np.arange(n_rows, dtype=np.int32), np.empty(n_rows, dtype=np.int32)
+    first, last = np.zeros(2 * n_nodes + 1, dtype=np.int64), np.zeros(2 * n_nodes + 1, dtype=np.int64)
+    last[0] = n_rows
+    sums = np.zeros((tried.shape[1], 256, 3), dtype=np.float32)
+    for node in range(n_nodes):
+        own, features = rows[first[node] : last[node]], tried[node]
+        if features[0] >= 0 and len(own) >= 2 * least:
+            _fill(codes, target, weight, own, features, sums)
+            k, missing_left, last_left, first_right = _best_split(
+                sums, features, n_bins, is_categorical, least
+            )
+            if k >= 0:
+                f = features[k]
+                n = n_bins[f]
+                goes_left[node] = 0
+                order = _order(sums[k], n, is_categorical[f])
+                if is_categorical[f]:
+                    stop = last_left + 1
+                else:  # anywhere between the two codes that hold rows
+                    stop = last_left + 1 + np.int64(within[node] * (first_right - last_left))
+                    goes_left[node, n] = missing_left if sums[k, n, 2] > 0 else coin[node]
+                for t in range(stop):
+                    goes_left[node, order[t]] = 1
+                feature[node] = f
+            for k in range(len(features)):
+                sums[k, : n_bins[features[k]] + 1] = 0
+        n_left = _partition(own, spare, codes[:, feature[node]], goes_left[node])
+        first[2 * node + 1], last[2 * node + 1] = first[node], first[node] + n_left
+        first[2 * node + 2], last[2 * node + 2] = first[node] + n_left, last[node]
+
+
+def grow_structure(
+    codes: NDArray[np.uint8],
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    n_bins: NDArray[np.int64],
+    is_categorical: NDArray[np.bool_],
+    tried: NDArray[np.int32],
+    within: NDArray[np.float64],
+    coin: NDArray[np.bool_],
+    least: int,
+    feature: NDArray[np.int32],
+    goes_left: NDArray[np.uint8],
+) -> None:
+    """Replace the splits of a complete tree by the ones that explain most of the target, node by node.
+
+    What a split explains is the weighted sum of squares around the node's mean, less that around its
+    children's means.  Of equal splits, the first one tried is taken.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_rows, n_features), C order
+    target, weight : ndarray of float64, shape (n_rows,)
+        Weights are positive.
+    n_bins : ndarray of int64, shape (n_features,)
+        Bins of each feature; the code of a missing value is their number.
+    is_categorical : ndarray of bool, shape (n_features,)
+        Categories are cut in the order of their means; missing ones go right.
+    tried : ndarray of int32, shape (n_nodes, n_tried)
+        Features that a node may split by, each with at least two bins.  A first one below 0: the node keeps
+        its split.
+    within : ndarray of float64, shape (n_nodes,)
+        In [0, 1): where in the range of thresholds that part the rows alike the node's threshold is.
+    coin : ndarray of bool, shape (n_nodes,)
+        Whether missing values go left if none of the node's rows has one.
+    least : int
+        Rows of a child at least; positive.
+    feature : ndarray of int32, shape (n_nodes,)
+    goes_left : ndarray of uint8, shape (n_nodes, 256)
+        Splits, level by level; written there.
+    """
+    weighted = (target * weight).astype(np.float32)
+    single = weight.astype(np.float32)
+    _grow(codes, weighted, single, n_bins, is_categorical, tried, within, coin, least, feature, goes_left)
