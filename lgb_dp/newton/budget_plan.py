@@ -57,7 +57,7 @@ class BudgetPlan:
         self.mu = gaussian_mu(epsilon, delta) / k
         self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
-        # What secret samples cost has no μ that could be divided anew: the histograms are planned in any case.
+        # The cost of secret samples is no μ that could be divided anew: histograms are planned in any case.
         first = [self.counts, *[self.histograms] * (may_distil and subsample < 1)]
         if subsample < 1:
             # Samples are drawn per person, so that amplification is of what a person costs.
