@@ -198,15 +198,17 @@ def level_histograms(
 
 
 @kernel
-def _count_column(codes, weight, out):
-    """Add every row's weight to its code's place in ``out``, int64."""
-    for row in range(len(codes)):
-        out[codes[row]] += weight[row]
+def _count_rows(codes, weight, bin_offsets, first, last, out):
+    """Add the weights of rows `first` to `last` - 1 to the places of their codes in ``out``, int64."""
+    for row in range(first, last):
+        w = np.int64(weight[row])
+        for f in range(codes.shape[1]):
+            out[bin_offsets[f] + codes[row, f]] += w
 
 
 @kernel
 def _count_entries(rows, codes, weight, out):
-    """As `_count_column`, of some of the rows; returns their weights' sum."""
+    """As `_count_rows`, of one feature's entries; returns the sum of their weights."""
     total = np.int64(0)
     for e in range(len(rows)):
         out[codes[e]] += weight[rows[e]]
@@ -235,18 +237,25 @@ def feature_counts(
     -------
     ndarray of int64, shape (n_total_bins,)
     """
+    if isinstance(columns, SparseColumns):
+        return _sparse_counts(columns, weight, bin_offsets)
+    parts = blocks(len(weight), n_threads, len(bin_offsets) - 1)
+    own = np.zeros((len(parts), bin_offsets[-1]), dtype=np.int64)
+
+    def work(part: int, first: int, last: int) -> None:
+        _count_rows(columns.codes, weight, bin_offsets, first, last, own[part])
+
+    run(work, parts)
+    return np.asarray(own.sum(axis=0))
+
+
+def _sparse_counts(
+    columns: SparseColumns, weight: NDArray[np.int32], bin_offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
     out = np.zeros(bin_offsets[-1], dtype=np.int64)
     whole = int(weight.sum(dtype=np.int64))
-
-    def work(_: int, first: int, last: int) -> None:
-        for f in range(first, last):
-            own = out[bin_offsets[f] : bin_offsets[f + 1]]
-            if isinstance(columns, DenseColumns):
-                _count_column(columns.codes[f], weight, own)
-            else:
-                entries = slice(columns.indptr[f], columns.indptr[f + 1])
-                counted = _count_entries(columns.rows[entries], columns.codes[entries], weight, own)
-                own[columns.zero_codes[f]] += whole - counted
-
-    run(work, blocks(len(bin_offsets) - 1, n_threads, len(weight)))
+    for f, zero_code in enumerate(columns.zero_codes):
+        own = out[bin_offsets[f] : bin_offsets[f + 1]]
+        entries = slice(columns.indptr[f], columns.indptr[f + 1])
+        own[zero_code] += whole - _count_entries(columns.rows[entries], columns.codes[entries], weight, own)
     return out
