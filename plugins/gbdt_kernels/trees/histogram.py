@@ -257,5 +257,6 @@ def _sparse_counts(
     for f, zero_code in enumerate(columns.zero_codes):
         own = out[bin_offsets[f] : bin_offsets[f + 1]]
         entries = slice(columns.indptr[f], columns.indptr[f + 1])
-        own[zero_code] += whole - _count_entries(columns.rows[entries], columns.codes[entries], weight, own)
+        counted = _count_entries(columns.rows[entries], columns.codes[entries], weight, own)
+        own[zero_code] += whole - counted
     return out
