@@ -49,14 +49,23 @@ NOISE = 2.0
 """Standard errors of a difference within which two learners count as equal."""
 
 
+def is_installed(learner: str) -> bool:
+    """Whether a learner's environment was made."""
+    return learner not in REQUIREMENTS or _folder(learner).joinpath(".installed").exists()
+
+
+def _folder(learner: str) -> Path:
+    return ENVIRONMENTS / learner.replace(" ", "-").lower()
+
+
 def environment(learner: str) -> Path | None:
     """The Python that runs a learner, its environment made on first use; None if that fails."""
     requirements = REQUIREMENTS.get(learner)
     if requirements is None:
         return Path(sys.executable)
-    folder = ENVIRONMENTS / learner.replace(" ", "-").lower()
+    folder = _folder(learner)
     python, made = folder / "bin" / "python", folder / ".installed"
-    if made.exists():
+    if is_installed(learner):
         return python
     say(f"making an environment for {learner}: {', '.join(requirements)}")
     commands = [
