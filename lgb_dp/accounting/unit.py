@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Unit:
-    """One row, or one person with several rows.
+    """One row, or one person with several rows, in one place or at several parties.
 
     Parameters
     ----------
@@ -18,10 +18,20 @@ class Unit:
         together weigh no more than one row.  A μ-GDP mechanism is kμ-GDP, and an ε-DP one kε-DP, for groups
         of k rows (Dong, Roth and Su, "Gaussian Differential Privacy", JRSS B 2022, theorem 2.14; Dwork and
         Roth, "The Algorithmic Foundations of Differential Privacy", 2014, theorem 2.2).
+    parties : int or None
+        Parties at which a person may have rows at most; None if all rows are in one place.
     """
 
     rows: int | None = None
     row_costs: int = 1
+    parties: int | None = None
+
+    def at_parties(self, parties: int) -> Unit:
+        """The unit where rows are spread over parties, and a person may be at so many of them.
+
+        What a person's rows at each of m parties cost is m times what those at one party cost.
+        """
+        return Unit(self.rows, self.row_costs * parties, parties)
 
     @property
     def noun(self) -> str:
@@ -32,7 +42,11 @@ class Unit:
     def neighbouring(self) -> str:
         """The neighbouring relation, as reports state it."""
         limit = "" if self.rows is None else f" (at most {self.rows} rows)"
-        return f"add or remove one {self.noun}{limit}"
+        if self.parties is None:
+            place = ""
+        else:
+            place = " at one party" if self.parties == 1 else f" at each of up to {self.parties} parties"
+        return f"add or remove one {self.noun}{place}{limit}"
 
 
 ONE_ROW = Unit()

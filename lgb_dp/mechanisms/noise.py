@@ -1,11 +1,11 @@
 """The one door through which private numbers leave, and the exact samplers behind it.
 
-Every number that is computed from private rows and that anyone sees leaves lgb_dp through one of three
-functions: `release_gaussian` and `release_laplace` add noise to integer sums, and `select` chooses among
-candidates.  Trainers, metadata and the search draw no noise themselves; `observed` shows what goes through.
-Training at infinite ε goes around them: its report says that the model is not private.
+Every number that is computed from private rows and that anyone sees leaves lgb_dp through one of four
+functions: `release_gaussian` and `release_laplace` add noise to integer sums, `release_share` adds a party's
+share of it before its sums are masked, and `select` chooses among candidates.  Trainers, metadata and the
+search draw no noise themselves; `observed` shows what goes through.
 
-All three are drawn exactly, without any floating-point error.  Utilities of a selection are computed in
+All of them are drawn exactly, without any floating-point error.  Utilities of a selection are computed in
 float64 from exact integer sums and then drawn among with integer weights; both roundings are bounded below
 and paid for out of the budget, so the ε asked for is never exceeded.  Noise is an integer, drawn exactly, and
 added to exact integer sums.
@@ -32,6 +32,7 @@ from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR
 from gbdt_kernels.trees.selection import WORD_PAIRS_PER_DRAW
 from lgb_dp.checks import Interval, checked_number
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.mechanisms.discrete_gaussian import discrete_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
 MAX_ROWS = 2**31
@@ -80,14 +81,14 @@ class PrivateValues:
 
     Parameters
     ----------
-    mechanism : {"Gaussian", "discrete Laplace", "exponential"}
+    mechanism : {"Gaussian", "discrete Gaussian", "discrete Laplace", "exponential"}
     values : ndarray
         Exact integer sums, or the log-weights of the candidates of every node.
     scale : float
         Standard deviation of Gaussian noise, or the scale of Laplace noise; 1 for log-weights.
     """
 
-    mechanism: Literal["Gaussian", "discrete Laplace", "exponential"]
+    mechanism: Literal["Gaussian", "discrete Gaussian", "discrete Laplace", "exponential"]
     values: NDArray[np.int64] | NDArray[np.float64]
     scale: float
 
@@ -140,6 +141,30 @@ def release_gaussian(
         return sums + rounded_gaussian(sums.size, scale, random).reshape(sums.shape)
 
     return _released(PrivateValues("Gaussian", sums, scale), release)
+
+
+def release_share(sums: NDArray[np.int64], variance: int, random: SecureRandom) -> NDArray[np.int64]:
+    """Integer sums of one party's rows, with that party's share of the noise of a sum over parties.
+
+    By itself a share protects less than the whole: the result must leave only masked
+    (`gbdt_parties.secure_sum`), so that nobody sees it but added to those of the others.
+
+    Parameters
+    ----------
+    sums : ndarray of int64
+    variance : int
+        Of the share, in squared integer steps (`lgb_dp.accounting.shares`).
+    random : SecureRandom
+
+    Returns
+    -------
+    ndarray of int64, of the shape of `sums`
+    """
+
+    def release() -> Released:
+        return sums + discrete_gaussian(sums.size, variance, random).reshape(sums.shape)
+
+    return _released(PrivateValues("discrete Gaussian", sums, math.sqrt(variance)), release)
 
 
 def release_laplace(

@@ -29,6 +29,19 @@ class SecureRandom:
             key = hashlib.sha256(f"lgb_dp test stream {random_state}".encode()).digest()
         self._stream = KeyStream(key)
 
+    @classmethod
+    def public(cls, key: bytes) -> SecureRandom:
+        """A stream that everybody who knows a key draws alike: for structures, never for noise.
+
+        Parameters
+        ----------
+        key : bytes
+            32 bytes.
+        """
+        random = cls()
+        random._stream = KeyStream(key)
+        return random
+
     def refuse_fork(self) -> None:
         """Check that this is the process that made the object.
 
