@@ -21,6 +21,10 @@ class WideBoundsWarning(UserWarning):
     """What was released shows that bounds are so wide that nearly all rows fall into few bins."""
 
 
+class FewPartiesWarning(UserWarning):
+    """So few parties take part that what one of them learns is less protected than what outsiders learn."""
+
+
 class PrivateTrainingError(VeilboostError):
     """Base of all errors of `lgb_dp`."""
 
@@ -79,3 +83,7 @@ class SchedulerLostError(ClusterError):
 
 class PartitionError(ClusterError):
     """A partition could not be computed, or another time gave other rows."""
+
+
+class PartiesDifferError(InvalidArgumentError):
+    """Parties that are to train together declare different columns, types, bounds or labels."""

@@ -17,10 +17,10 @@ It is not a Gaussian number, but so close to a rounded one that Gaussian differe
 
 2. *One discrete Gaussian is nearly a rounded Gaussian.*  Let S = (n - t) V and r² = 4.  Draw Y from the
    continuous normal distribution of mean x and variance S - r², and round it at random: Z = z with
-   probability φ_r(z - Y) / ρ(Y), φ_r the density of variance r² and ρ(y) = Σ_k φ_r(k - y), again within 1 ± e of 1 with
-   e = 2 Σ_j≥1 exp(-2π² r² j²).  Integrating φ_(S - r²)(y - x) φ_r(z - y) over y gives φ_S(z - x), so that
-   P[Z = z] is φ_S(z - x) up to a factor 1 / (1 ± e), and so is P[x + N(S) = z].  The logarithm of their ratio
-   is at most 4 exp(-2π² r²).
+   probability φ_r(z - Y) / ρ(Y), φ_r the density of variance r² and ρ(y) = Σ_k φ_r(k - y), again within
+   1 ± e of 1 with e = 2 Σ_j≥1 exp(-2π² r² j²).  Integrating φ_(S - r²)(y - x) φ_r(z - y) over y gives
+   φ_S(z - x), so that P[Z = z] is φ_S(z - x) up to a factor 1 / (1 ± e), and so is P[x + N(S) = z].  The
+   logarithm of their ratio is at most 4 exp(-2π² r²).
 
 3. *The rounded Gaussian is post-processing* of the continuous one of variance S - r².  With
    V ≥ (σ² + r²) / (n - t) that variance is at least σ², so a release whose sensitivity is at most μσ is μ-GDP
@@ -38,6 +38,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from lgb_dp.accounting.ledger import Cost
 from lgb_dp.errors import InvalidArgumentError
 
 ROUNDING_VARIANCE = 4
@@ -45,6 +46,9 @@ ROUNDING_VARIANCE = 4
 
 CLOSENESS_SHARE = 1e-9
 """Share of ε and of δ that is set aside for η; for any noise of this package η is below 1e-20."""
+
+_USED = 0.99
+"""Part of it that is used: the rest is for the rounding of sums."""
 
 
 def share_variance(std: float, n_parties: int, colluding: int) -> int:
@@ -81,17 +85,25 @@ def closeness(variance: int, n_parties: int) -> float:
     return tau + 4 * math.exp(-2 * math.pi**2 * ROUNDING_VARIANCE)
 
 
+def closeness_cost(epsilon: float, delta: float) -> Cost:
+    """What η may add to a run of the given ε and δ.
+
+    2η ≤ c ε, and (e^η - 1) δ ≤ c δ, with c the part of `CLOSENESS_SHARE` that is used (`check_closeness`).
+    """
+    return Cost(_USED * CLOSENESS_SHARE * epsilon, _USED * CLOSENESS_SHARE * delta)
+
+
 def check_closeness(total: float, epsilon: float) -> None:
     """Check that η fits what is set aside for it.
 
-    2η must be at most `CLOSENESS_SHARE` of ε, and e^η - 1 ≤ 2η at most that share, too.
+    2η must be at most the share of ε, and e^η - 1 ≤ 2η at most the share itself.
 
     Raises
     ------
     InvalidArgumentError
         If it does not.
     """
-    if 2 * total > CLOSENESS_SHARE * min(epsilon, 1.0):
+    if 2 * total > _USED * CLOSENESS_SHARE * min(epsilon, 1.0):
         raise InvalidArgumentError(
             f"epsilon={epsilon:g} is too small for noise in integer shares, or there are too many releases"
         )

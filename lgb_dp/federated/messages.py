@@ -1,0 +1,179 @@
+"""Messages between a coordinator and the parties of a private training run."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Int32s, Integer, Message, Octets, Text
+
+_OPENED = struct.Struct("<QQH")
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, eq=False)
+class OpenFederated(Message):
+    """Coordinator to party: takes up a training run, new or known."""
+
+    kind: ClassVar[int] = 201
+    run: Octets
+    """16 bytes, drawn by the coordinator; what a secure sum calls the session."""
+    task: Text
+    """JSON: the public settings, which all parties must agree on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Introduced(Message):
+    """Party to coordinator: its keys for the run, and digests of what it declares about its columns."""
+
+    kind: ClassVar[int] = 202
+    introduction: Octets
+    """Name, certificates, nonce, public keys, commitment to a seed."""
+    declaration: Text
+    """JSON: a digest each of columns, types, bounds, labels, weights and unit."""
+    n_opened: Integer
+    """Sums that the party has opened in this run; more than 0 if it takes the run up again."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProposeRoster(Message):
+    """Coordinator to party: all introductions, to be checked and signed."""
+
+    kind: ClassVar[int] = 203
+    roster: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class Endorsed(Message):
+    """Party to coordinator: its certificate's signature of the roster."""
+
+    kind: ClassVar[int] = 204
+    signature: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class ConfirmRoster(Message):
+    """Coordinator to party: everybody's signatures."""
+
+    kind: ClassVar[int] = 205
+    signatures: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class Revealed(Message):
+    """Party to coordinator: the seed to which it committed itself."""
+
+    kind: ClassVar[int] = 206
+    seed: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class BeginRounds(Message):
+    """Coordinator to party: everybody's seeds; the first question follows."""
+
+    kind: ClassVar[int] = 207
+    seeds: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class AskSum(Message):
+    """Coordinator to party: what the last round's sum consists of, and the attempt to answer now."""
+
+    kind: ClassVar[int] = 208
+    round: Integer
+    number: Integer
+    """Of the attempt, throughout the run."""
+    members: Int32s
+    """Places in the roster, ascending."""
+    opened: Octets
+    """All members' signed contributions to the round before (`Opened`), or nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contributed(Message):
+    """Party to coordinator: its noised and masked sums, signed; nothing if training has ended."""
+
+    kind: ClassVar[int] = 209
+    content: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class OpenSum(Message):
+    """Coordinator to party: the contributions to a round that it missed."""
+
+    kind: ClassVar[int] = 210
+    opened: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class AskModel(Message):
+    """Coordinator to party: asks for the model when training has ended."""
+
+    kind: ClassVar[int] = 211
+    with_text: Integer
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedModel(Message):
+    """Party to coordinator: the model, which is public, and its SHA-256."""
+
+    kind: ClassVar[int] = 212
+    digest: Octets
+    text: Text
+    """Empty if it was not asked for."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The contributions to one attempt of which all members' are there.
+
+    Parameters
+    ----------
+    round, number : int
+    contributions : mapping of place to bytes
+    """
+
+    round: int
+    number: int
+    contributions: Mapping[int, bytes]
+
+    def to_bytes(self) -> bytes:
+        """All of it."""
+        places = sorted(self.contributions)
+        head = _OPENED.pack(self.round, self.number, len(places))
+        return head + struct.pack(f"<{len(places)}H", *places) + pack([self.contributions[p] for p in places])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Opened:
+        """Read what `to_bytes` wrote; raises a ProtocolError if the bytes are anything else."""
+        try:
+            round_number, number, n = _OPENED.unpack_from(data)
+            places = struct.unpack_from(f"<{n}H", data, _OPENED.size)
+        except struct.error:
+            raise ProtocolError("the contributions to a sum are cut off") from None
+        contents = unpack(data[_OPENED.size + 2 * n :])
+        if len(contents) != n or len(set(places)) != n:
+            raise ProtocolError("the contributions to a sum are not one of each member")
+        return cls(round_number, number, dict(zip(places, contents, strict=True)))
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """What `pack` packed; raises a ProtocolError if the bytes are anything else."""
+    parts, at = [], 0
+    while at < len(data):
+        if at + _LENGTH.size > len(data):
+            raise ProtocolError("a list of byte strings is cut off")
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + length
+        if at > len(data):
+            raise ProtocolError("a list of byte strings is cut off")
+        parts.append(data[at - length : at])
+    return parts

@@ -1,0 +1,249 @@
+"""`lgb_dp.federated.Party`: an organisation's rows in private training across organisations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gbdt_parties._files import make_folder
+from gbdt_parties._sealed import read_sealed, write_sealed
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.messages import Done, Finish, Message
+from gbdt_parties.secure_sum.roster import SESSION_BYTES, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.session import SessionHandler
+from lgb_dp.checks import checked_delta, checked_epsilon, checked_integer
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
+from lgb_dp.federated.messages import (
+    AskModel,
+    AskSum,
+    BeginRounds,
+    ConfirmRoster,
+    Contributed,
+    Endorsed,
+    FinishedModel,
+    Introduced,
+    Opened,
+    OpenFederated,
+    OpenSum,
+    ProposeRoster,
+    Revealed,
+    unpack,
+)
+from lgb_dp.federated.run import PartyRun, Side, model_digest
+
+MAX_RUNS = 4
+"""Runs whose keys are kept in a party's folder; the oldest are removed first."""
+
+_RUNS = "runs"
+_DATA_ARGUMENTS = (
+    "bounds",
+    "label_bounds",
+    "max_bin",
+    "spacing",
+    "categories",
+    "bin_edges",
+    "weight",
+    "weight_bound",
+    "groups",
+    "rows_per_group",
+    "group_weight",
+    "feature_name",
+)
+
+
+class Party(SessionHandler[PartyRun]):
+    """One organisation: its rows, its demands, its ledger.
+
+    Nothing that depends on its rows leaves it but integer sums with its share of the noise, masked so that
+    only the sum over all parties can be read.
+
+    Parameters
+    ----------
+    X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+    name : str
+        Under which the others know it; the common name of its certificate, if it has one.
+    folder : path, optional
+        Where the party keeps its ledger, and the keys of runs that have not ended, across runs and restarts.
+        Without it both are forgotten with the process, and nothing limits what many runs cost together.
+    budget : (epsilon, delta), optional
+        Of all answers that are recorded in `folder` together.  A new ledger without it takes that of its
+        first run.
+    min_parties : int
+        Parties that must take part in every sum, at least 2.
+    colluding : int
+        Parties of which this one assumes that they may pool what they know, at least.
+    tls : TLS or path, optional
+        Its certificate and key, and the authorities that it trusts.  Without it, the party signs with a
+        certificate of its own making, which is for parties in one process.
+    allowed : sequence of str, optional
+        Whom it adds its numbers to: ``sha256:`` and a certificate's fingerprint, or names with
+        `trust_authority`.  Everybody unless given.
+    trust_authority : bool
+        Whether names are enough: whoever runs the authority can then be all other parties.
+    **data
+        Arguments of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical), `label_bounds`,
+        `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges`, `weight`, `weight_bound`, `groups`,
+        `rows_per_group`, `group_weight`, `feature_name`.  All but the rows' own must be the same at all
+        parties.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError, PartyArgumentError
+        Naming the argument that is not accepted.
+    """
+
+    opening = (OpenFederated,)
+    closing = (Finish,)
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        name: str,
+        folder: str | Path | None = None,
+        budget: tuple[float, float] | None = None,
+        min_parties: int = 2,
+        colluding: int = 1,
+        tls: TLS | str | Path | None = None,
+        allowed: Sequence[str] | None = None,
+        trust_authority: bool = False,
+        **data: Any,
+    ) -> None:
+        super().__init__()
+        unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
+        if unknown:
+            raise ArgumentTypeError(
+                f"Party has no argument {unknown[0]!r}; of data it takes {_DATA_ARGUMENTS}"
+            )
+        rows = Dataset(
+            X, y, label_overflow="clip", **{"max_bin": 255, "spacing": "mixed", **data}
+        ).construct()
+        if rows.provenance.leaks:
+            raise InvalidArgumentError(f"what parties declare must be public: {rows.provenance.leaks[0]}")
+        if isinstance(tls, (str, Path)):
+            tls = TLS.from_directory(tls)
+        self._folder = None if folder is None else make_folder(folder)
+        self._budget = None if budget is None else (checked_epsilon(budget[0]), checked_delta(budget[1]))
+        self._ledger: PartyLedger | None = None
+        if self._budget is not None:
+            self._ledger_of(*self._budget)
+        credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
+        if Identity.of(credentials.certificates).name != name:
+            raise InvalidArgumentError(
+                f"name={name!r} is not that of the party's certificate, "
+                f"{Identity.of(credentials.certificates).name!r}"
+            )
+        self._side = Side(
+            name,
+            rows,
+            credentials,
+            AllowList(allowed, b"" if tls is None else tls.authority, trust_authority),
+            checked_integer("min_parties", min_parties, 2),
+            checked_integer("colluding", colluding, 1),
+            self._ledger_of,
+        )
+        self._runs: dict[bytes, PartyRun] = {}
+
+    @property
+    def name(self) -> str:
+        """The party's name."""
+        return self._side.name
+
+    def close(self) -> None:
+        """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
+        self._runs.clear()
+        if self._ledger is not None:
+            self._ledger.journal.close()
+
+    def _ledger_of(self, epsilon: float, delta: float) -> PartyLedger:
+        """The party's ledger; a new one has the party's budget, or else that of its first run."""
+        if self._ledger is None:
+            kept = self._folder is not None and (self._folder / LEDGER_FILE).exists()
+            if kept and self._budget is None:
+                assert self._folder is not None
+                self._ledger = PartyLedger.of_folder(self._folder)
+            else:
+                self._ledger = PartyLedger(self._folder, *(self._budget or (epsilon, delta)))
+        return self._ledger
+
+    # What SessionHandler asks for.
+
+    def open(self, message: Message, session: bytes) -> tuple[PartyRun, Message]:
+        """Take up a run: the one in memory, the one in the folder, or a new one."""
+        assert isinstance(message, OpenFederated)
+        if len(message.run) != SESSION_BYTES:
+            raise ProtocolError("a run has a number of 16 bytes")
+        run = self._runs.get(message.run) or self._restored(message.run)
+        if run is None:
+            run = PartyRun(self._side, message.run, message.task)
+            self._keep(run)
+        elif run.task_text != message.task:
+            raise ProtocolError("the run has other settings than when it began")
+        # Only one at a time: others wait in the folder.
+        self._runs = {message.run: run}
+        introduction = run.introduction.to_bytes()
+        return run, Introduced(introduction, json.dumps(dict(run.declaration)), run.n_opened)
+
+    def answer(self, kept: PartyRun, message: Message) -> Message:
+        """Answer a request of a run."""
+        if isinstance(message, AskSum):
+            if message.opened:
+                kept.open(Opened.from_bytes(message.opened))
+            return Contributed(kept.answer(message.round, message.number, message.members))
+        if isinstance(message, OpenSum):
+            kept.open(Opened.from_bytes(message.opened))
+            return Done()
+        if isinstance(message, ProposeRoster):
+            return Endorsed(kept.endorse(Roster.from_bytes(message.roster)))
+        if isinstance(message, ConfirmRoster):
+            return Revealed(kept.reveal(unpack(message.signatures)))
+        if isinstance(message, BeginRounds):
+            kept.begin(unpack(message.seeds))
+            self._keep(kept)
+            return Done()
+        if isinstance(message, AskModel):
+            text = kept.model()
+            return FinishedModel(model_digest(text), text if message.with_text else "")
+        if isinstance(message, Finish):
+            self._forget(kept)
+            return Done()
+        raise ProtocolError(f"unexpected {type(message).__name__} message")
+
+    # Runs on disk.
+
+    def _path(self, run: bytes) -> Path | None:
+        return None if self._folder is None else make_folder(self._folder / _RUNS) / f"{run.hex()}.json"
+
+    def _keep(self, run: PartyRun) -> None:
+        path = self._path(run.run)
+        if path is not None:
+            write_sealed(path, dict(run.to_dict()))
+            ages = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime_ns)
+            for old in ages[:-MAX_RUNS]:
+                old.unlink(missing_ok=True)
+
+    def _restored(self, run: bytes) -> PartyRun | None:
+        path = self._path(run)
+        if path is None or not path.exists():
+            return None
+        try:
+            return PartyRun.from_dict(self._side, read_sealed(path))
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, (InvalidArgumentError, ProtocolError)):
+                raise
+            raise ProtocolError("what this party has kept of the run is damaged") from None
+
+    def _forget(self, run: PartyRun) -> None:
+        """Remove the keys of a run that has ended: its masks cannot be recomputed any more."""
+        self._runs.pop(run.run, None)
+        path = self._path(run.run)
+        if path is not None:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,289 @@
+"""A party's own copy of a training run, which stops at every question until all parties' sum is there.
+
+All copies of a run see the same sums and draw structures from the same public stream, so that each party
+computes every released tree, and the next question, for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import weakref
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.gaussian import gaussian_epsilon
+from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.shares import closeness_cost
+from lgb_dp.boosting.training import TrainingTask
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import InterruptedTrainingError
+from lgb_dp.federated.task import FederatedTask
+from lgb_dp.mechanisms.noise import MAX_ROWS
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.loss import STEPS
+from lgb_dp.newton.public_splits import LeafRelease, PublicTree
+from lgb_dp.newton.trainer import NewtonBoost, _NewtonTraining
+
+STDS_IN_RANGE = 12.0
+"""Standard deviations of the noise that an honest sum is not beyond; once in 10^32 sums it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of the rows of all parties next, and this party's own answer to it, without noise.
+
+    Parameters
+    ----------
+    what : str
+        What is released.
+    structure : bytes
+        Digest of the tree whose leaves are summed; empty if there is none.
+    sums : tuple of ndarray of int64
+        Of this party's rows: private.
+    stds : tuple of float
+        Planned standard deviation of the noise in each of them, in steps.
+    mu : float
+        What the release costs, per unit.
+    limit : int
+        Absolute value that the sums of all rows cannot exceed, without noise.
+    """
+
+    what: str
+    structure: bytes
+    sums: tuple[NDArray[np.int64], ...]
+    stds: tuple[float, ...]
+    mu: float
+    limit: int
+
+    @property
+    def n_values(self) -> int:
+        """Values in all sums together."""
+        return sum(part.size for part in self.sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """The answer to a question.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (n_values,)
+        Of all parties, noise included.
+    factor : float
+        Standard deviation of the noise in the first of the sums, over what was planned.
+    """
+
+    sums: NDArray[np.int64]
+    factor: float
+
+
+class _Stopped(Exception):
+    """Ends the thread of a copy that nobody waits for any more."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What became of a run: its model, or an error."""
+
+    model: lightgbm.Booster | None
+    error: BaseException | None = None
+
+
+class Replica:
+    """A training run in a thread of its own, which runs only while somebody waits for its next question.
+
+    Parameters
+    ----------
+    train : callable
+        Trains; is given the function that answers its questions.
+    """
+
+    def __init__(self, train: Callable[[Callable[[Question], Released]], lightgbm.Booster]) -> None:
+        self._asked: SimpleQueue[Question | _Ended] = SimpleQueue()
+        self._told: SimpleQueue[Released | None] = SimpleQueue()
+        self._current: Question | _Ended | None = None
+        # The context, so that whoever observes releases observes those of this run; not this object, so that
+        # the thread ends with it.
+        Thread(target=copy_context().run, args=(_run, train, self._asked, self._told), daemon=True).start()
+        weakref.finalize(self, self._told.put, None)
+
+    def question(self) -> Question | None:
+        """The question that is to be answered next, None if training has ended; raises what it raised."""
+        if self._current is None:
+            self._current = self._asked.get()
+        if isinstance(self._current, Question):
+            return self._current
+        if self._current.error is not None:
+            raise self._current.error
+        return None
+
+    def tell(self, answer: Released) -> None:
+        """Answer the question; training goes on."""
+        self._current = None
+        self._told.put(answer)
+
+    @property
+    def model(self) -> lightgbm.Booster:
+        """The model, once training has ended."""
+        if self.question() is not None or not isinstance(self._current, _Ended):
+            raise InterruptedTrainingError("training has not ended yet")
+        assert self._current.model is not None
+        return self._current.model
+
+
+def _run(
+    train: Callable[[Callable[[Question], Released]], lightgbm.Booster],
+    asked: SimpleQueue[Question | _Ended],
+    told: SimpleQueue[Released | None],
+) -> None:
+    def ask(question: Question) -> Released:
+        asked.put(question)
+        answer = told.get()
+        if answer is None:
+            raise _Stopped
+        return answer
+
+    try:
+        asked.put(_Ended(train(ask)))
+    except _Stopped:
+        pass
+    except BaseException as error:
+        asked.put(_Ended(None, error))
+
+
+def train_replica(
+    data: Dataset,
+    task: FederatedTask,
+    n_parties: int,
+    public_seed: bytes,
+    note_granted: Callable[[Cost], None],
+) -> Replica:
+    """Start a party's copy of a run.
+
+    Parameters
+    ----------
+    data : Dataset
+        The party's rows.
+    task : FederatedTask
+    n_parties : int
+        In the roster.
+    public_seed : bytes
+        Key of the stream that structures are drawn from.
+    note_granted : callable
+        Called with the cost of all that the run may release, per unit, before anything is asked.
+    """
+
+    def train(ask: Callable[[Question], Released]) -> lightgbm.Booster:
+        trainer = _FederatedNewton(task, n_parties, public_seed, ask, note_granted)
+        params = {**task.params, "verbosity": -1}
+        return lightgbm.train(params, data, task.n_rounds, callbacks=[trainer])
+
+    return Replica(train)
+
+
+class _FederatedTraining(_NewtonTraining):
+    """NewtonBoost whose noise comes from all parties, and whose structures from a public stream."""
+
+    def __init__(self, task: TrainingTask, trainer: _FederatedNewton) -> None:
+        self._federation = trainer
+        self._structure = b""
+        super().__init__(task, trainer)
+        self.random = SecureRandom.public(trainer.public_seed)
+        self.notes += _views(trainer.task, trainer.n_parties, self.ledger.granted.mu)
+
+    def _plan_budget(self) -> None:
+        """As for one place, for the unit at parties and with noise in shares (`lgb_dp.accounting.shares`)."""
+        run = self._federation.task
+        self.unit = self.ledger.unit = self.unit.at_parties(run.parties_per_person)
+        super()._plan_budget()
+        self.ledger.inherit(closeness_cost(run.epsilon, run.delta), "noise in integer shares", 0.0)
+        self._federation.note_granted(self.ledger.granted)
+
+    def _release(self, tree: PublicTree) -> LeafRelease:
+        self._structure = _digest(tree.feature, tree.goes_left)
+        return super()._release(tree)
+
+    def _with_noise(self, *parts: tuple[NDArray[np.int64], float, Any]) -> list[NDArray[np.int64]]:
+        """The sums of all parties, to which each has added its share of the noise."""
+        release = self.ledger.releases[-1]  # charged before anything is released
+        sums = tuple(part[0] for part in parts)
+        question = Question(
+            release.what,
+            self._structure,
+            sums,
+            tuple(part[1] for part in parts),
+            release.mu * self.unit.row_costs * (1 + 1e-15),
+            self._limit(len(sums[0])),
+        )
+        answer = self._federation.ask(question)
+        self._structure, self._noise_factor = b"", answer.factor
+        ends = np.cumsum([part.size for part in sums])
+        pieces = np.split(answer.sums, ends[:-1])
+        return [piece.reshape(part.shape) for piece, part in zip(pieces, sums, strict=True)]
+
+    def _limit(self, n_counts: int) -> int:
+        """What all rows together add at most, in steps; the number of rows is known from its release on."""
+        n_rows = getattr(self, "_n_rows", None)
+        if n_rows is None:
+            self._n_counts, self._counts_mu = n_counts, self.ledger.releases[-1].mu
+            return int(self._federation.n_parties * MAX_ROWS * STEPS * self.weight_steps)
+        doubt = STDS_IN_RANGE * self._n_counts * self._federation.n_parties / self._counts_mu
+        return math.ceil((float(n_rows) + doubt) * STEPS * self.weight_steps)
+
+
+class _FederatedNewton(NewtonBoost):
+    """The callback of one party's copy."""
+
+    def __init__(
+        self,
+        task: FederatedTask,
+        n_parties: int,
+        public_seed: bytes,
+        ask: Callable[[Question], Released],
+        note_granted: Callable[[Cost], None],
+    ) -> None:
+        super().__init__(**task.trainer_arguments())
+        self.task, self.n_parties, self.public_seed = task, n_parties, public_seed
+        self.ask, self.note_granted = ask, note_granted
+
+    def begin(self, task: TrainingTask) -> _FederatedTraining:
+        """Start the run."""
+        return _FederatedTraining(task, self)
+
+
+def _views(task: FederatedTask, n: int, mu: float) -> list[str]:
+    """Who sees how much noise, and what the run's ε is in that view, if all n parties take part throughout.
+
+    Noise of variance σ² stands for μ, and n shares are of variance n σ² / (n - t) at least.
+    """
+    t = task.colluding
+
+    def epsilon(hidden: int) -> str:
+        return f"{gaussian_epsilon(mu * math.sqrt((n - t) / hidden), task.delta):.4g}"
+
+    alone = "" if t == 1 else f"; one party alone, which knows its own noise: epsilon = {epsilon(n - 1)}"
+    return [
+        f"views of {n} parties' sums at delta = {task.delta:.3g}: whoever adds no noise (outside, a "
+        f"coordinator that is not a party): epsilon = {epsilon(n)}{alone}; up to {t} of the parties that "
+        f"pool what they know, also with the coordinator: epsilon = {epsilon(n - t)}, which is what this "
+        "report states",
+        "a party that adds no noise, or less than it should, counts as one of those that pool; nobody can "
+        "find out",
+    ]
+
+
+def _digest(*arrays: NDArray[Any]) -> bytes:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()

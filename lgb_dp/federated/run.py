@@ -1,0 +1,278 @@
+"""One training run at one party: from its introduction to the model, one question after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.rings import MODULO_64
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.shares import closeness, share_variance
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.messages import Opened
+from lgb_dp.federated.replica import STDS_IN_RANGE, Question, Released, Replica, train_replica
+from lgb_dp.federated.task import FederatedTask, declaration_of, statement
+from lgb_dp.mechanisms.noise import release_share
+from lgb_dp.mechanisms.rng import SecureRandom
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What a party brings to its runs.
+
+    Parameters
+    ----------
+    name : str
+    data : Dataset
+    credentials : Credentials
+    allowed : AllowList
+    min_parties, colluding : int
+        This party's own demands.
+    ledger : callable
+        The party's ledger, given the ε and δ of a run, which a new one takes over unless it has its own.
+    """
+
+    name: str
+    data: Dataset
+    credentials: Credentials
+    allowed: AllowList
+    min_parties: int
+    colluding: int
+    ledger: Callable[[float, float], PartyLedger]
+
+
+class PartyRun:
+    """A run, as one party sees it.
+
+    Parameters
+    ----------
+    side : Side
+    run : bytes
+        16 bytes.
+    task : str
+        JSON.
+    keys : SessionKeys, optional
+        Of a run that is taken up again after a restart.
+
+    Attributes
+    ----------
+    n_opened : int
+        Sums that were opened; the number of the next round.
+    """
+
+    def __init__(self, side: Side, run: bytes, task: str, keys: SessionKeys | None = None) -> None:
+        self.side, self.run, self.task_text = side, run, task
+        self.task = FederatedTask.from_json(task)
+        if self.task.colluding < side.colluding:
+            raise InvalidArgumentError(
+                f"the run assumes that at most {self.task.colluding} parties pool what they know; this party "
+                f"demands {side.colluding}"
+            )
+        self.declaration = declaration_of(side.data)
+        self.keys = SessionKeys() if keys is None else keys
+        self.introduction = Introduction.of(side.name, side.credentials, self.keys)
+        self.roster: Roster | None = None
+        self.signatures: list[bytes] = []
+        self.seeds: list[bytes] = []
+        self.n_opened = 0
+        self._ledger = side.ledger(self.task.epsilon, self.task.delta)
+        self._session: SecureSession | None = None
+        self._replica: Replica | None = None
+        self._random = SecureRandom()
+        self._transcript = b""
+        self._granted = 0.0
+        self._neighbouring = side.data.unit.at_parties(self.task.parties_per_person).neighbouring
+
+    @property
+    def min_parties(self) -> int:
+        """Parties that must take part in every sum, by this party's demand and the run's."""
+        return max(self.side.min_parties, self.task.min_parties)
+
+    # How a run begins.
+
+    def endorse(self, roster: Roster) -> bytes:
+        """Sign a roster, which must be of this run and of parties that it accepts.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If it is not.
+        """
+        if self.roster is not None and roster != self.roster:
+            raise ProtocolError("another roster was signed in this run")
+        if roster.session != self.run:
+            raise ProtocolError("the roster is of another run")
+        if roster.statement != statement(self.task_text, self.declaration):
+            raise ProtocolError(
+                "the roster is for other settings than this party was told, or for other columns than it has"
+            )
+        if len(roster.introductions) < self.min_parties:
+            raise ProtocolError(
+                f"a roster of {len(roster.introductions)} parties; this party takes part with at least "
+                f"{self.min_parties}"
+            )
+        roster.place_of(self.introduction)
+        roster.check_members(self.introduction, self.side.allowed)
+        self.roster = roster
+        return self.side.credentials.sign(roster.digest)
+
+    def reveal(self, signatures: list[bytes]) -> bytes:
+        """Reveal this party's seed, once everybody has signed the roster."""
+        if self.roster is None:
+            raise ProtocolError("there is no roster yet")
+        self.roster.check_endorsements(signatures)
+        self.signatures = signatures
+        self._session = SecureSession(self.keys, self.roster, self.introduction)
+        return self.keys.seed
+
+    def begin(self, seeds: list[bytes]) -> None:
+        """Start training, on the public stream that the seeds of all parties give."""
+        if self._session is None or self.roster is None:
+            raise ProtocolError("the roster is not signed by everybody yet")
+        public_seed = self.roster.public_seed(dict(enumerate(seeds)))
+        if self._replica is not None:
+            return
+        self.seeds = seeds
+        replica = train_replica(self.side.data, self.task, len(seeds), public_seed, self._note_granted)
+        replica.question()  # raises what the settings and the data do not allow
+        if not any(one.session == self.run.hex() for one in self._ledger.journal.answered):
+            self._ledger.check_run(self._granted, self._neighbouring)
+        self._transcript = question_digest([self.roster.digest, public_seed])
+        self._replica = replica
+
+    def _note_granted(self, cost: Cost) -> None:
+        self._granted = cost.mu
+
+    def _parts(self) -> tuple[Roster, SecureSession, Replica]:
+        if self._session is None or self.roster is None or self._replica is None:
+            raise ProtocolError("the run has not begun yet")
+        return self.roster, self._session, self._replica
+
+    # Rounds.
+
+    def _attempt(self, question: Question, round_number: int, number: int, members: Any) -> Attempt:
+        """An attempt at this party's own question: whoever was asked anything else does not fit it."""
+        if round_number != self.n_opened:
+            raise ProtocolError(f"round {round_number} was asked for; {self.n_opened} is next")
+        what = (question.what.encode(), question.structure, repr(question.stds).encode())
+        places = tuple(int(place) for place in members)
+        return Attempt(round_number, number, places, question_digest([self._transcript, *what]))
+
+    def answer(self, round_number: int, number: int, members: Any) -> bytes:
+        """Noise, mask and sign this party's sums; nothing is given if training has ended.
+
+        The attempt is charged before it is answered, and answered once: asked again, the same bytes are
+        given again.
+
+        Raises
+        ------
+        ProtocolError, BudgetExceededError
+            If it is refused.
+        """
+        roster, session, replica = self._parts()
+        question = replica.question()
+        if question is None:
+            return b""
+        attempt = self._attempt(question, round_number, number, members)
+        attempt.check(session.place, roster, self.min_parties)
+        n = len(attempt.members)
+        variances = [share_variance(std, n, self.task.colluding) for std in question.stds]
+        note = {
+            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "what": question.what,
+            "round": round_number,
+            "parties": n,
+            "mu": question.mu,
+            "closeness": question.n_values * closeness(min(variances), n),
+            "neighbouring": self._neighbouring,
+        }
+
+        def make() -> bytes:
+            noised = [
+                release_share(sums, variance, self._random).ravel()
+                for sums, variance in zip(question.sums, variances, strict=True)
+            ]
+            values = MODULO_64.from_integers(np.concatenate(noised))
+            return b"".join(session.contribute(attempt, MODULO_64, values))
+
+        asked = roster.digest + attempt.to_bytes()
+        return self._ledger.answer(self.run, number, asked, note, self._granted, make)
+
+    def open(self, opened: Opened) -> None:
+        """Add up all members' contributions to this round's question, and go on to the next one.
+
+        A sum that was opened before is not opened again.
+
+        Raises
+        ------
+        ProtocolError
+            If a contribution is missing, is not signed by its member for this attempt and this question, or
+            the sum is out of range.
+        """
+        _, session, replica = self._parts()
+        if opened.round < self.n_opened:
+            return
+        question = replica.question()
+        if question is None:
+            raise ProtocolError("training has ended; there is nothing to open")
+        attempt = self._attempt(question, opened.round, opened.number, sorted(opened.contributions))
+        n = len(attempt.members)
+        if n < self.min_parties:
+            raise ProtocolError(f"a sum over {n} parties; this party demands at least {self.min_parties}")
+        variances = [share_variance(std, n, self.task.colluding) for std in question.stds]
+        bound = question.limit + math.ceil(STDS_IN_RANGE * math.sqrt(n * max(variances)))
+        total = session.open(attempt, MODULO_64, question.n_values, opened.contributions, bound)
+        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
+        self.n_opened += 1
+        replica.tell(Released(total, math.sqrt(n * variances[0]) / question.stds[0]))
+
+    def model(self) -> str:
+        """The text of the model, which all parties have alike."""
+        _, _, replica = self._parts()
+        return str(replica.model.model_to_string(num_iteration=-1))
+
+    # What is kept on disk.
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Everything that a restarted party needs; secret, for the keys in it."""
+        return {
+            "run": self.run.hex(),
+            "task": self.task_text,
+            "keys": self.keys.to_secret().hex(),
+            "introduction": self.introduction.to_bytes().hex(),
+            "roster": "" if self.roster is None else self.roster.to_bytes().hex(),
+            "signatures": [signature.hex() for signature in self.signatures],
+            "seeds": [seed.hex() for seed in self.seeds],
+        }
+
+    @classmethod
+    def from_dict(cls, side: Side, values: Mapping[str, Any]) -> PartyRun:
+        """Take up a run again: sums are opened anew, and answers are those that were given."""
+        keys = SessionKeys.from_secret(bytes.fromhex(values["keys"]))
+        run = cls(side, bytes.fromhex(values["run"]), values["task"], keys)
+        run.introduction = Introduction.from_bytes(bytes.fromhex(values["introduction"]))
+        if values["roster"]:
+            run.endorse(Roster.from_bytes(bytes.fromhex(values["roster"])))
+        if values["signatures"]:
+            run.reveal([bytes.fromhex(signature) for signature in values["signatures"]])
+        if values["seeds"]:
+            run.begin([bytes.fromhex(seed) for seed in values["seeds"]])
+        return run
+
+
+def model_digest(text: str) -> bytes:
+    """SHA-256 of a model's text."""
+    return hashlib.sha256(text.encode()).digest()

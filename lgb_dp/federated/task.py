@@ -1,0 +1,185 @@
+"""What a private training run across organisations is about: what all parties must agree on."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lgb_dp.accounting.shares import CLOSENESS_SHARE
+from lgb_dp.checks import checked_integer
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
+from lgb_dp.newton.trainer import NewtonBoost
+
+_OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
+"""Settings of `NewtonBoost` that have no meaning here, or that would have to be secret from the parties."""
+
+_SETTINGS = tuple(
+    name for name in inspect.signature(NewtonBoost).parameters if name not in (*_OF_ONE_PROCESS, "rounds")
+)
+
+
+@dataclass(frozen=True)
+class FederatedTask:
+    """The public settings of a run.
+
+    Parameters
+    ----------
+    params : mapping
+        LightGBM's parameters.
+    settings : mapping
+        `NewtonBoost`'s.
+    n_rounds : int
+        Trees (times classes) that are trained.
+    max_attempts : int
+        Releases of leaf sums that the noise is planned for, those included that are repeated because a party
+        was lost.
+    colluding : int
+        Parties of which everybody may know the noise.
+    min_parties : int
+        Parties that must take part in every sum.
+    parties_per_person : int
+        Parties that may have rows of one person.
+    """
+
+    params: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    n_rounds: int
+    max_attempts: int
+    colluding: int
+    min_parties: int
+    parties_per_person: int
+
+    def __post_init__(self) -> None:
+        checked_integer("num_boost_round", self.n_rounds, 1)
+        checked_integer("max_attempts", self.max_attempts, self.n_rounds)
+        checked_integer("colluding", self.colluding, 1)
+        checked_integer("min_parties", self.min_parties, self.colluding + 1)
+        checked_integer("parties_per_person", self.parties_per_person, 1)
+        unknown = set(self.settings) ^ set(_SETTINGS)
+        if unknown:
+            raise InvalidArgumentError(
+                f"the settings of a run are not those of NewtonBoost: {sorted(unknown)}"
+            )
+        self.trainer_arguments()
+
+    def trainer_arguments(self) -> dict[str, Any]:
+        """Checked arguments of the `NewtonBoost` that every party trains with.
+
+        ε and δ are less by what is set aside for the difference between discrete and rounded noise.
+        """
+        checked = NewtonBoost(**self.settings, rounds=self.max_attempts)
+        if checked.epsilon == float("inf"):
+            raise InvalidArgumentError("epsilon must be finite for training across parties")
+        less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
+        return {**self.settings, **less, "rounds": self.max_attempts}
+
+    @property
+    def epsilon(self) -> float:
+        """ε that is asked for."""
+        return float(self.settings["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """δ that is asked for."""
+        return float(self.settings["delta"])
+
+    def to_json(self) -> str:
+        """The settings as text, the same whatever their order.
+
+        Raises
+        ------
+        UnsupportedParameterError
+            If one cannot be written so, such as a function.
+        """
+        try:
+            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError):
+            raise UnsupportedParameterError(
+                "params must hold numbers and texts that every party can be sent, no functions or objects"
+            ) from None
+
+    @classmethod
+    def from_json(cls, text: str) -> FederatedTask:
+        """Read what `to_json` wrote, checked again.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is anything else.
+        """
+        try:
+            values = json.loads(text)
+            return cls(**values)
+        except InvalidArgumentError:
+            raise
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise InvalidArgumentError("the settings of a run are not those of this version") from None
+
+
+def settings_of(trainer: NewtonBoost) -> dict[str, Any]:
+    """The settings of a callback that a run has.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        For settings that only make sense where all rows are in one place.
+    """
+    defaults = inspect.signature(NewtonBoost).parameters
+    for name in (*_OF_ONE_PROCESS, "rounds"):
+        if getattr(trainer, name) != defaults[name].default:
+            hint = "; pass max_attempts to train instead" if name == "rounds" else ""
+            raise UnsupportedParameterError(
+                f"{name}={getattr(trainer, name)!r} of NewtonBoost is not supported across parties{hint}"
+            )
+    return {name: getattr(trainer, name) for name in _SETTINGS}
+
+
+def declaration_of(data: Dataset) -> dict[str, str]:
+    """A digest of each public declaration that decides what a sum means."""
+    bins = data.construct().bins
+    assert bins is not None
+    parts = {
+        "columns": list(bins.names),
+        "types": [bins.is_categorical.tolist(), bins.columns.to_dict()],
+        "bounds": [[values.tolist() for values in bins.values], list(bins.ranges)],
+        "label_bounds": data.label_bounds,
+        "weight_bound": None if data.weight is None else data.weight_bound,
+        "groups": [data.unit.rows, data.unit.row_costs],
+    }
+    return {name: hashlib.sha256(_canonical(part)).hexdigest() for name, part in parts.items()}
+
+
+def check_same(declarations: Mapping[str, Mapping[str, str]]) -> None:
+    """Check that all parties declare the same.
+
+    Parameters
+    ----------
+    declarations : mapping of the party's name to its declaration
+
+    Raises
+    ------
+    PartiesDifferError
+        Naming what differs, and two parties of which it does.
+    """
+    first, *others = declarations
+    for part in ("columns", "types", "bounds", "label_bounds", "weight_bound", "groups"):
+        for other in others:
+            if declarations[first].get(part) != declarations[other].get(part):
+                raise PartiesDifferError(
+                    f"{part} of the parties {first!r} and {other!r} differ; all parties must declare the same"
+                )
+
+
+def statement(task: str, declaration: Mapping[str, str]) -> bytes:
+    """32 bytes that stand for everything that the parties of a run must agree on."""
+    parts: Sequence[bytes] = (b"veilboost federated run 1", task.encode(), _canonical(dict(declaration)))
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).digest()
+
+
+def _canonical(values: Any) -> bytes:
+    return json.dumps(values, sort_keys=True, default=str).encode()

@@ -1,0 +1,281 @@
+"""A party's own side: its demands, its ledger, and what it refuses of a coordinator that lies."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import lgb_dp
+from federated_training import DELTA, Between, journal, lost, parties, party, train
+from gbdt_parties._sealed import read_sealed
+from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.messages import Finish, read
+from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.trust import Credentials
+from lgb_dp.federated.ledger import PartyLedger, read_ledger
+from lgb_dp.federated.messages import (
+    AskSum,
+    BeginRounds,
+    ConfirmRoster,
+    Contributed,
+    Opened,
+    ProposeRoster,
+    pack,
+    unpack,
+)
+from lgb_dp.federated.run import PartyRun
+
+
+def with_liar(lie, place=0):
+    """Three parties, to one of which the coordinator sends what `lie` makes of its messages."""
+    members = [Between(one) for one in parties()]
+    members[place].disturb = lambda number, message, send: send(lie(message))
+    return members
+
+
+def changed(kind, change):
+    """A lie that changes messages of one kind."""
+    return lambda message: change(message) if isinstance(message, kind) else None
+
+
+def changed_sum(change):
+    """A lie about the contributions to the second sum."""
+
+    def lie(message):
+        if message.round != 2:
+            return None
+        opened = Opened.from_bytes(message.opened)
+        return replace(message, opened=change(opened).to_bytes())
+
+    return changed(AskSum, lie)
+
+
+def altered(contributions):
+    data = bytearray(contributions[1])
+    data[20] ^= 1
+    return {**contributions, 1: bytes(data)}
+
+
+LIES = {
+    "a sum in which a number was altered": (
+        changed_sum(lambda o: replace(o, contributions=altered(o.contributions))),
+        "'bob' is not signed by it for this attempt",
+    ),
+    "a sum without a party": (
+        changed_sum(lambda o: replace(o, contributions={p: c for p, c in o.contributions.items() if p != 2})),
+        "not signed by it for this attempt",
+    ),
+    "a sum of one": (
+        changed_sum(lambda o: replace(o, contributions={0: o.contributions[0]})),
+        "a sum over 1 parties",
+    ),
+    "a contribution in the place of another": (
+        changed_sum(lambda o: replace(o, contributions={**o.contributions, 1: o.contributions[2]})),
+        "not signed by it for this attempt",
+    ),
+    "the sum of another attempt": (
+        changed_sum(lambda o: replace(o, number=o.number + 1)),
+        "not signed by it for this attempt",
+    ),
+    "the sum of a later round": (
+        changed_sum(lambda o: replace(o, round=7)),
+        "round 7 was asked for; 1 is next",
+    ),
+    "no sum": (
+        changed(AskSum, lambda m: replace(m, opened=b"") if m.round == 2 else m),
+        "round 2 was asked for",
+    ),
+    "half a sum": (changed(AskSum, lambda m: replace(m, opened=m.opened[:-5])), "cut off"),
+    "members that it is not among": (
+        changed(AskSum, lambda m: replace(m, members=np.array([1, 2], dtype=np.int32))),
+        "not a member",
+    ),
+    "itself alone": (
+        changed(AskSum, lambda m: replace(m, members=np.array([0], dtype=np.int32))),
+        "an attempt with 1 parties",
+    ),
+    "seeds that nobody is committed to": (
+        changed(BeginRounds, lambda m: replace(m, seeds=pack([*unpack(m.seeds)[:2], bytes(32)]))),
+        "the seed of party 'cyd'",
+    ),
+    "a roster without a signature": (
+        changed(ConfirmRoster, lambda m: replace(m, signatures=pack([*unpack(m.signatures)[:2], b"x"]))),
+        "'cyd' are not signed",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_party_refuses_a_coordinator_that_sends(lie):
+    how, refusal = LIES[lie]
+    members = with_liar(how)
+    with pytest.raises(PartyRefusedError, match=refusal):
+        train(members)
+    assert len(journal(members[0].party).answered) <= 2
+
+
+def test_a_forged_roster_is_not_signed():
+    forged = Credentials.self_signed("cyd")
+
+    def forge(message):
+        roster = Roster.from_bytes(message.roster)
+        other = replace(roster.introductions[2], certificates=forged.certificates)
+        return replace(
+            message, roster=replace(roster, introductions=(*roster.introductions[:2], other)).to_bytes()
+        )
+
+    with pytest.raises(PartyRefusedError, match=r"session keys of party '\w+' are not signed by its certif"):
+        train(with_liar(changed(ProposeRoster, forge)))
+
+
+def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
+    answers = []
+
+    def lose_twice(number, message, send):
+        if isinstance(message, AskSum) and message.round == 1:
+            answers.append(read(send()).message)
+            lost()
+        return send()
+
+    members = [Between(party(0, folder=tmp_path), lose_twice), party(1), party(2)]
+    with pytest.raises(PartyUnavailableError, match=r"only \['bob'\] are left"):
+        train(members[:2])
+    first, again = [answer.content for answer in answers if isinstance(answer, Contributed)]
+    assert first == again
+    run = next(iter(members[0].party._runs.values()))
+    number = journal(members[0].party).answered[1].number
+    assert run.answer(1, number, (0, 1)) == first
+    members[0].party.close()
+
+    restarted = party(0, 2, folder=tmp_path)
+    values = read_sealed(next((tmp_path / "runs").glob("*.json")))
+    run = PartyRun.from_dict(restarted._side, values)
+    with pytest.raises(ProtocolError, match="round 1 was asked for; 0 is next"):
+        run.answer(1, number, (0, 1))
+    opened = next(asked.opened for asked, _ in members[0].answers if getattr(asked, "opened", b""))
+    run.open(Opened.from_bytes(opened))
+    assert run.answer(1, number, (0, 1)) == first
+    assert run.answer(1, number + 1, (0, 1)) != first
+    with pytest.raises(ProtocolError, match="was answered before, and asked something else"):
+        run.answer(1, number - 1, (0, 1))
+    assert len(journal(restarted).answered) == 3
+
+
+# The ledger.
+
+
+def test_entries_equal_answers_and_their_cost_is_the_run_s(tmp_path):
+    members = [Between(party(0, folder=tmp_path)), party(1), party(2)]
+    booster = train(members, 6)
+    answers = [a for q, a in members[0].answers if isinstance(a, Contributed) and a.content]
+    entries = journal(members[0].party).answered
+    assert len(entries) == len(answers) == 7
+    members[0].party.close()
+    sums = read_ledger(tmp_path)
+    assert (sums.epsilon, sums.delta) == (50.0, DELTA)
+    assert sums.neighbouring == "add or remove one row at one party"
+    assert [(row["release"], row["answers"]) for row in sums.rows] == [("label counts", 1), ("leaf sums", 6)]
+    spent = booster.privacy.spent
+    assert sums.spent_mu < booster.privacy.cost.mu
+    assert sums.spent_epsilon == pytest.approx(spent[0], rel=1e-6)
+
+
+def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
+    first = party(0, folder=tmp_path, budget=(60.0, DELTA))
+    train([first, party(1), party(2)], epsilon=40.0)
+    first.close()
+    again = Between(party(0, folder=tmp_path, y=np.zeros(120)))
+    with pytest.raises(PartyRefusedError, match=r"of the party's budget .* is left"):
+        train([again, party(1), party(2)], epsilon=40.0)
+    assert not any(isinstance(answer, Contributed) for _, answer in again.answers)
+    train([again, party(1), party(2)], epsilon=10.0)
+    assert len(journal(again.party).answered) == 10
+
+
+def test_a_new_ledger_takes_the_budget_of_its_first_run(tmp_path):
+    one = party(0, folder=tmp_path)
+    train([one, party(1), party(2)], epsilon=5.0)
+    with pytest.raises(PartyRefusedError, match="unless it is given one"):
+        train([one, party(1), party(2)], epsilon=5.0)
+
+
+def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
+    party(0, folder=tmp_path, budget=(2.0, DELTA)).close()
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="has the budget epsilon = 2"):
+        party(0, folder=tmp_path, budget=(3.0, DELTA))
+    party(0, folder=tmp_path, budget=(2.0, DELTA))
+    with pytest.raises(PartyArgumentError, match="in use"):
+        party(0, folder=tmp_path, budget=(2.0, DELTA))
+
+
+def test_a_ledger_covers_one_unit(tmp_path):
+    one = party(0, folder=tmp_path, budget=(500.0, DELTA))
+    train([one, party(1), party(2)], epsilon=5.0)
+    with pytest.raises(PartyRefusedError, match="ledger covers 'add or remove one row at one party'"):
+        train([one, party(1), party(2)], epsilon=5.0, parties_per_person=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"min_parties": 1}, "min_parties"),
+        ({"colluding": 0}, "colluding"),
+        ({"budget": (0.0, DELTA)}, "epsilon"),
+        ({"budget": (1.0, 2.0)}, "delta"),
+    ],
+)
+def test_settings_of_a_party_out_of_range(settings, error):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=error):
+        party(0, **settings)
+
+
+def test_the_ledger_counts_what_it_reads(tmp_path):
+    ledger = PartyLedger(tmp_path, 1.0, DELTA)
+    note = {"what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row", "time": "now"}
+    for number in range(4):
+        ledger.answer(bytes(16), number, b"asked", note, 0.2, lambda: b"")
+    with pytest.raises(lgb_dp.BudgetExceededError, match="the run was granted"):
+        ledger.answer(bytes(16), 4, b"asked", note, 0.2, lambda: b"")
+    ledger.answer(b"s" * 16, 4, b"asked", note, 0.2, lambda: b"")
+    with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
+        ledger.answer(b"t" * 16, 4, b"asked", {**note, "mu": 0.2}, 0.3, lambda: b"")
+    ledger.journal.close()
+    again = PartyLedger.of_folder(tmp_path)
+    with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
+        again.answer(b"t" * 16, 4, b"asked", {**note, "mu": 0.2}, 0.3, lambda: b"")
+
+
+# Certificates.
+
+
+def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
+    make_authority(tmp_path / "ca")
+    names = ("ada", "bob", "cyd")
+    folders = {name: tmp_path / name for name in names}
+    known = {n: make_certificate(folders[n], tmp_path / "ca", n).fingerprint for n in names}
+    allowed = [f"sha256:{digits}" for digits in known.values()]
+    members = [party(place, tls=folders[name], allowed=allowed) for place, name in enumerate(names)]
+    train(members, 1)
+    stranger = tmp_path / "stranger"
+    make_certificate(stranger, tmp_path / "ca", "cyd")
+    assert Identity.of(TLS.from_directory(stranger).certificate).name == "cyd"
+    members[2] = party(2, tls=stranger, allowed=allowed)
+    with pytest.raises(PartyRefusedError, match="'cyd' is not on this party's allow-list"):
+        train(members, 1)
+    with pytest.raises(PartyArgumentError, match="trust_authority=True"):
+        party(0, tls=folders["ada"], allowed=["bob"])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="not that of the party's certificate"):
+        party(0, tls=folders["bob"])
+
+
+def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
+    one = Between(party(0, folder=tmp_path))
+    seen = []
+    one.disturb = lambda number, message, send: (
+        (seen.append(len(list((tmp_path / "runs").glob("*.json")))) if isinstance(message, Finish) else None)
+        or send()
+    )
+    train([one, party(1), party(2)], 1)
+    assert seen == [1]
+    assert list((tmp_path / "runs").glob("*.json")) == []

@@ -1,0 +1,284 @@
+"""Private training across parties: the model, its guarantee, and what is refused before anything leaves."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+
+import lgb_dp
+from federated_training import (
+    BINARY,
+    BOUNDS,
+    DELTA,
+    Between,
+    X,
+    Y,
+    parties,
+    party,
+    rows_of,
+    train,
+)
+from gbdt_hosts.lightgbm import tree_blocks
+from gbdt_parties.errors import PartyRefusedError, ProtocolError
+from gbdt_parties.messages import read, write
+from gbdt_parties.traffic import Traffic
+from lgb_dp import federated
+from lgb_dp.accounting.gaussian import gaussian_epsilon
+from lgb_dp.accounting.shares import share_variance
+from lgb_dp.federated import replica
+from lgb_dp.federated.messages import AskSum, Contributed, FinishedModel, OpenFederated
+from lgb_dp.mechanisms import rng as rng_module
+from lgb_dp.mechanisms.noise import observed
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.trainer import _NewtonTraining
+
+KEY = bytes(range(32))
+MULTICLASS = {**BINARY, "objective": "multiclass", "num_class": 3}
+REGRESSION = {**BINARY, "objective": "regression"}
+LABELS = {"binary": Y, "multiclass": np.digitize(X[:, 0], [-0.3, 0.3]).astype(float), "regression": X[:, 0]}
+
+
+@pytest.fixture(scope="module")
+def booster():
+    return train(parties(), 20)
+
+
+def test_the_model_is_a_native_one_that_has_learned(booster):
+    plain = lgb.Booster(model_str=booster.model_to_string())
+    assert plain.num_trees() == 20
+    assert np.mean((booster.predict(X) > 0.5) == Y) > 0.75
+
+
+def test_the_guarantee_states_unit_and_views(booster):
+    report = lgb_dp.privacy_of(booster.model_to_string())
+    assert report.private
+    assert 49.999 < report.epsilon <= 50.0
+    assert report.delta <= DELTA
+    assert report.neighbouring == "add or remove one row at one party"
+    views = next(note for note in report.notes if note.startswith("views"))
+    outside = gaussian_epsilon(report.cost.mu * math.sqrt(2 / 3), DELTA)
+    assert f"outside, a coordinator that is not a party): epsilon = {outside:.4g};" in views
+    assert f"pool what they know, also with the coordinator: epsilon = {report.epsilon:.4g}" in views
+    assert [row["count"] for row in report.ledger if row["release"] == "leaf sums"] == [20]
+
+
+def test_a_person_at_several_parties_costs_as_often():
+    report = train(parties(), 2, parties_per_person=2, colluding=2, min_parties=3).privacy
+    assert report.neighbouring == "add or remove one row at each of up to 2 parties"
+    once = train(parties(), 2).privacy
+    assert report.cost.mu == pytest.approx(once.cost.mu)
+    assert report.ledger[1]["mu"] == pytest.approx(once.ledger[1]["mu"] / 2)
+    assert "one party alone, which knows its own noise" in str(report)
+
+
+class PinnedNoise:
+    """The same total noise wherever the rows are: the first party adds it, the others add none."""
+
+    def __init__(self):
+        self.stream, self.first = np.random.default_rng(3), None
+
+    def share(self, private, release):
+        """As the observer of releases at parties; the name of the party that is asked is in `first`."""
+        noise = self.noise(private.values.shape) if self.first else 0
+        return private.values + noise
+
+    def noise(self, shape):
+        return self.stream.integers(-3000, 3000, shape)
+
+
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize("n_parties", [2, 5])
+def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_parties, monkeypatch):
+    params = {"binary": BINARY, "multiclass": MULTICLASS, "regression": REGRESSION}[objective]
+    y = LABELS[objective]
+    settings = {"label_bounds": (-1, 1)} if objective == "regression" else {}
+    monkeypatch.setattr(replica.SecureRandom, "public", classmethod(lambda cls, key: _public(KEY)))
+    pinned = PinnedNoise()
+
+    def is_first(place):
+        def disturb(number, message, send):
+            pinned.first = isinstance(message, AskSum) and place == 0
+            return send()
+
+        return disturb
+
+    members = [
+        Between(party(place, n_parties, y=y[rows_of(place, n_parties)], **settings), is_first(place))
+        for place in range(n_parties)
+    ]
+    with observed(pinned.share):
+        across = train(members, 12, params)
+
+    pooled_noise = PinnedNoise()
+
+    def with_noise(self, *parts):
+        variance = n_parties * share_variance(parts[0][1], n_parties, 1)
+        self._noise_factor = math.sqrt(variance) / parts[0][1]
+        return [part[0] + pooled_noise.noise(part[0].shape) for part in parts]
+
+    monkeypatch.setattr(_NewtonTraining, "_with_noise", with_noise)
+    monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
+    data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
+    less = 1 - 1e-9
+    trainer = lgb_dp.NewtonBoost(50.0 * less, DELTA * less, rounds=13)
+    pooled = lgb.train({**params, "verbosity": -1}, data, 12, callbacks=[trainer])
+    blocks = tree_blocks(across.model_to_string())
+    assert blocks == tree_blocks(pooled.model_to_string())
+    assert len(set(blocks)) > 6
+
+
+_key_stream = rng_module.KeyStream
+
+
+def _public(key):
+    random = SecureRandom()
+    random._stream = _key_stream(key)
+    return random
+
+
+def test_noise_at_a_party_has_the_variance_of_its_share():
+    seen = []
+
+    def note(private, release):
+        seen.append((private.mechanism, private.scale))
+        return release()
+
+    with observed(note):
+        booster = train(parties(), 2, colluding=2, min_parties=3)
+    assert {mechanism for mechanism, _ in seen} == {"discrete Gaussian"}
+    mu = next(row["mu"] for row in booster.privacy.ledger if row["release"] == "leaf sums")
+    planned = 0.5 * 2**14 / mu  # clip times steps
+    assert {round(scale / planned, 3) for _, scale in seen[3::2]} == {1.0}, "all but two of three parties"
+
+
+def test_a_contribution_is_small_and_says_nothing_by_itself():
+    traffic, members = Traffic(), [Between(one) for one in parties()]
+    train(members, 10, {**BINARY, "max_depth": 4}, traffic=traffic)
+    up = [row for row in traffic.to_dicts() if row["message"] == "Contributed" and row["from"] == "ada"]
+    assert up[0]["bytes"] / up[0]["count"] < 390
+    contents = [a.content for asked, a in members[0].answers if isinstance(a, Contributed) and a.content]
+    values = np.concatenate([np.frombuffer(c[12:-64], dtype=np.uint64) for c in contents])
+    assert (values >> np.uint64(63)).mean() == pytest.approx(0.5, abs=0.2)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("columns", {"feature_name": ["a", "b", "d"]}),
+        ("columns", {"X": X[:100, :2], "y": Y[:100]}),
+        ("types", {"categories": {2: [0, 1]}, "X": np.round(X[:100] ** 2), "y": Y[:100]}),
+        ("bounds", {"bounds": (-1.0, 1.5)}),
+        ("bounds", {"max_bin": 9}),
+        ("label_bounds", {"label_bounds": (0, 2)}),
+        ("weight_bound", {"weight": np.ones(120), "weight_bound": 1.0}),
+        ("groups", {"groups": np.arange(120), "rows_per_group": 1}),
+    ],
+)
+def test_parties_that_differ_are_named_before_anything_leaves(part, other):
+    members = [Between(party(0)), Between(party(1)), Between(party(2, **other))]
+    with pytest.raises(lgb_dp.PartiesDifferError, match=f"{part} of the parties 'ada' and 'cyd' differ"):
+        train(members)
+    assert [member.calls for member in members] == [1, 1, 1]
+
+
+def test_a_party_told_other_settings_than_the_roster_is_for_refuses():
+    def smaller_epsilon(number, message, send):
+        if isinstance(message, OpenFederated):
+            return send(replace(message, task=message.task.replace('"epsilon": 50.0', '"epsilon": 5.0')))
+        return send()
+
+    members = [Between(party(0), smaller_epsilon), party(1), party(2)]
+    with pytest.raises(PartyRefusedError, match="for other settings than this party was told"):
+        train(members)
+
+
+def test_one_party_where_several_are_demanded():
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="1 parties, of which at least 2"):
+        train([party()])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="2 parties, of which at least 3"):
+        train(parties(2), min_parties=3)
+    with pytest.raises(PartyRefusedError, match="takes part with at least 3"):
+        train([party(0, min_parties=3), party(1)])
+    with pytest.raises(PartyRefusedError, match=r"at most 1 parties pool .*; this party demands 2"):
+        train([party(0), party(1), party(2, colluding=2)])
+
+
+def test_two_parties_are_warned():
+    trainer = lgb_dp.NewtonBoost(50.0, DELTA)
+    members = parties(2)
+    with pytest.warns(lgb_dp.FewPartiesWarning, match="two parties"):
+        federated.train(BINARY, members, 1, callbacks=[trainer])
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "error"),
+    [
+        ([], "one NewtonBoost, got 0"),
+        ([lgb_dp.NewtonBoost(1.0, DELTA)] * 2, "one NewtonBoost, got 2"),
+        ([lgb_dp.DPBoost(1.0)], "a DPBoost"),
+        ([lgb_dp.NewtonBoost(1.0, DELTA, subsample=0.5)], "subsample=0.5"),
+        ([lgb_dp.NewtonBoost(1.0, DELTA, rounds=50)], "max_attempts"),
+        ([lgb_dp.NewtonBoost(1.0, DELTA, budget=lgb_dp.Budget(1.0, 1e-5))], "budget="),
+        ([lgb_dp.NewtonBoost(math.inf, DELTA)], "epsilon must be finite"),
+    ],
+)
+def test_callbacks_that_cannot_be_honoured(callbacks, error):
+    with pytest.raises(lgb_dp.PrivateTrainingError, match=error):
+        federated.train(BINARY, parties(), 3, callbacks=callbacks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"colluding": 0}, "colluding"),
+        ({"colluding": 3}, "3 parties, of which at least 4"),
+        ({"min_parties": 1}, "min_parties"),
+        ({"max_attempts": 3}, "max_attempts"),
+        ({"parties_per_person": 0}, "parties_per_person"),
+        ({"params": {"objective": len}}, "no functions"),
+    ],
+)
+def test_arguments_out_of_range(settings, error):
+    with pytest.raises(lgb_dp.PrivateTrainingError, match=error):
+        train(parties(), **settings)
+
+
+def test_parameters_that_private_training_refuses_are_refused_by_a_party():
+    with pytest.raises(PartyRefusedError, match=r"bagging_fraction=0\.5"):
+        train(parties(), params={**BINARY, "bagging_fraction": 0.5})
+
+
+def test_bounds_read_from_the_data_are_refused():
+    warnings.simplefilter("ignore", lgb_dp.PrivacyLeakWarning)  # until the end of this test
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="must be public"):
+        party(0, bounds=None)
+    with pytest.raises(lgb_dp.ArgumentTypeError, match="no argument 'init_score'"):
+        party(0, init_score=Y[:120])
+
+
+def test_tables_train_too():
+    def table(rows):
+        return pd.DataFrame({"a": X[rows, 0], "b": X[rows, 1], "kind": np.where(X[rows, 2] > 0, "x", "y")})
+
+    settings = {"bounds": {"a": (-1, 1), "b": (-1, 1)}, "categories": {"kind": ["x", "y"]}}
+    members = [party(place, X=table(rows_of(place, 3)), **settings) for place in range(3)]
+    booster = train(members, 5)
+    assert booster.predict(table(slice(None)).iloc[:, ::-1]).shape == Y.shape
+
+
+def test_a_party_with_another_model_is_noticed():
+    def another(number, message, send):
+        answer = read(send())
+        if isinstance(answer.message, FinishedModel):
+            return write(answer.session, answer.sequence, replace(answer.message, digest=bytes(32)))
+        return write(answer.session, answer.sequence, answer.message)
+
+    with pytest.raises(ProtocolError, match="party 'cyd' has another model"):
+        train([party(0), party(1), Between(party(2), another)], 2)
