@@ -174,12 +174,12 @@ def test_a_partition_that_cannot_be_computed_is_an_error_without_its_values(thre
 
 @pytest.mark.slow
 def test_fifty_kills_at_drawn_moments_change_nothing(cluster):
-    n_rounds, random_moments = 300, random.Random(5)
+    n_rounds, moments = 200, random.Random(5)
     with Client(cluster) as client:
         for _ in range(50):
             client.wait_for_workers(2, timeout=120)
-            victim = random_moments.choice(list(client.run(os.getpid).values()))
-            timer = threading.Timer(random_moments.uniform(0, 2.5), os.kill, (victim, signal.SIGKILL))
+            victim = moments.choice(list(client.run(os.getpid, on_error="ignore").values()))
+            timer = threading.Timer(moments.uniform(0, 2), os.kill, (victim, signal.SIGKILL))
             timer.start()
             assert_undisturbed(on_cluster(client, even(6), n_rounds, timeout=30), n_rounds)
             timer.join()

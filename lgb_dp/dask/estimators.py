@@ -1,0 +1,426 @@
+"""Scikit-learn estimators that are fitted to the rows of a cluster, as LightGBM's of these names are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import lightgbm
+import numpy as np
+from distributed import Client
+from distributed import default_client as _untyped_default_client
+from numpy.typing import NDArray
+
+from gbdt_hosts import dask as host
+from lgb_dp.accounting.budget import Budget
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.checks import Auto
+from lgb_dp.dask.dataset import DaskDataset
+from lgb_dp.dask.predicting import predicted
+from lgb_dp.dask.training import TIMEOUT, train
+from lgb_dp.data.bins import Bounds, Categories
+from lgb_dp.data.classes import known_classes
+from lgb_dp.data.dataset import LabelOverflow
+from lgb_dp.data.groups import GroupWeight
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.estimators.base import DPLGBMModel
+from lgb_dp.estimators.evaluation import Evaluation
+from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
+from lgb_dp.surroundings import surroundings
+
+_Local = TypeVar("_Local", bound=DPLGBMModel)
+_default_client: Any = _untyped_default_client
+_OWN = ("client", "timeout")
+_IN_ONE_PROCESS = "    n_jobs : int\n        Threads; 0 means all available processors."
+_ON_A_CLUSTER = (
+    "    n_jobs : int\n        Threads of a worker; 0 takes as many as it was given.\n"
+    "    client : distributed.Client, optional\n        The most recent one, by default.\n"
+    "    timeout : float\n        Seconds: a worker or a scheduler of which nothing is heard for so long is "
+    "taken to be lost."
+)
+
+
+class _OnCluster(DPLGBMModel):
+    """What both estimators add to those of one process."""
+
+    client: Any
+    timeout: float
+
+    @property
+    def client_(self) -> Any:
+        """The client that `fit` uses."""
+        if self.client is not None:
+            return self.client
+        try:
+            return _default_client()
+        except ValueError:
+            raise InvalidArgumentError(
+                "client must be a distributed.Client, or one must exist; got None, and there is none"
+            ) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the client, which belongs to this process."""
+        return {**super().__getstate__(), "client": None}
+
+    def _fit_on_cluster(
+        self,
+        X: Any,
+        y: Any,
+        n_classes: int,
+        classes: NDArray[Any] | None,
+        evaluation: Evaluation,
+        budget: Budget | None,
+        callbacks: Sequence[Callable[..., Any]] | None,
+        provenance: Provenance,
+        fitted: Mapping[str, Any],
+        **of_rows: Any,
+    ) -> None:
+        """Train; fitted attributes are removed first and set at the end, all at once."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        if self.method != "newton":
+            raise UnsupportedParameterError(
+                f"method={self.method!r} is not supported on a cluster; 'newton' is"
+            )
+        if self.auto_bounds is not None:
+            raise UnsupportedParameterError(
+                f"auto_bounds={self.auto_bounds!r} is not supported on a cluster; pass bounds, which "
+                "lgb_dp.private_bounds may have bought on a sample that is used for nothing else"
+            )
+        settings = self._read_settings(budget)
+        params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
+        around = surroundings(self)
+        for text in (*around.leaks, *around.notes):
+            warnings.warn(text, NotPrivateWarning, stacklevel=3)
+        train_set = DaskDataset(
+            X,
+            y,
+            label_overflow=self.label_overflow,
+            max_bin=settings.max_bin,
+            spacing="mixed",
+            **of_rows,
+        )
+        train_set.classes, train_set.provenance = classes, around.joined(provenance)
+        valid_sets = [
+            DaskDataset(rows, labels, weight=weight, public=evaluation.is_public)
+            for rows, labels, weight, _ in evaluation.sets()
+        ]
+        for valid in valid_sets:
+            valid.classes = classes
+        if evaluation.metric_names() is not None:
+            params["metric"] = evaluation.metric_names()
+        results: dict[str, Any] = {}
+        booster = train(
+            self.client_,
+            params,
+            train_set,
+            settings.n_rounds,
+            valid_sets=valid_sets,
+            valid_names=evaluation.names,
+            feval=evaluation.feval() or None,
+            callbacks=[settings.trainer, *(callbacks or ()), lightgbm.record_evaluation(results)],
+            timeout=self.timeout,
+        )
+        if host.is_frame(X):
+            fitted = {
+                **fitted,
+                "feature_names_in_": np.asarray([str(name) for name in X.columns], dtype=object),
+            }
+        self.__dict__.update(fitted, booster_=booster, evals_result_=results, n_features_in_=int(X.shape[1]))
+
+    def _as_local(self, kind: type[_Local]) -> _Local:
+        """An estimator of one process with the same parameters and fitted attributes."""
+        params = {name: value for name, value in self.get_params().items() if name not in _OWN}
+        local = kind(**params)
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name[0] != "_"}
+        local.__dict__.update(fitted)
+        return local
+
+
+class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):  # noqa: D101
+    __doc__ = (
+        (DPLGBMClassifier.__doc__ or "")
+        .replace("LightGBM classifier, binary", "LightGBM classifier on a Dask cluster, binary")
+        .replace(_IN_ONE_PROCESS, _ON_A_CLUSTER)
+    )
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        method: Literal["newton", "dpboost", "mboost"] = "newton",
+        n_estimators: int | Auto = "auto",
+        learning_rate: float | Auto = "auto",
+        max_depth: int | Auto = "auto",
+        reg_lambda: float = 0.1,
+        max_bin: int | Auto = "auto",
+        auto_bounds: float | None = None,
+        trees_per_ensemble: int = 50,
+        leaf_share: float = 0.3,
+        gdf: bool = False,
+        alpha: float | Literal["calibrated"] = "calibrated",
+        label_overflow: LabelOverflow = "clip",
+        n_jobs: int = 0,
+        random_state: int | None = None,
+        verbose: int = -1,
+        importance_type: Literal["split", "gain"] = "split",
+        client: Client | None = None,
+        timeout: float = TIMEOUT,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta=delta,
+            method=method,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_depth=max_depth,
+            reg_lambda=reg_lambda,
+            max_bin=max_bin,
+            auto_bounds=auto_bounds,
+            trees_per_ensemble=trees_per_ensemble,
+            leaf_share=leaf_share,
+            gdf=gdf,
+            alpha=alpha,
+            label_overflow=label_overflow,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            importance_type=importance_type,
+            **keywords,
+        )
+        self.client = client
+        self.timeout = timeout
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        bounds: Bounds | None = None,
+        categories: Categories | None = None,
+        classes: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        weight_bound: float | None = None,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
+        paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_metric: Any = None,
+        public_eval_set: bool = False,
+        feature_name: Any = "auto",
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> DaskDPLGBMClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : dask.array.Array or dask.dataframe.DataFrame, shape (n_rows, n_features)
+        y : dask.array.Array or dask.dataframe.Series, shape (n_rows,)
+        bounds : mapping or pair
+            Public bounds, which must be given here.
+        classes : sequence, optional
+            All possible labels, public; 0 and 1 (or False and True) if they are left out.
+        sample_weight, groups : dask.array.Array or dask.dataframe.Series, optional
+        categories, weight_bound, rows_per_group, group_weight, paid_for, budget, feature_name, callbacks
+            As for `lgb_dp.DPLGBMClassifier`.
+        eval_set : sequence of (X, y)
+            Dask collections of public rows, with `public_eval_set=True`.
+        eval_names, eval_sample_weight, eval_metric, public_eval_set
+            As for `lgb_dp.DPLGBMClassifier`.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+            Before a budget is touched.
+        ClusterError
+            As for `lgb_dp.dask.train`.
+        """
+        is_boolean = getattr(y, "dtype", None) == np.bool_
+        known, provenance = known_classes(np.empty(0), classes, are_booleans=is_boolean)
+        self._fit_on_cluster(
+            X,
+            y,
+            len(known),
+            known,
+            Evaluation(
+                eval_set=eval_set,
+                names=eval_names,
+                sample_weight=eval_sample_weight,
+                metric=eval_metric,
+                is_public=public_eval_set,
+            ),
+            budget,
+            callbacks,
+            provenance,
+            {"classes_": known},
+            bounds=bounds,
+            categories=categories,
+            weight=sample_weight,
+            weight_bound=weight_bound,
+            groups=groups,
+            rows_per_group=rows_per_group,
+            group_weight=group_weight,
+            paid_for=paid_for,
+            feature_name=feature_name,
+        )
+        return self
+
+    def to_local(self) -> DPLGBMClassifier:
+        """The same model as an estimator of one process."""
+        return self._as_local(DPLGBMClassifier)
+
+    def predict(self, X: Any, **keywords: Any) -> Any:  # type: ignore[override]
+        """Most probable class of each row: lazily of dask collections, at once of anything else.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or as for `lgb_dp.DPLGBMClassifier`
+        **keywords : object
+            As for `lgb_dp.DPLGBMClassifier.predict`.
+
+        Returns
+        -------
+        dask array, or ndarray, shape (n_rows,)
+        """
+        return predicted(self.to_local(), "predict", X, keywords)
+
+    def predict_proba(self, X: Any, **keywords: Any) -> Any:  # type: ignore[override]
+        """Class probabilities, as `predict`; shape (n_rows, n_classes)."""
+        return predicted(self.to_local(), "predict_proba", X, keywords)
+
+
+class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):  # noqa: D101
+    __doc__ = (
+        (DPLGBMRegressor.__doc__ or "")
+        .replace("LightGBM regressor.", "LightGBM regressor on a Dask cluster.")
+        .replace(_IN_ONE_PROCESS, _ON_A_CLUSTER)
+    )
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        method: Literal["newton", "dpboost", "mboost"] = "newton",
+        n_estimators: int | Auto = "auto",
+        learning_rate: float | Auto = "auto",
+        max_depth: int | Auto = "auto",
+        reg_lambda: float = 0.1,
+        max_bin: int | Auto = "auto",
+        auto_bounds: float | None = None,
+        trees_per_ensemble: int = 50,
+        leaf_share: float = 0.3,
+        gdf: bool = False,
+        label_overflow: LabelOverflow = "clip",
+        n_jobs: int = 0,
+        random_state: int | None = None,
+        verbose: int = -1,
+        importance_type: Literal["split", "gain"] = "split",
+        client: Client | None = None,
+        timeout: float = TIMEOUT,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta=delta,
+            method=method,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_depth=max_depth,
+            reg_lambda=reg_lambda,
+            max_bin=max_bin,
+            auto_bounds=auto_bounds,
+            trees_per_ensemble=trees_per_ensemble,
+            leaf_share=leaf_share,
+            gdf=gdf,
+            label_overflow=label_overflow,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            importance_type=importance_type,
+            **keywords,
+        )
+        self.client = client
+        self.timeout = timeout
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        bounds: Bounds | None = None,
+        label_bounds: tuple[float, float] | None = None,
+        categories: Categories | None = None,
+        sample_weight: Any = None,
+        weight_bound: float | None = None,
+        groups: Any = None,
+        rows_per_group: int | None = None,
+        group_weight: GroupWeight | None = None,
+        paid_for: Sequence[PrivacyReport] = (),
+        budget: Budget | None = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_names: Sequence[str] | None = None,
+        eval_sample_weight: Sequence[Any] | None = None,
+        eval_metric: Any = None,
+        public_eval_set: bool = False,
+        feature_name: Any = "auto",
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+    ) -> DaskDPLGBMRegressor:
+        """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
+        if label_bounds is None:
+            raise InvalidArgumentError("label_bounds must be given for rows on a cluster, got None")
+        self._fit_on_cluster(
+            X,
+            y,
+            1,
+            None,
+            Evaluation(
+                eval_set=eval_set,
+                names=eval_names,
+                sample_weight=eval_sample_weight,
+                metric=eval_metric,
+                is_public=public_eval_set,
+            ),
+            budget,
+            callbacks,
+            Provenance(),
+            {},
+            bounds=bounds,
+            label_bounds=label_bounds,
+            categories=categories,
+            weight=sample_weight,
+            weight_bound=weight_bound,
+            groups=groups,
+            rows_per_group=rows_per_group,
+            group_weight=group_weight,
+            paid_for=paid_for,
+            feature_name=feature_name,
+        )
+        return self
+
+    def to_local(self) -> DPLGBMRegressor:
+        """The same model as an estimator of one process."""
+        return self._as_local(DPLGBMRegressor)
+
+    def predict(self, X: Any, **keywords: Any) -> Any:  # type: ignore[override]
+        """Predicted target of each row: lazily of dask collections, at once of anything else.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or as for `lgb_dp.DPLGBMRegressor`
+        **keywords : object
+            As for `lgb_dp.DPLGBMRegressor.predict`.
+
+        Returns
+        -------
+        dask array, or ndarray, shape (n_rows,)
+        """
+        return predicted(self.to_local(), "predict", X, keywords)
