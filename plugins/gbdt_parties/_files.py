@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,35 @@ def make_folder(path: str | Path) -> Path:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+@contextmanager
+def locked_folder(path: str | Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold the lock of a folder, which one process, and one place in it, has at a time.
+
+    The lock is the system's and ends with this process, so a crash leaves nothing to be removed.
+
+    Parameters
+    ----------
+    path : path
+    wait : bool
+        Whether to wait for somebody else's lock.
+
+    Yields
+    ------
+    bool
+        False if somebody else has the lock.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            is_ours = True
+        except BlockingIOError:
+            is_ours = False
+        yield is_ours
+    finally:
+        os.close(descriptor)
 
 
 def open_to_append(path: str | Path) -> int:

@@ -11,10 +11,12 @@ import argparse
 import logging
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gbdt_parties._files import make_folder
+from gbdt_parties._files import locked_folder, make_folder
 from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
@@ -32,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 CATEGORIES_FILE = "categories.json"
 """In a passive party's models folder: values of its one-hot encoded columns."""
+
+SERVER_LOCK = ".server"
+"""A folder in the models folder that the server holds the lock of."""
 
 LEAST = {
     "min_similar": 1,
@@ -171,21 +176,34 @@ def _serve(args: argparse.Namespace) -> None:
         raise InvalidDataError(
             f"{args.data} has {n_features} columns to use, --max-features {args.max_features}"
         )
-    if args.reset_questions:
-        for path in Path(args.models).glob("for-*/*.json"):
-            if path.name in QUOTA_FILES:
-                path.unlink()
     name = args.name or Identity.of(tls.certificate).name
-    service = (_horizontal_service if args.horizontal else _passive_service)(args, table, name)
-    raise_descriptor_limit()
-    server = Server(service, args.listen, tls, args.allow)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop(grace=5))
-    logger.info("%d rows, %d columns; allowed: %s", table.columns.n_rows, n_features, ", ".join(args.allow))
-    host = args.listen.rpartition(":")[0]
-    print(f"listening at {host}:{server.port}", flush=True)
-    server.wait()
+    with _only_server_of(make_folder(args.models)):
+        if args.reset_questions:
+            for path in Path(args.models).glob("for-*/*.json"):
+                if path.name in QUOTA_FILES:
+                    path.unlink()
+        service = (_horizontal_service if args.horizontal else _passive_service)(args, table, name)
+        raise_descriptor_limit()
+        server = Server(service, args.listen, tls, args.allow)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: server.stop(grace=5))
+        rows, allowed = table.columns.n_rows, ", ".join(args.allow)
+        logger.info("%d rows, %d columns; allowed: %s", rows, n_features, allowed)
+        host = args.listen.rpartition(":")[0]
+        print(f"listening at {host}:{server.port}", flush=True)
+        server.wait()
     logger.info("stopped")
+
+
+@contextmanager
+def _only_server_of(models: Path) -> Iterator[None]:
+    """Keep other servers out of a folder: quotas are counted in each process, and kept there."""
+    path = models / SERVER_LOCK
+    path.mkdir(exist_ok=True)
+    with locked_folder(path) as is_ours:
+        if not is_ours:
+            raise InvalidDataError(f"--models {models} is in use by another server; give each one a folder")
+        yield
 
 
 def check_options(args: argparse.Namespace) -> None:

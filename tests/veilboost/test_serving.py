@@ -101,3 +101,22 @@ def test_a_horizontal_partys_limits_by_default_are_those_of_the_service():
     )
     assert serving.horizontal_limits_of(given) == HorizontalLimits(max_depth=4, max_models=7)
     assert serving._max_rows(given) == 9
+
+
+def test_a_second_server_does_not_use_the_folder_of_the_first(tmp_path, monkeypatch, capfd):
+    """Before, each counted questions and sessions for itself."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["certs", "bank"]) == 0
+    (tmp_path / "x.csv").write_text("a\n1\n2\n")
+    options = ["serve", "--data", "x.csv", "--tls", "certs/bank", "--allow", "acme"]
+    answers = []
+
+    class Meanwhile:
+        def __init__(self, *args):
+            answers.append(cli.main(options))
+            raise OSError("stopped")
+
+    monkeypatch.setattr(serving, "Server", Meanwhile)
+    assert cli.main(options) == cli.FAILED
+    assert len(answers) == 1
+    assert "in use by another server" in capfd.readouterr().err

@@ -18,7 +18,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 SECONDS_BETWEEN_TRIES = 0.5
-"""Between two tries to reach a party that is unavailable."""
+"""Between the first two tries to reach a party that is unavailable; each further pause is twice as long."""
+MAX_SECONDS_BETWEEN_TRIES = 20.0
+"""Each try opens sessions with the other parties, too, which take only so many per hour."""
 
 
 def check_patience(patience: float) -> None:
@@ -86,7 +88,7 @@ class Steadily:
         PartyUnavailableError
             If the party is not back within `patience` seconds.
         """
-        give_up = None
+        give_up, pause = None, SECONDS_BETWEEN_TRIES
         while True:
             try:
                 if self._must_reopen:
@@ -101,4 +103,5 @@ class Steadily:
                     logger.warning("%s", error)
                 if now >= give_up:
                     raise
-                time.sleep(min(SECONDS_BETWEEN_TRIES, give_up - now))
+                time.sleep(min(pause, give_up - now))
+                pause = min(2 * pause, MAX_SECONDS_BETWEEN_TRIES)

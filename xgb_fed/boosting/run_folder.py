@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gbdt_parties._files import make_folder
+from gbdt_parties._files import locked_folder, make_folder
 from xgb_fed.errors import CheckpointError
 
 
@@ -27,26 +25,20 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other training runs, also of other processes, out of the directory.
 
-        Two at once, with seeds of their own, would replace each other's progress in turn.  The lock is the
-        system's and ends with this process, so a crash leaves nothing to be removed.
+        Two at once, with seeds of their own, would replace each other's progress in turn.
 
         Raises
         ------
         CheckpointError
             If another training run has the lock.
         """
-        descriptor = os.open(self.directory, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with locked_folder(self.directory) as is_ours:
+            if not is_ours:
                 raise CheckpointError(
                     f"checkpoint={str(self.directory)!r} is in use by another training run; give each run a "
                     "directory of its own"
-                ) from None
+                )
             yield
-        finally:
-            os.close(descriptor)
 
     def of_another_run(self) -> CheckpointError:
         """The error for a folder that holds the progress of another training run."""

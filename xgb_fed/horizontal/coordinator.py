@@ -181,7 +181,7 @@ class TurnTaking:
         self._described = _description(introductions)
         self._training = self._digest()
         self._load()
-        self._steadily = Steadily(patience, self._reopen)
+        self._steadily = Steadily(patience, self.reopen)
         self._steadily(self._open_or_resume)  # which does nothing where reopening has done it
         self.shared = SharedTrees(
             self.objective, self.n_features, self.progress.base_score, settings.max_depth
@@ -232,7 +232,7 @@ class TurnTaking:
             check_introduction(channel.name, answer, self._classify)
         return introductions
 
-    def _reopen(self) -> None:
+    def reopen(self) -> None:
         """Go on in new sessions with every party."""
         introductions = self._introduced()
         if _description(introductions) != self._described:

@@ -13,13 +13,15 @@ import hmac
 import io
 import json
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from gbdt_parties._files import make_folder, write_atomically
+from gbdt_parties._files import locked_folder, make_folder, write_atomically
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.hash_seed import SIZE
@@ -58,8 +60,6 @@ class KeptState:
     is_pending : bool
         Whether that agreement has not been used yet.
     groups : RowGroups or None
-    lock : RLock
-        To be held while any of these is looked at and changed.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class KeptState:
     """
 
     def __init__(self, rows: str, key: bytes | None = None, directory: str | Path | None = None) -> None:
-        self.lock = RLock()
+        self._lock, self._n_locked = RLock(), 0
         self.told: dict[bytes, int] = {}
         self.last_seed = self.commitments = b""
         self.n_revealed = self.n_abandoned = self.n_rounds = 0
@@ -77,20 +77,34 @@ class KeptState:
         self._rows = rows
         self._directory = None if directory is None else make_folder(directory)
         self._key = os.urandom(KEY_BYTES) if key is None else key
-        if self._directory is not None:
-            if (self._directory / STATE_FILE).exists():
-                self._load(self._directory)
-            else:
-                self.save()
+        with self.locked():
+            self.save()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock."""
-        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with a new lock."""
         self.__dict__.update(state)
-        self.lock = RLock()
+        self._lock, self._n_locked = RLock(), 0
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """To be entered while anything is looked at and changed: nobody else does so meanwhile.
+
+        Another object, or another process, may have the same directory.  What it has told is read first.
+        """
+        with self._lock, ExitStack() as stack:
+            if self._directory is not None and not self._n_locked:
+                stack.enter_context(locked_folder(self._directory, wait=True))
+                if (self._directory / STATE_FILE).exists():
+                    self._load(self._directory)
+            self._n_locked += 1
+            try:
+                yield
+            finally:
+                self._n_locked -= 1
 
     def stream(self, purpose: str, *agreed: bytes) -> SecretStream:
         """The draws for a purpose: the same whenever they are made, and a secret to everybody else."""
@@ -118,7 +132,7 @@ class KeptState:
 
     def count_round(self, max_rounds: int) -> None:
         """Count a round, before its trees are told, or sums under them can be asked for."""
-        with self.lock:
+        with self.locked():
             self.check_rounds(1, max_rounds)
             self.n_rounds += 1
             self.save()
@@ -164,7 +178,7 @@ class KeptState:
                 bytes.fromhex(content["commitments"]),
                 bool(content["pending"]),
             )
-            if (directory / GROUPS_FILE).exists():
+            if self.groups is None and (directory / GROUPS_FILE).exists():
                 with np.load(directory / GROUPS_FILE, allow_pickle=False) as file:
                     self.groups = RowGroups(file["order"], file["starts"])
         except OSError:

@@ -82,7 +82,7 @@ class OwnHashes:
             If too many seeds were revealed that nobody then hashed by.
         """
         kept, session = self._kept, self._session
-        with kept.lock:
+        with kept.locked():
             answered = kept.is_pending and commitments == kept.commitments
             if answered and session.has_committed and not session.commitments:
                 # The answer was lost in an earlier session.
@@ -127,7 +127,7 @@ class OwnHashes:
                 f"{message.n_hashes} hashes per row; with {np.count_nonzero(message.std)} columns that count "
                 f"and {self._known} of them known to others, this party gives 1 to {max(0, allowed)} (L < d)"
             )
-        with self._kept.lock:
+        with self._kept.locked():
             seed = self._seed(message.contributions)
             functions = self._count(seed, message, allowed)
         self._has_hashed = True

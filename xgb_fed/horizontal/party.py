@@ -292,7 +292,7 @@ class HorizontalParty(SessionHandler[bytes]):
         state, counted = self._state, self._rows.counted()
         state.rooms["hashes"] = [self._memory.reserve(4 * len(self._y) * max(0, message.n_hashes), "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
-        with self._kept.lock:
+        with self._kept.locked():
             if self._kept.groups is None:  # and never again: other groups would tell rows apart
                 random = self._kept.stream("groups", state.functions)
                 self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))

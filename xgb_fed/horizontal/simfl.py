@@ -18,13 +18,13 @@ import numpy as np
 
 from gbdt_parties import messages
 from gbdt_parties.channel import Party
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
 from xgb_fed.horizontal.checkpoint import Checkpoint
 from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
-from xgb_fed.horizontal.hash_seed import SIZE
+from xgb_fed.horizontal.hash_seed import SIZE, agreed_seed
 from xgb_fed.horizontal.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
@@ -217,8 +217,17 @@ class SimFL(TurnTaking):
                 raise ProtocolError(f"party {channel.name!r}: moments are malformed")
         mean, std = agreed_moments([Moments(answer.count, answer.mean, answer.squares) for answer in told])
         n_hashes = self.n_hashes = self._common_hashes([answer.known_features for answer in told], std)
-        request = HashRows(self._contributions(), n_hashes, mean, std)
-        tables = self.ask_all(request, HashTable)
+        was_agreed = bool(self.progress.commitments)
+        try:
+            tables = self.ask_all(HashRows(self._contributions(), n_hashes, mean, std), HashTable)
+        except PartyRefusedError:
+            if not was_agreed:
+                raise
+            # Another run of the same parties has agreed on a seed since this one was interrupted.
+            self.progress.commitments = self.progress.contributions = b""
+            self.reopen()
+            self.prepare()
+            return
         for place, (channel, table) in enumerate(zip(self.channels, tables, strict=True)):
             if table.place != place or len(table.hashes) != self.party_rows[place] * n_hashes:
                 raise ProtocolError(f"party {channel.name!r}: the hash table is malformed")
@@ -260,6 +269,7 @@ class SimFL(TurnTaking):
             return b""
         if self.progress.contributions:
             # They were revealed before a party was lost; some parties may have hashed by their seed already.
+            agreed_seed(self.progress.contributions, self.progress.commitments)
             return self.progress.contributions
         for channel, answer in zip(self.channels, committed, strict=True):
             if len(answer.commitment) != SIZE:

@@ -41,7 +41,7 @@ class RowNames:
     @property
     def digest(self) -> bytes:
         """The digest that an `Alignment` of these ids in this order has."""
-        text = "".join(f"{label}\n" for label in self.labels.tolist())
+        text = "".join(map(_line, self.labels.tolist()))
         return hashlib.sha256(text.encode()).digest()
 
     def agrees(self, other: RowNames) -> bool | None:
@@ -51,7 +51,7 @@ class RowNames:
         shuffled.
         """
         if self.is_default or other.is_default:
-            both_numbers = self.labels.dtype.kind in "iu" and other.labels.dtype.kind in "iu"
+            both_numbers = self.labels.dtype.kind in "iuf" and other.labels.dtype.kind in "iuf"
             if (self.is_default and other.is_default) or not both_numbers:
                 return None
             if not np.array_equal(np.sort(self.labels), np.sort(other.labels)):
@@ -62,6 +62,12 @@ class RowNames:
     def take(self, positions: NDArray[np.integer[Any]]) -> RowNames:
         """The names of some rows; all if there are no positions."""
         return RowNames(self.labels[positions], self.is_default) if len(positions) else self
+
+
+def _line(label: Any) -> str:
+    """A label as a line.  No id is empty or has several lines: an empty line announces such labels."""
+    text = str(label)
+    return f"{text}\n" if text and "\n" not in text else f"\n{len(text)}\n{text}\n"
 
 
 def check_rows(

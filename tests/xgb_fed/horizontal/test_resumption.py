@@ -9,16 +9,18 @@ import pytest
 from gbdt_parties import messages
 from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.channel import Channel
-from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
     GrowTrees,
+    HashRows,
     Introduce,
     Introduction,
     ResumeBoosting,
+    RevealSeed,
     Trees,
 )
 
@@ -295,7 +297,7 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     changed = contributions[:-2] + ("00" if contributions[-2:] != "00" else "01")
     entries[-1] = entries[-1][:1] + json.dumps({**known, "contributions": changed}).encode()
     path.write_bytes(b"".join(map(entry_of, entries)))
-    with pytest.raises(PartyRefusedError, match="revealed another hash seed"):
+    with pytest.raises(ProtocolError, match="revealed another hash seed"):
         trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
     path.write_bytes(whole)
     trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
@@ -345,3 +347,28 @@ def test_another_description_of_the_rows_ends_the_run(tmp_path):
     members[1]._make = lambda: shorter
     with pytest.raises(messages.ProtocolError, match="describes other rows"):
         trained(members, "binary:logistic")
+
+
+class Down:
+    """A party that is unavailable at one kind of request."""
+
+    def __init__(self, party, at):
+        self.party, self.name, self._at = party, party.name, at
+
+    def handle(self, request):
+        if isinstance(messages.read(request).message, self._at):
+            raise PartyUnavailableError(f"party {self.name!r} is down")
+        return self.party.handle(request)
+
+
+@pytest.mark.parametrize("at", [RevealSeed, HashRows])
+def test_another_run_of_a_party_does_not_lock_out_an_interrupted_one(tmp_path, at):
+    """Before, the interrupted run was refused for ever: a party had agreed on another seed meanwhile."""
+    first, second, third = (made(k, "binary:logistic", tmp_path / str(k)) for k in range(3))
+    params = {**PARAMS, "objective": "binary:logistic"}
+    how = {"n_hashes": 1, "verbose_eval": False}
+    with pytest.raises(PartyUnavailableError):
+        train_simfl(params, [first, Down(second, at)], 2, checkpoint=tmp_path / "run", **how)
+    train_simfl(params, [first, third], 2, **how)
+    again = train_simfl(params, [first, second], 2, checkpoint=tmp_path / "run", **how)
+    assert again.booster.num_boosted_rounds() == 2

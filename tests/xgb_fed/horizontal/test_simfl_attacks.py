@@ -421,6 +421,19 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
     assert list(party._kept.told.values()) == [N_FEATURES - 2]
 
 
+def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):
+    """Before, a second process on the folder told as many hashes again, and had groups of its own."""
+    first, second = victim(directory=tmp_path), victim(directory=tmp_path)
+    sessions = Coordinator(first), Coordinator(second)
+    _, table = sessions[0].hash_table()
+    with pytest.raises(PartyRefusedError, match="in another session meanwhile"):
+        sessions[1].hash_table()
+    with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+        Coordinator(second).hash_table()
+    assert np.array_equal(Coordinator(second).hash_table(again=True)[1], table)
+    assert np.array_equal(first._groups.order, second._groups.order)
+
+
 def read_own_turn(coordinator, number):
     """Sums that differ from row to row, for a tree that the party grows itself."""
     g = 1024 * np.arange(1.0, N_ROWS + 1, dtype=np.float32)

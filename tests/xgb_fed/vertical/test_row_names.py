@@ -248,3 +248,25 @@ def test_a_pickled_model_needs_parties():
     with pytest.raises(InvalidArgumentError, match="parties must be given"):
         again.predict(NEW[OWN])
     assert again._rows_of_parties is None
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        (["r", "a", "b\nc"], ["r", "a\nb", "c"]),
+        (["r", "", "\n"], ["r", "\n", ""]),
+        (["r", "1\n2"], ["r", "\n3\n1\n2"]),
+    ],
+)
+def test_labels_of_several_lines_are_not_taken_for_others(own, theirs):
+    names = [RowNames(np.array(labels, dtype=object), False) for labels in (own, theirs)]
+    assert not names[0].agrees(names[1])
+    assert names[0].agrees(names[0])
+    ids = Alignment(("a", "b c"))
+    assert RowNames(np.array(ids.ids), False).digest == ids.digest
+
+
+def test_a_default_index_beside_its_own_numbers_as_floats_in_another_order_disagrees():
+    default = RowNames.of(pd.DataFrame({"a": range(4)}))
+    assert default.agrees(RowNames(np.arange(4.0)[::-1], False)) is False
+    assert default.agrees(RowNames(np.arange(4.0), False))
