@@ -42,22 +42,13 @@ from lgb_dp.checks import (
     checked_numbers,
 )
 from lgb_dp.data.bins import canonical
-from lgb_dp.data.classes import as_labels, class_numbers
+from lgb_dp.data.classes import as_labels
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.estimators.row_scores import SCORE_STEPS, row_scores
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
-
-SCORE_STEPS = 2**14
-"""Integer steps of a row's score between 0 and 1."""
-
-_WORST_LOG_LIKELIHOOD = 4.0
-"""Log-likelihoods below minus this count as this, so that a row's score is in [0, 1]."""
-
-_WORST_ERROR = 0.25
-"""Errors beyond this share of the label's bounds count as this."""
-
 
 _NOT_SEARCHED = frozenset({"method", "random_state", "epsilon", "delta", "budget"})
 _OF_GROUPS = frozenset({"groups", "rows_per_group", "group_weight"})
@@ -276,7 +267,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 trial.model.fit(rows_of(X, train.rows), y[train.rows], **fit_params)
             with warnings.catch_warnings(), silent_arithmetic():  # whatever a row makes NumPy say
                 warnings.simplefilter("ignore")
-                scores = _row_scores(trial.model, rows_of(X, test.rows), y[test.rows], fit_params)
+                scores = row_scores(trial.model, rows_of(X, test.rows), y[test.rows], fit_params)
             if test.person is not None and group_weight == "mean":
                 scores = _mean_shares(scores, test.person)
             largest = unit.row_costs * SCORE_STEPS  # what one row, or all of a person's rows, can add
@@ -416,25 +407,6 @@ def _divided(
     is_test = draw_words(random, len(rows), person) < np.uint64(int(test_share * 2.0**64))
     train, test = (_Part(rows[of], None if person is None else person[of]) for of in (~is_test, is_test))
     return train, test
-
-
-def _row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
-    if not len(y):
-        return np.zeros(0, dtype=np.int64)
-    if is_classifier(model):
-        code = class_numbers(as_labels(y), model.classes_)
-        of_class = model.predict_proba(X)[np.arange(len(y)), np.nan_to_num(code).astype(np.int64)]
-        probability = np.where(np.isnan(code), 0.0, of_class)
-        loss = -np.log(np.maximum(probability, 1e-300)) / _WORST_LOG_LIKELIHOOD
-    else:
-        low, high = fit_params["label_bounds"]
-        loss = (
-            np.minimum(np.abs(model.predict(X) - np.clip(y, low, high)) / (_WORST_ERROR * (high - low)), 1.0)
-            ** 2
-        )
-    steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)
-    return np.asarray(steps.astype(np.int64))
 
 
 def _mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,24 +1,32 @@
-"""The public scale of labels: every objective is trained on labels scaled to [-1, 1].
+"""The public scale of labels, on which every objective is trained.
 
-The loss is the square loss, as in the DPBoost paper.
+Labels are scaled to [-1, 1], and DPBoost's loss is the square loss, as in its paper.
 
 Gradient ``g = ŷ - y``, hessian 1.  At the first tree ŷ = 0, so |g| is at most
 ``G_STAR = 1`` whatever the label.  Raw scores of the model relate to ŷ by
 ``raw = centre + scale · ŷ``: for classes ``raw = ŷ``, read through the sigmoid
 of 2ŷ (or the softmax of ŷ), whose slope at 0 is that of (1 + ŷ) / 2; for
-regression by the public label bounds.
+regression by the public label bounds.  Raw scores of the objectives with a
+logarithmic link are logarithms of predictions; ŷ = 0 is the largest label.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.errors import InvalidArgumentError
+
+LOG_LINKS = frozenset({"poisson", "gamma", "tweedie"})
+"""Objectives whose models predict exp(raw score)."""
+
+REGRESSIONS = LOG_LINKS | {"regression", "regression_l1", "huber", "quantile"}
+"""Objectives whose labels are numbers."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +36,20 @@ class LabelScale:
     Parameters
     ----------
     objective : str
-        "regression", "binary", "multiclass" or "multiclassova".
+        One of `REGRESSIONS`, "binary", "multiclass" or "multiclassova".
     n_outputs : int
         Trees per iteration.
     low, high : float
         Public bounds of the label.
     sigmoid : float
         Slope by which "binary" and "multiclassova" models turn raw scores into probabilities.
+    of_objective : mapping
+        The objective's own parameter, by LightGBM's name, if it has one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an objective with a logarithmic link cannot have such labels.
     """
 
     objective: str
@@ -42,16 +57,34 @@ class LabelScale:
     low: float
     high: float
     sigmoid: float = 2.0
+    of_objective: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.objective not in LOG_LINKS:
+            return
+        if self.low < 0 or (self.low == 0 and self.objective == "gamma"):
+            raise InvalidArgumentError(
+                f"label_bounds = ({self.low:g}, {self.high:g}) must "
+                f"{'be positive' if self.objective == 'gamma' else 'not be negative'} for {self.objective!r}"
+            )
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether labels are numbers, not classes."""
+        return self.objective in REGRESSIONS
 
     @property
     def centre(self) -> float:
         """Raw score of ŷ = 0."""
-        return (self.low + self.high) / 2 if self.objective == "regression" else 0.0
+        if self.objective in LOG_LINKS:
+            return math.log(self.high)
+        return (self.low + self.high) / 2 if self.is_regression else 0.0
 
     @property
     def scale(self) -> float:
         """Raw score units per unit of ŷ."""
-        return (self.high - self.low) / 2 if self.objective == "regression" else 1.0
+        is_linear = self.is_regression and self.objective not in LOG_LINKS
+        return (self.high - self.low) / 2 if is_linear else 1.0
 
     def targets(self, label: NDArray[np.float64], output: int) -> NDArray[np.float64]:
         """Labels in [-1, 1] for one output; for classes one-against-rest."""
@@ -86,7 +119,7 @@ class LabelScale:
         label : ndarray of float64, shape (n_rows,)
         counts : ndarray of bool, shape (n_rows,)
         """
-        if self.objective == "regression":
+        if self.is_regression:
             label = np.clip(label, self.low, self.high)
         counts = self._fit(label)
         return np.where(counts, label, 0.0 if self.n_outputs > 1 else self.low), counts
@@ -102,22 +135,19 @@ class LabelScale:
     @property
     def metric_range(self) -> tuple[float, float]:
         """Smallest and largest label as LightGBM's metrics see them: targets, or numbers of classes."""
-        return (
-            (self.low, self.high) if self.objective == "regression" else (0.0, max(1.0, self.n_outputs - 1.0))
-        )
+        return (self.low, self.high) if self.is_regression else (0.0, max(1.0, self.n_outputs - 1.0))
 
     @property
     def model_objective(self) -> str:
         """Objective line of the model file."""
         return {
-            "regression": "regression",
             "binary": f"binary sigmoid:{self.sigmoid:g}",
             "multiclass": f"multiclass num_class:{self.n_outputs}",
             "multiclassova": f"multiclassova num_class:{self.n_outputs} sigmoid:{self.sigmoid:g}",
-        }[self.objective]
+        }.get(self.objective, self.objective)
 
     def metric_params(self) -> Mapping[str, Any]:
         """The same as parameters, for LightGBM's metrics."""
         sigmoid = {"sigmoid": self.sigmoid} if self.objective in ("binary", "multiclassova") else {}
         classes = {"num_class": self.n_outputs} if self.n_outputs > 1 else {}
-        return {"objective": self.objective, **sigmoid, **classes}
+        return {"objective": self.objective, **sigmoid, **classes, **self.of_objective}

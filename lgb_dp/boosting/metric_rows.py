@@ -68,7 +68,7 @@ def rows_for_metrics(
         scale = replace(scale, low=float(np.float32(scale.low)), high=float(np.float32(scale.high)))
     label = np.asarray(label, dtype=np.float64)
     fitting, counts = scale.clipped(label)
-    if is_public and scale.objective == "regression":
+    if is_public and scale.is_regression:
         return label, weight
     if scale.objective == "binary":
         fitting = (fitting == scale.high).astype(np.float64)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from gbdt_hosts.lightgbm import default_parameters, main_names, resolve_aliases
-from lgb_dp.checks import checked_integer, checked_lambda, checked_learning_rate
+from lgb_dp.checks import (
+    POSITIVE,
+    PROPER_SHARE,
+    Interval,
+    checked_integer,
+    checked_lambda,
+    checked_learning_rate,
+    checked_number,
+)
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 
 DEFAULT_DEPTH = 6
@@ -76,6 +84,9 @@ _WHY = {
     "categorical_feature": "pass categories to lgb_dp.Dataset",
     "is_unbalance": "class counts are private; pass weight with a weight_bound",
     "scale_pos_weight": "pass weight with a weight_bound",
+    "alpha": "it is a parameter of the objectives 'huber' and 'quantile'",
+    "tweedie_variance_power": "it is a parameter of the objective 'tweedie'",
+    "poisson_max_delta_step": "leaf values are bounded by the trainer already",
 }
 _OBJECTIVES = {
     **dict.fromkeys(
@@ -94,7 +105,15 @@ _OBJECTIVES = {
     "binary": "binary",
     **dict.fromkeys(("multiclass", "softmax"), "multiclass"),
     **dict.fromkeys(("multiclassova", "multiclass_ova", "ova", "ovr"), "multiclassova"),
+    **dict.fromkeys(("regression_l1", "l1", "mean_absolute_error", "mae"), "regression_l1"),
+    **{name: name for name in ("huber", "quantile", "poisson", "gamma", "tweedie")},
 }
+_OF_OBJECTIVE = {
+    "huber": ("alpha", POSITIVE),
+    "quantile": ("alpha", PROPER_SHARE),
+    "tweedie": ("tweedie_variance_power", Interval(1, 2, "[)")),
+}
+"""The parameter of an objective, and the values that it accepts."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,9 @@ class TrainingParameters:
 
     Parameters
     ----------
-    objective : {"regression", "binary", "multiclass", "multiclassova"}
+    objective : str
+        LightGBM's own name: "regression", "regression_l1", "huber", "quantile", "poisson", "gamma",
+        "tweedie", "binary", "multiclass" or "multiclassova".
     n_outputs : int
         Trees per iteration.
     learning_rate : float
@@ -120,6 +141,8 @@ class TrainingParameters:
         Parameters that the user gave, by LightGBM's own names.
     monotone : tuple of int
         1, -1 or 0 for each feature: predictions may only rise, only fall, or both; empty if all are 0.
+    of_objective : mapping
+        The objective's own parameter, by LightGBM's name, if it has one.
     """
 
     objective: str
@@ -132,6 +155,7 @@ class TrainingParameters:
     metric: Mapping[str, Any]
     given: frozenset[str]
     monotone: tuple[int, ...] = ()
+    of_objective: Mapping[str, float] = field(default_factory=dict)
 
 
 def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingParameters:
@@ -153,8 +177,10 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     """
     given = resolve_aliases(params)
     defaults = default_parameters()
+    objective = checked_objective(given.get("objective") or "regression")
+    own, accepted = _OF_OBJECTIVE.get(objective, ("", POSITIVE))
     for name, value in given.items():
-        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL or value is None:
+        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL | {own} or value is None:
             continue
         if name == "max_bin" and value == max_bin:
             continue
@@ -167,7 +193,6 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
                 f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
             )
 
-    objective = checked_objective(given.get("objective") or "regression")
     num_class = int(given.get("num_class") or 1)
     if objective.startswith("multiclass") != (num_class > 1):
         raise InvalidArgumentError(
@@ -186,7 +211,15 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
         given=_given(given),
         monotone=_monotone(given.get("monotone_constraints")),
+        of_objective=_of_objective(own, given.get(own), accepted) if own else {},
     )
+
+
+def _of_objective(name: str, value: Any, accepted: Interval) -> dict[str, float]:
+    """The objective's own parameter, LightGBM's default if it is not given."""
+    return {
+        name: checked_number(name, float(default_parameters()[name]) if value is None else value, accepted)
+    }
 
 
 def checked_objective(objective: Any) -> str:
@@ -195,7 +228,8 @@ def checked_objective(objective: Any) -> str:
         return _OBJECTIVES[objective]
     raise UnsupportedParameterError(
         f"objective={objective!r} is not supported by private training; accepted are "
-        "'binary', 'regression', 'multiclass' and 'multiclassova'"
+        "'binary', 'regression', 'multiclass' and 'multiclassova', and by NewtonBoost 'regression_l1', "
+        "'huber', 'quantile', 'poisson', 'gamma' and 'tweedie'"
     )
 
 

@@ -22,7 +22,7 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.ledger import Ledger, Release, share
 from lgb_dp.accounting.report import PrivacyReport, report_of
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.labels import REGRESSIONS, LabelScale
 from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
 from lgb_dp.boosting.params import TrainingParameters
 from lgb_dp.boosting.scores import Scores
@@ -96,11 +96,18 @@ class Training(ABC):
     """Slope by which the model turns raw scores of a class into probabilities."""
     can_be_monotone = False
     """Whether trees can keep to `monotone_constraints`."""
+    objectives: tuple[str, ...] = ("binary", "regression", "multiclass", "multiclassova")
+    """LightGBM's names of the objectives that the trainer has."""
 
     def __init__(self, task: TrainingTask) -> None:
         train_set, params, initial = task.train_set, task.params, task.initial
         assert train_set.bins is not None
         assert train_set.codes is not None
+        if params.objective not in self.objectives:
+            raise UnsupportedParameterError(
+                f"objective={params.objective!r} is not supported by this trainer; accepted are "
+                f"{', '.join(map(repr, self.objectives))}"
+            )
         if params.monotone and not self.can_be_monotone:
             raise UnsupportedParameterError(
                 f"monotone_constraints={params.monotone} is not supported by this trainer; use NewtonBoost"
@@ -174,7 +181,7 @@ class Training(ABC):
         """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, label = self.params.objective, self.data.label
         bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that anybody can set
-        if bounds is None and objective == "regression":
+        if bounds is None and objective in REGRESSIONS:
             label = label[np.isfinite(label)]
             if not len(label):
                 raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
@@ -185,7 +192,7 @@ class Training(ABC):
             self.void("label_bounds were read from the data, which leaks them; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
-        return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid)
+        return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid, self.params.of_objective)
 
     @property
     def lambda_steps(self) -> float:

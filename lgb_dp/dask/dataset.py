@@ -32,7 +32,7 @@ from lgb_dp.errors import (
     PrivateTrainingError,
     UnsupportedParameterError,
 )
-from lgb_dp.newton.loss import NewtonLoss
+from lgb_dp.newton.loss import Loss
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(
@@ -170,7 +170,7 @@ class RowlessDataset(Dataset):
         self.disclose(rows.provenance)
         self._sums: DaskLeafSums | None = None
 
-    def leaf_sums(self, loss: NewtonLoss, scale: LabelScale, subsample: float) -> DaskLeafSums:
+    def leaf_sums(self, loss: Loss, scale: LabelScale, subsample: float) -> DaskLeafSums:
         """Load the rows, and sum them from then on; as for `RowsElsewhere`.
 
         Raises

@@ -86,7 +86,9 @@ class DaskLeafSums:
 
     def label_counts(self) -> NDArray[np.int64]:
         """As for `LeafSums`."""
-        return self._total(lambda _: {"ask": "counts"}, (max(2, self._rules.scale.n_outputs),))
+        return self._total(
+            lambda _: {"ask": "counts"}, (self._rules.loss.n_counts(self._rules.scale.n_outputs),)
+        )
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """As for `LeafSums`; the workers know the bins."""

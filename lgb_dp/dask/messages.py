@@ -46,6 +46,7 @@ class SentTrees:
             "number": question.number,
             "tree": _packed_tree(question.tree),
             "prior": question.prior.tobytes(),
+            "clip": question.clip,
             "keep": keep,
             "new": new,
         }
@@ -67,7 +68,7 @@ class ReceivedTrees:
         prior: NDArray[np.float64] = np.frombuffer(message["prior"], dtype=np.float64)
         self._released[message["keep"] :] = self._unpacked(message["new"], len(prior))
         self._asked = _unpacked_tree(message["tree"])
-        return Round(message["number"], self._asked, prior, self._released)
+        return Round(message["number"], self._asked, prior, self._released, message["clip"])
 
     def _unpacked(self, packed: Sequence[Mapping[str, Any]], n_outputs: int) -> list[ReleasedTree]:
         trees = []

@@ -26,7 +26,7 @@ from lgb_dp.data.tables import as_frame, is_table
 from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.loss import NewtonLoss
+from lgb_dp.newton.loss import Loss
 
 _HASH_BYTES = 8
 PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[np.float64] | None]
@@ -43,7 +43,7 @@ class RowRules:
     dtypes : tuple of str
         Of the columns of a table, or one of a matrix.
     scale : LabelScale
-    loss : NewtonLoss
+    loss : Loss
     label_overflow : {"raise", "clip"}
     weight_bound : float or None
     rows_per_group : int or None
@@ -59,7 +59,7 @@ class RowRules:
     bins: PublicBins
     dtypes: tuple[str, ...]
     scale: LabelScale
-    loss: NewtonLoss
+    loss: Loss
     label_overflow: LabelOverflow
     weight_bound: float | None
     rows_per_group: int | None

@@ -169,7 +169,8 @@ class RowsOfWorker(host.WorkerPlugin):
         return {"hashes": hashes[mine].tobytes(), "n_groups": len(hashes)}
 
     def _counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        return self._total(message, max(2, self._rules.scale.n_outputs), LocalLeafSums.label_counts)
+        n_counts = self._rules.loss.n_counts(self._rules.scale.n_outputs)
+        return self._total(message, n_counts, LocalLeafSums.label_counts)
 
     def _feature_counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
         layout = self._rules.bins.layout()

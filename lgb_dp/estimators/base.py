@@ -19,6 +19,7 @@ from gbdt_hosts.scikit_learn import KeywordParameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.params import checked_objective, training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin
@@ -286,7 +287,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         max_bin = _BINS[self.method][0]
         if not (isinstance(settings["max_bin"], str) and settings["max_bin"] == AUTO):
             max_bin = checked_max_bin(settings["max_bin"])
-        training_parameters({"objective": "binary", **params}, max_bin)
+        alone = objective if objective in REGRESSIONS else "binary"
+        training_parameters({"objective": alone, **params}, max_bin)
         return _FitSettings(trainer, n_rounds, params, max_bin, objective)
 
     def _objective_params(self, asked: str | None, n_classes: int) -> dict[str, Any]:

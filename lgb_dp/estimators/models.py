@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.checks import Auto, checked_numbers
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
@@ -275,7 +276,7 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
         "What the classifier and the regressor share.", "Differentially private LightGBM regressor."
     )
 
-    _objectives = ("regression",)
+    _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))
 
     def fit(
         self,

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.ledger import Release, lower_float, share
+from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import Training, TrainingTask
@@ -421,8 +422,8 @@ class MBoost(PrivateTrainer):
 
 def check_classes(task: TrainingTask) -> None:
     """Raise an UnsupportedParameterError unless the objective is to tell classes apart."""
-    if task.params.objective == "regression":
+    if task.params.objective in REGRESSIONS:
         raise UnsupportedParameterError(
-            "objective='regression' is not supported by this trainer; accepted are 'binary', 'multiclass' "
-            "and 'multiclassova'"
+            f"objective={task.params.objective!r} is not supported by this trainer; accepted are 'binary', "
+            "'multiclass' and 'multiclassova'"
         )

@@ -201,7 +201,7 @@ class DistilledSplits(LearnedSplits):
     n_rounds : int
     opening_depth : int
         Levels of the trees of one feature, at most.
-    objective : {"binary", "regression", "multiclass"}
+    objective : str
     surrogate : DenseCodes
         Surrogate rows.
     start : ndarray of float64, shape (n_surrogate_rows, n_outputs)
@@ -271,11 +271,11 @@ class DistilledSplits(LearnedSplits):
         loss's hessian H: the variance of r over the classes.
         """
         score, step = self._surrogate.score, self._surrogate.step
-        if self._objective == "regression":
-            return step[:, 0], np.ones(len(step))
         if self._objective == "binary":
             p = expit(score[:, 0])
             return step[:, 0], np.maximum(p * (1 - p), _MIN_CURVATURE)
+        if score.shape[1] == 1:
+            return step[:, 0], np.ones(len(step))
         direction = ndtri(np.clip(uniform(random.words(score.shape[1])), 2.0**-53, None))
         p = softmax(score, axis=1)
         variance = p @ direction**2 - (p @ direction) ** 2

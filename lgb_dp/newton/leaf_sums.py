@@ -23,7 +23,7 @@ from gbdt_kernels.trees import (
     leaf_sums,
 )
 from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.loss import STEPS, NewtonLoss
+from lgb_dp.newton.loss import Loss
 from lgb_dp.newton.public_splits import PublicTree
 
 
@@ -59,12 +59,15 @@ class Round:
         Added to the start scores of all rows.
     released : sequence of ReleasedTree
         All trees of the model so far.
+    clip : float
+        Of gradients, as the loss's `start` found it.
     """
 
     number: int
     tree: PublicTree
     prior: NDArray[np.float64]
     released: Sequence[ReleasedTree]
+    clip: float = 1.0
 
     @property
     def last(self) -> int:
@@ -76,7 +79,7 @@ class Round:
 class RowsElsewhere(Protocol):
     """A Dataset whose rows are not in this process."""
 
-    def leaf_sums(self, loss: NewtonLoss, scale: LabelScale, subsample: float) -> LeafSums:
+    def leaf_sums(self, loss: Loss, scale: LabelScale, subsample: float) -> LeafSums:
         """What sums them, called once per training run."""
 
 
@@ -86,13 +89,13 @@ class LeafSums(Protocol):
     def label_counts(self) -> NDArray[np.int64]:
         """Sum of the rows' memberships of the classes times their weights.
 
-        A row adds `STEPS` times its integer weight, all to its class or, in regression, divided between the
-        two ends of the label's range.
+        A row adds `STEPS` times its integer weight, all to its class or, in regression, divided between two
+        points of the label's range.
 
         Returns
         -------
-        ndarray of int64, shape (n_classes,)
-            Of two classes if there is one output.
+        ndarray of int64, shape (n_counts,)
+            As many as the loss's `n_counts` says.
         """
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
@@ -149,7 +152,7 @@ class LocalLeafSums:
     label : ndarray of float64, shape (n_rows,)
         Labels that fit the scale.
     weight : ndarray of int32, shape (n_rows,)
-    loss : NewtonLoss
+    loss : Loss
     scale : LabelScale
     start : ndarray of float64, shape (n_rows, n_outputs), or None
         Raw scores that training starts from.
@@ -166,7 +169,7 @@ class LocalLeafSums:
         columns: DenseColumns | SparseColumns,
         label: NDArray[np.float64],
         weight: NDArray[np.int32],
-        loss: NewtonLoss,
+        loss: Loss,
         scale: LabelScale,
         start: NDArray[np.float64] | None,
         n_threads: int,
@@ -176,8 +179,8 @@ class LocalLeafSums:
         self._n_rows, self._n_outputs = len(label), scale.n_outputs
         self._columns = columns
         self._target = loss.targets(label, scale)
-        self._pairs = loss.pairs(self._target)
-        self._objective = loss.objective
+        self._loss = loss
+        self._clip, self._pairs = 1.0, loss.pairs(self._target, 1.0)
         self._weight = weight
         self._scale = scale
         self._start = start
@@ -189,14 +192,7 @@ class LocalLeafSums:
 
     def label_counts(self) -> NDArray[np.int64]:
         """As for `LeafSums`."""
-        if self._objective == "multiclass":
-            membership = self._target[:, None] == np.arange(self._n_outputs)
-        elif self._objective == "binary":
-            membership = np.column_stack([self._target == 0, self._target == 1])
-        else:
-            membership = np.column_stack([1 - self._target, 1 + self._target]) / 2
-        steps = np.floor(membership * STEPS).astype(np.int64) * self._weight[:, None]
-        return np.asarray(steps.sum(axis=0))
+        return self._loss.label_counts(self._target, self._weight, self._n_outputs)
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """As for `LeafSums`."""
@@ -218,6 +214,8 @@ class LocalLeafSums:
 
         self._rows = None  # an interrupt leaves rows that are neither here nor there
         n_leaves = len(tree.feature) + 1
+        if question.clip != self._clip:
+            self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
         sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, self._n_threads, move)
         self._rows = replace(rows, last=last, pending=question.number)
         self._last = (question.number, sums)

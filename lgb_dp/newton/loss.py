@@ -15,6 +15,8 @@ At s = 0, the default, the hessian is free.
 - square loss, residuals clipped (Huber's loss): g = (ŷ - y) / 2 for labels in [-1, 1], and
   h = √(1 - (g / C)²) / 2, which is the square loss's ½ at the minimum and falls off to Huber's 0.
 - softmax: vectors g and h over the classes, ‖g‖² / 2 in the place of g² since ‖g‖ ≤ √2.
+
+`lgb_dp.newton.regression_losses` has the other losses of regression.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import SoftmaxPairs, TablePairs
+from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
 from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.newton.settings import largest_leaf_value
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -38,6 +42,70 @@ HESSIAN_LIMIT: Mapping[str, float] = {
     "multiclass": 0.3003 * float(np.sqrt(2)),
 }
 """κ of each objective."""
+
+
+_TINY_COUNT = 1e-6
+_MAX_PRIOR = 4.0
+"""Bound of the initial log-odds."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What follows from the first release.
+
+    Parameters
+    ----------
+    n_rows : float
+        Released number of rows, at least 1, in rows of the largest weight.
+    prior : ndarray of float64, shape (n_outputs,)
+        Initial scores.
+    clip : float
+        C in the loss's own unit of gradients, which a unit of the sums is then.
+    value_unit : float
+        Score per unit of -G / H.
+    hessian_unit : float
+        LightGBM's hessian of the objective per unit of H: λ is divided by it.
+    row_hessian : float
+        What a row adds to H, about; positive.
+    """
+
+    n_rows: float
+    prior: NDArray[np.float64]
+    clip: float = 1.0
+    value_unit: float = 1.0
+    hessian_unit: float = 1.0
+    row_hessian: float = 0.25
+
+
+class Loss(Protocol):
+    """The loss of a training run: its label counts, and gradients and hessians that are bounded jointly."""
+
+    @property
+    def largest_value(self) -> float:
+        """Bound of -G / H, before the learning rate."""
+
+    def stds(self, mu: float) -> tuple[float, float]:
+        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
+
+        In integer steps, for rows of weight at most 1.
+        """
+
+    def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+        """What scores are compared with, shape (n_rows,), of labels that fit the scale."""
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Length of `label_counts`."""
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """Rows by label, in steps; a row of weight w adds a vector that is at most ``STEPS w`` long."""
+
+    def start(self, counts: NDArray[np.float64], noise: float) -> Start:
+        """What follows from noisy label counts, in rows, whose noise has the given standard deviation."""
+
+    def pairs(self, target: NDArray[np.float64], clip: float) -> RowPairs:
+        """What the rows add to the sums of a leaf, in steps; `clip` is that of `start`."""
 
 
 @lru_cache(maxsize=16)
@@ -111,13 +179,52 @@ class NewtonLoss:
             return np.ascontiguousarray(scale.targets(label, 0))
         return label
 
-    def pairs(self, target: NDArray[np.float64]) -> TablePairs | SoftmaxPairs:
+    @property
+    def largest_value(self) -> float:
+        """As for `Loss`."""
+        return largest_leaf_value(self.objective, self.clip)
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Number of classes, and 2 for a regression."""
+        return max(2, n_outputs)
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """Rows of every class; a row of regression is divided between the two ends of the label's range.
+
+        A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
+        non-negative numbers of sum at most w, so their squares sum to at most w².
+        """
+        if self.objective == "multiclass":
+            membership = target[:, None] == np.arange(n_outputs)
+        elif self.objective == "binary":
+            membership = np.column_stack([target == 0, target == 1])
+        else:
+            membership = np.column_stack([1 - target, 1 + target]) / 2
+        steps = np.floor(membership * STEPS).astype(np.int64) * weight[:, None]
+        return np.asarray(steps.sum(axis=0))
+
+    def start(self, counts: NDArray[np.float64], noise: float) -> Start:
+        """As for `Loss`: the prior is that of the counts, shrunk by the noise as leaves are."""
+        # Two counts within the noise are taken to be equal; without any, no count is 0.
+        floor = np.maximum(counts, 0.0) + max(noise, _TINY_COUNT)
+        n_rows = float(max(counts.sum(), 1.0))
+        if self.objective == "regression":
+            return Start(n_rows, np.array([(floor[1] - floor[0]) / floor.sum()]), row_hessian=0.5)
+        log_counts = np.log(floor) - np.log(floor).mean()
+        prior = log_counts if self.objective == "multiclass" else np.diff(log_counts)
+        return Start(n_rows, np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR))
+
+    def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> TablePairs | SoftmaxPairs:
         """What the rows add to the sums of a leaf, in steps.
 
         Parameters
         ----------
         target : ndarray of float64, shape (n_rows,)
             As `targets` gives them.
+        clip : float
+            Not used: the clip is public.
         """
         if self.objective == "multiclass":
             limit = HESSIAN_LIMIT[self.objective]

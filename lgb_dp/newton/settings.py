@@ -23,6 +23,15 @@ SHRINKAGE = 4.0
 
 _MAX_LOG_ODDS = 4.0
 
+CUT_SHARE = 0.02
+"""Share of the gradients' sizes, at the prior, that the clip of a loss with a logarithmic link cuts off."""
+
+LARGEST_LOG_STEP = 4.0
+"""Bound of a leaf value before the learning rate, with a logarithmic link."""
+
+SMOOTHED_SHARE = 0.5
+"""Half the width of the parabola in the quantile's loss, over the labels' mean distance from their median."""
+
 
 def largest_leaf_value(objective: str, clip: float) -> float:
     """Bound of a leaf value before the learning rate.
@@ -38,6 +47,17 @@ _DEPTH_FROM = ((600.0, 3), (2_000.0, 4), (100_000.0, 5), (1_000_000.0, 6))
 
 Between ν = 10,000 and 40,000 depth 6 gains up to 0.003 of AUC over depth 4 on two sets, loses as much on a
 third and changes nothing on five: the smaller trees it is.
+"""
+
+_RATE_OF_OBJECTIVE = {
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), 0.25),
+    **dict.fromkeys(("quantile", "regression_l1"), 0.7),
+    "huber": 0.5,
+}
+"""Factors of the learning rate for the other objectives of regression.
+
+With a logarithmic link the noise of the scores makes predictions exp(F) too large, so that small steps gain
+much (docs/experiments/newton.md).
 """
 
 _REGRESSION_RATE = 0.5
@@ -65,6 +85,7 @@ def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     rate = 0.2 * (max(nu, 1.0) / 2500.0) ** 0.25 * np.sqrt(500.0 / n_rounds)
     if objective == "regression":
         rate *= _REGRESSION_RATE
+    rate *= _RATE_OF_OBJECTIVE.get(objective, 1.0)
     return float(np.clip(rate, 0.01, 1.0))
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import by_columns
 from lgb_dp.accounting.budget import Budget
+from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.params import MAX_DEPTH
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import Training, TrainingTask
@@ -42,7 +43,6 @@ from lgb_dp.errors import (
     InterruptedTrainingError,
     InvalidArgumentError,
     NotPrivateWarning,
-    UnsupportedParameterError,
 )
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -56,7 +56,7 @@ from lgb_dp.newton.distilled_splits import (
 )
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
-from lgb_dp.newton.loss import STEPS, NewtonLoss
+from lgb_dp.newton.loss import STEPS, Loss, NewtonLoss, Start
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.public_splits import (
     CyclicSplits,
@@ -66,17 +66,14 @@ from lgb_dp.newton.public_splits import (
     RandomSplits,
     StructureKind,
 )
+from lgb_dp.newton.regression_losses import regression_loss
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
     SHRINKAGE,
     automatic_depth,
     automatic_rate,
     distilled_depth,
-    largest_leaf_value,
 )
-
-_MAX_PRIOR = 4.0
-"""Bound of the initial log-odds."""
 
 _EXACT_STD = 1 / STEPS
 """In the place of the noise's, at infinite ε: what rests on it must not divide by zero."""
@@ -87,23 +84,13 @@ class _NewtonTraining(Training):
 
     sigmoid = 1.0
     can_be_monotone = True
+    objectives = ("binary", "multiclass", *sorted(REGRESSIONS))
     _noise_factor = 1.0
 
     def __init__(self, task: TrainingTask, trainer: NewtonBoost) -> None:
-        if task.params.objective == "multiclassova":
-            raise UnsupportedParameterError(
-                "objective='multiclassova' is not supported by NewtonBoost; accepted are 'binary', "
-                "'multiclass' and 'regression'"
-            )
         super().__init__(task)
         self.settings = trainer
-        objective = task.params.objective
-        clip = trainer.gradient_clip
-        self.loss = NewtonLoss(
-            objective,
-            GRADIENT_CLIP[objective] if clip == "auto" else clip,
-            0.0 if trainer.hessian_share == "auto" else trainer.hessian_share,
-        )
+        self.loss = self._loss()
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._rate = task.params.learning_rate if "learning_rate" in given else None
@@ -117,6 +104,7 @@ class _NewtonTraining(Training):
         self._released: list[ReleasedTree] = []
         self._splits: PublicSplits | None = None
         self._prior = np.zeros(task.params.n_outputs)
+        self._start: Start
 
     def _where_the_rows_are(self) -> LeafSums:
         data, subsample = self.train_set, self.settings.subsample
@@ -133,6 +121,13 @@ class _NewtonTraining(Training):
             subsample,
             partial(self.data.draw_words, self.random),
         )
+
+    def _loss(self) -> Loss:
+        objective, clip = self.params.objective, self.settings.gradient_clip
+        share = 0.0 if self.settings.hessian_share == "auto" else self.settings.hessian_share
+        if objective in GRADIENT_CLIP:
+            return NewtonLoss(objective, GRADIENT_CLIP[objective] if clip == "auto" else clip, share)
+        return regression_loss(self.label_scale, None if clip == "auto" else clip, share)
 
     def _check_group_mean(self) -> None:
         """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.
@@ -232,24 +227,17 @@ class _NewtonTraining(Training):
     def _release_label_counts(self) -> float:
         """Noisy number of rows; sets the prior unless training continues a model.
 
-        A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
-        non-negative numbers of sum at most w̄, so their squares sum to at most w̄².  Noise w̄/μ is μ-GDP.
+        A row adds a vector that is at most its weight long, at most w̄ (`Loss.label_counts`).  Noise w̄/μ is
+        μ-GDP.
         """
         sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
         if not self._is_exact:
             self.ledger.charge(self._plan.counts)
             (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
-        counts = sums / unit
-        # Shrunk by the noise, as leaves are: two counts within it are taken to be equal.
-        floor = np.maximum(counts, 0.0) + 1 / self._prior_mu
+        self._start = self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
         if not self.continues:
-            if self.params.objective == "regression":
-                self._prior = np.array([(floor[1] - floor[0]) / floor.sum()])
-            else:
-                log_counts = np.log(floor) - np.log(floor).mean()
-                prior = log_counts if self.params.objective == "multiclass" else np.diff(log_counts)
-                self._prior = np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR)
-        return float(max(counts.sum(), 1.0))
+            self._prior = self._start.prior
+        return self._start.n_rows
 
     # Trees.
 
@@ -263,19 +251,20 @@ class _NewtonTraining(Training):
         release = self._release(tree)
 
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
-        lambda_l2 = self.params.lambda_l2 / self.weight_bound
+        start, bound = self._start, self.loss.largest_value
+        lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
         denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.std
         value = -release.gradient / denominator
-        largest = largest_leaf_value(self.params.objective, self.loss.clip)
-        value = np.clip(value, -largest, largest) * self._rate
+        value = np.clip(value, -bound, bound) * (self._rate * start.value_unit)
         value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
         if not self.trees and not self.continues:
             value = value + self._prior
-        per_row = 4.0 if self.params.objective != "regression" else 2.0
-        # In rows of the largest weight; a hessian is at most 1/4 (or 1/2).  LightGBM adds counts in 32 bits.
-        count = np.rint(per_row * release.hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
+        # In rows of the largest weight.  LightGBM adds counts in 32 bits.
+        count = (
+            np.rint(release.hessian / start.row_hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
+        )
         return [
             PrivateTree(
                 feature=tree.feature,
@@ -297,7 +286,8 @@ class _NewtonTraining(Training):
         probability = self.settings.subsample
         if not self._is_exact:
             self.ledger.charge(self._plan.tree)
-        sums = self._leaf_sums.sums(Round(self.iteration, tree, self._prior, self._released))
+        question = Round(self.iteration, tree, self._prior, self._released, self._start.clip)
+        sums = self._leaf_sums.sums(question)
         expected = STEPS * self.weight_steps * probability
         if self._is_exact:
             return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, _EXACT_STD)
@@ -331,6 +321,7 @@ class _NewtonTraining(Training):
             "objective": self.params.objective,
             "num_iterations": str(self.n_rounds),
             "lambda_l2": repr(self.params.lambda_l2),
+            **{name: repr(value) for name, value in self.params.of_objective.items()},
         }
         if self._rate is not None and self._splits is not None:
             settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._splits.depth)}

@@ -67,7 +67,7 @@ def held_out(train_set, public=True):
 for name, params in {
     "num-boost-round-alias": {"num_iterations": 3},
     "objective-function": {"objective": lambda scores, rows: (scores, scores)},
-    "objective-poisson": {"objective": "poisson"},
+    "objective-lambdarank": {"objective": "lambdarank"},
     "num-leaves": {"num_leaves": 8},
     "num-leaves-odd": {"num_leaves": 10},
     "max-depth": {"max_depth": 3},
@@ -160,6 +160,15 @@ def _(tmp_path):
     rows = lgb_dp.Dataset(X, np.arange(120) % 3, bounds=BOUNDS)
     booster = train(rows, params={"objective": "multiclass", "num_class": 3})
     assert booster.predict(X).shape == (120, 3)
+    return booster
+
+
+@habit("objective-poisson")
+def _(tmp_path):
+    rows = lgb_dp.Dataset(X, 1.0 + np.arange(120) % 3, bounds=BOUNDS, label_bounds=(1, 5))
+    for objective in ("gamma", "tweedie", "huber", "quantile", "mae", "poisson"):
+        booster = train(rows, params={"objective": objective})
+        assert np.isfinite(booster.predict(X)).all()
     return booster
 
 

@@ -62,13 +62,13 @@ def searched(epsilon=20.0, **kwargs):
 
 
 def test_side_door_the_number_of_trials_is_accounted_for_as_it_was_drawn(monkeypatch):
-    found, row_scores = searched(epsilon=2.0), search._row_scores
+    found, row_scores = searched(epsilon=2.0), search.row_scores
 
     def disturb(*args):
         found.mean_trials = 2.0
         return row_scores(*args)
 
-    monkeypatch.setattr(search, "_row_scores", disturb)
+    monkeypatch.setattr(search, "row_scores", disturb)
     found.fit(X, Y.astype(int), bounds=(-3, 3))
     assert 0.999 * 2.0 < found.privacy_.epsilon <= 2.0
 
@@ -114,12 +114,12 @@ def test_training_and_scoring_read_disjoint_rows(monkeypatch):
 
 def test_no_row_moves_a_score_by_more_than_one():
     model = lgb_dp.DPLGBMClassifier(n_estimators=5).fit(X, Y.astype(int), bounds=(-3, 3))
-    steps = search._row_scores(model, X, 1 - Y, {})
+    steps = search.row_scores(model, X, 1 - Y, {})
     assert steps.min() >= 0
     assert steps.max() <= search.SCORE_STEPS
     regressor = lgb_dp.DPLGBMRegressor(n_estimators=5)
     regressor.fit(X, X[:, 0], bounds=(-3, 3), label_bounds=(-3, 3))
-    steps = search._row_scores(regressor, X, np.full(600, 1e300), {"label_bounds": (-3, 3)})
+    steps = search.row_scores(regressor, X, np.full(600, 1e300), {"label_bounds": (-3, 3)})
     assert (steps == 0).all()
 
 

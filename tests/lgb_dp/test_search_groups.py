@@ -203,6 +203,6 @@ def test_groups_of_a_search_pay_from_a_budget_of_persons():
     ],
 )
 def test_groups_of_a_search_are_checked_before_the_first_trial(monkeypatch, arguments, named):
-    monkeypatch.setattr(search, "_row_scores", lambda *_: pytest.fail("a trial was run"))
+    monkeypatch.setattr(search, "row_scores", lambda *_: pytest.fail("a trial was run"))
     with pytest.raises(lgb_dp.InvalidArgumentError, match=named):
         fit(**arguments)

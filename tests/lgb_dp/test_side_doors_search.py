@@ -30,7 +30,7 @@ def fitted_attributes(search):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["_row_scores", "with_guarantee"])
+@pytest.mark.parametrize("where", ["row_scores", "with_guarantee"])
 def test_side_door_an_aborted_search_leaves_nothing(monkeypatch, error, where):
     search = searched().fit(X, LABELS, bounds=BOUNDS)
     assert fitted_attributes(search) == {"best_estimator_", "best_params_", "privacy_"}
@@ -38,7 +38,7 @@ def test_side_door_an_aborted_search_leaves_nothing(monkeypatch, error, where):
 
     def interrupted(*args):
         calls.append(where)
-        if len(calls) >= (2 if where == "_row_scores" else 1):
+        if len(calls) >= (2 if where == "row_scores" else 1):
             raise error("stopped")
         return honest(*args)
 
@@ -204,7 +204,7 @@ def test_side_door_a_search_pays_once_from_a_budget_before_the_first_trial(monke
 
 def test_side_door_an_aborted_search_stays_charged(monkeypatch):
     budget = lgb_dp.Budget(6.0, 1e-5, pure_epsilon=5.0, approximate_delta=5e-6)
-    monkeypatch.setattr(search_module, "_row_scores", lambda *_: 1 / 0)
+    monkeypatch.setattr(search_module, "row_scores", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         searched(epsilon=4.0, delta=1e-6).fit(X, LABELS, bounds=BOUNDS, budget=budget)
     assert budget.spent.epsilon == 4.0

@@ -62,8 +62,11 @@ class Evaluator:
         quiet = {"verbosity": -1, "num_threads": 1 if n_rows * n_outputs < _SCORES_PER_THREAD else 0}
         self._params = {**params, **quiet}
         self._dataset = dataset
-        # Any two rows do: LightGBM wants training data, whose bins others can share.
-        self._train = lightgbm.Dataset(np.zeros((2, 1)), label=np.array([0, 1]), params=quiet)
+        # Any two rows do: LightGBM wants training data, whose bins others can share.  Classes need both
+        # labels; some metrics of numbers refuse 0, and others what is above 1.
+        has_classes = str(params.get("objective")).startswith(("binary", "multiclass"))
+        two_labels = np.array([0 if has_classes else 1, 1])
+        self._train = lightgbm.Dataset(np.zeros((2, 1)), label=two_labels, params=quiet)
         self._rows = lightgbm.Dataset(
             np.zeros((n_rows, 1)), label=label, weight=weight, reference=self._train, params=quiet
         )

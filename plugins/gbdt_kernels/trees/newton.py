@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,10 +75,10 @@ def _logistic_gradients(score, target, gradient):
 
 
 @kernel
-def _square_gradients(score, target, gradient):
-    """``(score - target) / 2``, all float64 of shape (n_rows,)."""
+def _scaled_residuals(score, target, slope, gradient):
+    """``slope (score - target)``, all float64 of shape (n_rows,)."""
     for j in range(len(score)):
-        gradient[j] = 0.5 * (score[j] - target[j])
+        gradient[j] = slope * (score[j] - target[j])
 
 
 @kernel
@@ -100,7 +101,7 @@ def _add_entries(entry, weight, leaf, table, out):
 
 
 @kernel
-def _table_sums(score, target, weight, leaf, logistic, table, out):
+def _table_sums(score, target, weight, leaf, logistic, slope, table, out):
     """Sums of table entries times weights: ``out`` is int64 of shape (n_leaves, 2)."""
     gradient = np.empty(_ROWS_AT_ONCE)
     entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
@@ -111,7 +112,7 @@ def _table_sums(score, target, weight, leaf, logistic, table, out):
         if logistic:
             _logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
         else:
-            _square_gradients(score[start:stop], target[start:stop], gradient[:n])
+            _scaled_residuals(score[start:stop], target[start:stop], slope, gradient[:n])
         _find_entries(gradient[:n], top, entry[:n])
         _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
 
@@ -123,17 +124,20 @@ class TablePairs:
     Parameters
     ----------
     target : ndarray of float64, shape (n_rows,)
-        In [0, 1] for the logistic loss, in [-1, 1] for the square loss.
+        In [0, 1] for the logistic loss, otherwise on the scale of the scores.
     logistic : bool
-        Gradient σ(score) - target of the logistic loss; otherwise (score - target) / 2.
+        Gradient σ(score) - target of the logistic loss; otherwise the residual ``slope (score - target)``.
     table : ndarray of int16, shape (2 * steps + 1, 2)
-        What a row of weight 1 and gradient ``(entry - steps) / steps`` (rounded toward zero, cut to [-1, 1])
-        adds to the two sums.
+        What a row of weight 1 and gradient or residual ``(entry - steps) / steps`` (rounded toward zero, cut
+        to [-1, 1]) adds to the two sums.
+    slope : float
+        Of residuals.
     """
 
     target: NDArray[np.float64]
     logistic: bool
     table: NDArray[np.int16]
+    slope: float = 0.5
 
     def add_up(
         self,
@@ -152,6 +156,7 @@ class TablePairs:
             weight[rows],
             leaf[rows],
             self.logistic,
+            self.slope,
             self.table,
             out[:, 0],
         )
@@ -267,8 +272,23 @@ class SoftmaxPairs:
         )
 
 
+class RowPairs(Protocol):
+    """What the rows of a data set add to the sums of their leaves."""
+
+    def add_up(
+        self,
+        score: NDArray[np.float64],
+        weight: NDArray[np.int32],
+        leaf: NDArray[np.uint16],
+        first: int,
+        last: int,
+        out: NDArray[np.int64],
+    ) -> None:
+        """Add rows ``first`` to ``last - 1``, times their weights, to the sums of their leaves."""
+
+
 def leaf_sums(
-    pairs: TablePairs | SoftmaxPairs,
+    pairs: RowPairs,
     score: NDArray[np.float64],
     weight: NDArray[np.int32],
     leaf: NDArray[np.uint16],
@@ -280,7 +300,7 @@ def leaf_sums(
 
     Parameters
     ----------
-    pairs : TablePairs or SoftmaxPairs
+    pairs : TablePairs, LogLinkPairs or SoftmaxPairs
     score : ndarray of float64, shape (n_rows, n_outputs), C order
     weight : ndarray of int32, shape (n_rows,)
         Not negative.

@@ -51,6 +51,8 @@ OBJECTIVES = [
     ({"objective": "multiclass", "num_class": 3}, np.digitize(X[:, 0], [-0.5, 0.5]).astype(float), {}),
     ({"objective": "regression"}, X[:, 0] * 2, {"label_bounds": (-4, 4), "label_overflow": "clip"}),
     ({"objective": "binary"}, np.where(X[:, 1] > 1, np.nan, Y), {"label_overflow": "clip"}),
+    ({"objective": "poisson"}, np.rint(np.exp(X[:, 0])), {"label_bounds": (0, 40)}),
+    ({"objective": "quantile", "alpha": 0.8}, X[:, 0] * 2, {"label_bounds": (-9, 9)}),
 ]
 
 

@@ -231,7 +231,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
                         sums.append(release(self, *args)) or sums[-1]
                     ),
                 )
-                patch.setattr(newton, "_MAX_PRIOR", 0.0)
+                patch.setattr("lgb_dp.newton.loss._MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
             values.append(sums[0].gradient.sum())
         outputs.append(np.array(values))
