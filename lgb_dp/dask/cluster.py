@@ -87,8 +87,8 @@ class Cluster:
         self._workers: dict[str, KnownWorker] = {}
         self._heard: dict[str, tuple[float, float]] = {}
 
-    def register(self, plugin: Any) -> None:
-        """Give all workers, present and future, a plugin under the operation's name.
+    def register(self, state: host.WorkerState) -> None:
+        """Give all workers, present and future, a state that answers to the operation.
 
         Raises
         ------
@@ -96,6 +96,7 @@ class Cluster:
             If workers cannot load it.
         SchedulerLostError
         """
+        plugin = host.StatePlugin(self._operation, state)
         for _ in range(_ATTEMPTS):
             try:
                 host.in_loop(

@@ -74,7 +74,7 @@ class DaskLeafSums:
         self._failures: dict[int, int] = defaultdict(int)
         self._all = frozenset(range(len(partitions)))
         try:
-            self._cluster.register(RowsOfWorker(self._name, rules))
+            self._cluster.register(RowsOfWorker(rules))
             self._load(frozenset())
             if not sum(n_rows for n_rows, _ in self._adopted.values()):
                 raise InvalidArgumentError("X has no rows")

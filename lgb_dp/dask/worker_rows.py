@@ -1,15 +1,13 @@
 """What a worker holds of a training run: the rows of its partitions, and where they stand.
 
-It is a Dask plugin, so that a worker that joins later has it, too.  Partitions are put there by tasks, which
-give nothing back; what is computed from rows leaves in answers to the client's own messages alone.  Nothing
-here raises within Dask, which would log the arguments.
+A Dask plugin holds it, so that a worker that joins later has it, too.  Partitions are put there by tasks,
+which give nothing back; what is computed from rows leaves in answers to the client's own messages alone.
+Nothing here raises within Dask, which would log the arguments.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -34,43 +32,34 @@ from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.leaf_sums import LocalLeafSums
 
+_ROWS_AT_ONCE = 2**14
+"""Rows of a worker up to which its event loop sums them itself: waking a thread would take longer."""
 _ROWS_TOGETHER = 2**16
 """Rows from which on partitions are not put together: a call per partition then costs next to nothing."""
 
 
-class RowsOfWorker(host.WorkerPlugin):
-    """The rows of one training run on one worker.
+class RowsOfWorker:
+    """The rows of one training run on one worker; as for `gbdt_hosts.dask`'s `WorkerState`.
 
     Parameters
     ----------
-    name : str
-        Of the run; also of the operation that the worker's handlers get.
     rules : RowRules
     """
 
-    def __init__(self, name: str, rules: RowRules) -> None:
-        self.name, self._rules = name, rules
+    def __init__(self, rules: RowRules) -> None:
+        self._rules = rules
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self._rules)  # rows never travel
+        return type(self), (self._rules,)  # rows never travel
 
-    # What Dask calls.
-
-    def setup(self, worker: Any) -> None:
-        """Begin to answer messages on this worker."""
+    def begin(self, n_threads: int) -> None:
+        """Hold nothing yet, on a worker of as many threads."""
         self._loaded: dict[int, Partition | PrivateTrainingError | str | None] = {}
         self._leases: dict[int, list[LocalLeafSums]] = {}
         self._group_hashes: dict[int, NDArray[np.uint64]] = {}
+        self._n_rows = 0
         self._trees = ReceivedTrees()
-        self._n_threads = self._rules.n_threads or host.threads_of(worker)
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="veilboost")
-        host.add_handler(worker, self.name, self.answer)
-
-    def teardown(self, worker: Any) -> None:
-        """Forget all rows."""
-        host.remove_handler(worker, self.name)
-        self._loaded, self._leases = {}, {}
-        self._executor.shutdown(wait=False)
+        self._n_threads = self._rules.n_threads or n_threads
 
     # What tasks call.
 
@@ -86,18 +75,20 @@ class RowsOfWorker(host.WorkerPlugin):
 
     # What the client asks.
 
-    async def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Answer one of the client's messages."""
+    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """What finds the answer to one of the client's messages."""
         answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "loaded": self._which_are_loaded,
             "adopt": self._adopt,
             "groups": self._groups,
             "counts": self._counts,
-            "features": self._feature_counts,
             "sums": self._sums,
         }
-        work = partial(self._guarded, answers[message["ask"]], message)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return partial(self._guarded, answers[message["ask"]], message)
+
+    def is_quick(self, message: dict[str, Any]) -> bool:
+        """Whether the answer takes less time than waking another thread."""
+        return message["ask"] == "sums" and self._n_rows <= _ROWS_AT_ONCE
 
     def _guarded(
         self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
@@ -134,6 +125,7 @@ class RowsOfWorker(host.WorkerPlugin):
                 except PrivateTrainingError as error:
                     return {"wrong": (index, type(error).__name__, str(error))}
                 adopted.append((index, len(partition.label), partition.digest))
+                self._n_rows += len(partition.label)
                 hashes.append(partition.group_hash)
             lists = _together(parts)
             parts.clear()
@@ -229,6 +221,6 @@ def _joined_groups(groups: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int
 
 def load_partition(name: str, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
     """The task that puts a partition where it runs; its result says nothing."""
-    plugin = host.plugin_of_task(name)
-    if plugin is not None:
-        plugin.store(index, X, y, weight, groups)
+    rows = host.state_of_task(name)
+    if isinstance(rows, RowsOfWorker):
+        rows.store(index, X, y, weight, groups)

@@ -13,22 +13,20 @@ from gbdt_hosts.dask.collections import (
 )
 from gbdt_hosts.dask.connections import DirectConnection, RelayedConnection, connected
 from gbdt_hosts.dask.workers import (
-    WorkerPlugin,
-    add_handler,
+    StatePlugin,
+    WorkerState,
     heartbeats,
     in_loop,
     is_closed,
-    plugin_of_task,
-    remove_handler,
     remove_worker,
-    threads_of,
+    state_of_task,
 )
 
 __all__ = [
     "DirectConnection",
     "RelayedConnection",
-    "WorkerPlugin",
-    "add_handler",
+    "StatePlugin",
+    "WorkerState",
     "connected",
     "heartbeats",
     "in_loop",
@@ -39,8 +37,6 @@ __all__ = [
     "known_lengths",
     "made_up_rows",
     "partitions_of",
-    "plugin_of_task",
-    "remove_handler",
     "remove_worker",
-    "threads_of",
+    "state_of_task",
 ]

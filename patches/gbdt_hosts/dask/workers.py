@@ -1,59 +1,88 @@
-"""A cluster's workers: their handlers and plugins, which of them are alive, and those given up."""
+"""A cluster's workers: what they hold for a client, which of them are alive, and which are given up."""
 
 from __future__ import annotations
 
+import asyncio
+import pickle
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
 
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-__all__ = [
-    "WorkerPlugin",
-    "add_handler",
-    "heartbeats",
-    "in_loop",
-    "is_closed",
-    "plugin_of_task",
-    "remove_handler",
-    "remove_worker",
-    "threads_of",
-]
-
 _Result = TypeVar("_Result")
-Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-def add_handler(worker: Worker, operation: str, handler: Handler) -> None:
-    """Let a worker answer messages of a new operation, on its event loop.
+class WorkerState(Protocol):
+    """What a worker holds for a client; it can be pickled before it begins."""
+
+    def begin(self, n_threads: int) -> None:
+        """Called once on every worker, which has as many threads."""
+
+    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """What finds the answer to a message of plain types; neither may raise, since Dask would log it."""
+
+    def is_quick(self, message: dict[str, Any]) -> bool:
+        """Whether the answer takes less time than waking another thread."""
+
+
+class StatePlugin(WorkerPlugin):
+    """Gives every worker, present and future, a state that answers messages.
+
+    The state is unpickled beside the event loop: that imports much, and a worker that imports is not to be
+    taken for one that is lost.
 
     Parameters
     ----------
-    worker : distributed.Worker
-    operation : str
-    handler : callable
-        Takes a message of plain types and returns another; it must not raise, since the worker would log it.
+    name : str
+        Of the operation that the worker's handlers get.
+    state : WorkerState
     """
 
-    async def handle(message: dict[str, Any]) -> dict[str, Any]:
-        return await handler(message)
+    def __init__(self, name: str, state: WorkerState | bytes) -> None:
+        self.name = name
+        self._pickled = state if isinstance(state, bytes) else pickle.dumps(state)
 
-    worker.handlers[operation] = handle
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self._pickled)
+
+    def setup(self, worker: Worker) -> None:
+        """Begin to answer messages on this worker."""
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=self.name)
+        self._state: Future[WorkerState] = self._executor.submit(self._begun, int(worker.state.nthreads))
+        worker.handlers[self.name] = self._handle
+
+    def teardown(self, worker: Worker) -> None:
+        """Forget the state."""
+        worker.handlers.pop(self.name, None)
+        self._state = Future()
+        self._executor.shutdown(wait=False)
+
+    def state(self) -> WorkerState:
+        """The worker's state, for its tasks."""
+        return self._state.result()
+
+    def _begun(self, n_threads: int) -> WorkerState:
+        state: WorkerState = pickle.loads(self._pickled)
+        state.begin(n_threads)
+        return state
+
+    async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
+        try:
+            state = await asyncio.wrap_future(self._state)
+        except Exception as error:  # of an import
+            return {"failed": f"{type(error).__name__}: {error}"}
+        work = state.work(message)
+        if state.is_quick(message):
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
 
-def remove_handler(worker: Worker, operation: str) -> None:
-    """Take an operation away again."""
-    worker.handlers.pop(operation, None)
-
-
-def threads_of(worker: Worker) -> int:
-    """Threads that a worker was given."""
-    return int(worker.state.nthreads)
-
-
-def plugin_of_task(name: str) -> Any:
-    """The plugin of a name of the worker that runs the calling task, None without it."""
-    return get_worker().plugins.get(name)
+def state_of_task(name: str) -> Any:
+    """The state of a name on the worker that runs the calling task; None without it."""
+    plugin = get_worker().plugins.get(name)
+    return plugin.state() if isinstance(plugin, StatePlugin) else None
 
 
 def is_closed(client: Any) -> bool:

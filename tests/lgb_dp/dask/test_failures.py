@@ -181,5 +181,5 @@ def test_fifty_kills_at_drawn_moments_change_nothing(cluster):
             victim = moments.choice(list(client.run(os.getpid, on_error="ignore").values()))
             timer = threading.Timer(moments.uniform(0, 2), os.kill, (victim, signal.SIGKILL))
             timer.start()
-            assert_undisturbed(on_cluster(client, even(6), n_rounds, timeout=30), n_rounds)
+            assert_undisturbed(on_cluster(client, even(6), n_rounds, timeout=120), n_rounds)
             timer.join()
