@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.errors import InvalidArgumentError
@@ -51,6 +52,7 @@ _USED = 0.99
 """Part of it that is used: the rest is for the rounding of sums."""
 
 
+@lru_cache(maxsize=256)
 def share_variance(std: float, n_parties: int, colluding: int) -> int:
     """V of every party's share, such that the shares of all but the colluding parties suffice.
 

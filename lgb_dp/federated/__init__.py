@@ -4,7 +4,37 @@ Every party adds noise to the sums over its own rows and masks them, so that nob
 noised sum over all parties (`gbdt_parties.secure_sum`, `lgb_dp.accounting.shares`).
 """
 
+from gbdt_parties.errors import (
+    AuthenticationError,
+    HardwareKeyError,
+    PartyError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+    SumRangeError,
+)
+from gbdt_parties.traffic import Traffic
+from lgb_dp.errors import FewPartiesWarning, PartiesDifferError
 from lgb_dp.federated.coordinator import train
+from lgb_dp.federated.estimators import FederatedDPLGBMClassifier, FederatedDPLGBMRegressor
+from lgb_dp.federated.ledger import LedgerSums, read_ledger
 from lgb_dp.federated.party import Party
 
-__all__ = ["Party", "train"]
+__all__ = [
+    "AuthenticationError",
+    "FederatedDPLGBMClassifier",
+    "FederatedDPLGBMRegressor",
+    "FewPartiesWarning",
+    "HardwareKeyError",
+    "LedgerSums",
+    "PartiesDifferError",
+    "Party",
+    "PartyError",
+    "PartyRefusedError",
+    "PartyUnavailableError",
+    "ProtocolError",
+    "SumRangeError",
+    "Traffic",
+    "read_ledger",
+    "train",
+]

@@ -25,7 +25,7 @@ from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.shares import closeness_cost
 from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import InterruptedTrainingError
+from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
 from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -194,9 +194,15 @@ class _FederatedTraining(_NewtonTraining):
     """NewtonBoost whose noise comes from all parties, and whose structures from a public stream."""
 
     def __init__(self, task: TrainingTask, trainer: _FederatedNewton) -> None:
+        if task.train_set.label_bounds is None and task.params.objective not in ("binary", "multiclass"):
+            raise InvalidArgumentError(
+                f"label_bounds must be declared by all parties for objective={task.params.objective!r}"
+            )
         self._federation = trainer
         self._structure = b""
         super().__init__(task, trainer)
+        if self.reasons:
+            raise InvalidArgumentError(f"training across parties must be private: {self.reasons[0]}")
         self.random = SecureRandom.public(trainer.public_seed)
         self.notes += _views(trainer.task, trainer.n_parties, self.ledger.granted.mu)
 

@@ -36,6 +36,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from veilboost import __version__, audit, horizontal_runs
 from veilboost.connections import connect
+from veilboost.ledgers import add_ledger
 from veilboost.model_folders import add_models, check_free
 from veilboost.parsers import add_command, read_json
 from veilboost.plan import HorizontalPlan, PlanError, VerticalPlan, read_plan
@@ -143,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_inspect(commands)
     _add_audit(commands)
     add_models(commands)
+    add_ledger(commands)
     return parser
 
 

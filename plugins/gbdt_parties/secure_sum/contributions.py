@@ -129,10 +129,11 @@ class SecureSession:
             data = ring.to_bytes(chunk)
             digest.update(data)
             yield data
-        yield self._signing.sign(self._signed(what, head, digest.digest()))
+        yield self._signing.sign(self._what_is_signed(attempt) + head + digest.digest())
 
-    def _signed(self, attempt: bytes, head: bytes, digest: bytes) -> bytes:
-        return _DOMAIN + self.roster.digest + hashlib.sha256(attempt).digest() + head + digest
+    def _what_is_signed(self, attempt: Attempt) -> bytes:
+        """What a signature covers, before the head and the digest of the vector."""
+        return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
 
     def open(
         self,
@@ -169,17 +170,16 @@ class SecureSession:
         """
         if tuple(sorted(contributions)) != attempt.members:
             raise ProtocolError("the contributions to a sum are not those of the attempt's members")
-        total = ring.zeros(n_values)
+        total, signed = ring.zeros(n_values), self._what_is_signed(attempt)
         for place in attempt.members:
             pieces = contributions[place]
             pieces = [pieces] if isinstance(pieces, bytes) else pieces
-            total = ring.add(total, self._checked(attempt, ring, n_values, place, pieces))
+            total = ring.add(total, self._checked(signed, ring, n_values, place, pieces))
         return ring.centred(total, bound)
 
     def _checked(
-        self, attempt: Attempt, ring: Ring, n_values: int, place: int, pieces: Iterable[bytes]
+        self, signed: bytes, ring: Ring, n_values: int, place: int, pieces: Iterable[bytes]
     ) -> Words:
-        name = quoted(self.roster.introductions[place].name)
         n_bytes = 8 * ring.words_per_value * n_values
         expected = _HEAD.size + n_bytes + SIGNATURE_BYTES
         received = bytearray()
@@ -189,14 +189,15 @@ class SecureSession:
             received += piece
         else:
             if len(received) == expected:
-                return self._verified(attempt, ring, n_values, place, bytes(received))
+                return self._verified(signed, ring, n_values, place, bytes(received))
+        name = quoted(self.roster.introductions[place].name)
         raise ProtocolError(
             f"the contribution of party {name!r} does not have the {n_values} values asked for"
         )
 
-    def _verified(self, attempt: Attempt, ring: Ring, n_values: int, place: int, received: bytes) -> Words:
+    def _verified(self, signed: bytes, ring: Ring, n_values: int, place: int, received: bytes) -> Words:
         head, vector = received[: _HEAD.size], received[_HEAD.size : -SIGNATURE_BYTES]
-        signed = self._signed(attempt.to_bytes(), head, hashlib.sha256(vector).digest())
+        signed += head + hashlib.sha256(vector).digest()
         try:
             self._verifying[place].verify(received[-SIGNATURE_BYTES:], signed)
         except InvalidSignature:

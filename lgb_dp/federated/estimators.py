@@ -1,0 +1,229 @@
+"""scikit-learn estimators of private training across organisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gbdt_parties.traffic import Traffic
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.checks import Auto, checked_integer
+from lgb_dp.data.arguments import checked_label_bounds
+from lgb_dp.data.classes import as_labels, class_numbers, known_classes
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.federated.coordinator import train
+from lgb_dp.federated.party import Party
+from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
+from lgb_dp.newton.trainer import NewtonBoost
+
+
+class FederatedDPLGBMModel(BaseEstimator):
+    """What the classifier and the regressor share.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget, as for `lgb_dp.NewtonBoost`, of what up to `colluding` parties learn about a row of another.
+    n_estimators : "auto" or int
+        Boosting iterations.
+    learning_rate : "auto" or float
+        In (0, 1].
+    max_depth : "auto" or int
+        Levels of splits; trees are complete.
+    reg_lambda : float
+        L2 regularisation of leaf values.
+    min_parties : int, optional
+        Parties that must take part in every sum; one more than `colluding` by default.
+    colluding : int
+        Parties of which everybody may know the noise.
+    max_attempts : int, optional
+        Releases that the noise is planned for; 5 per cent more than the iterations by default.
+    parties_per_person : int
+        Parties that may have rows of one person.
+    n_jobs : int
+        Threads; 0 means all available processors.
+
+    Attributes
+    ----------
+    booster_ : DPBooster
+        A native LightGBM model, with the guarantee inside.
+    traffic_ : Traffic
+        What was sent by whom.
+    """
+
+    booster_: DPBooster
+    traffic_: Traffic
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        n_estimators: int | Auto = "auto",
+        learning_rate: float | Auto = "auto",
+        max_depth: int | Auto = "auto",
+        reg_lambda: float = 0.1,
+        min_parties: int | None = None,
+        colluding: int = 1,
+        max_attempts: int | None = None,
+        parties_per_person: int = 1,
+        n_jobs: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.reg_lambda = reg_lambda
+        self.min_parties = min_parties
+        self.colluding = colluding
+        self.max_attempts = max_attempts
+        self.parties_per_person = parties_per_person
+        self.n_jobs = n_jobs
+
+    def _train(self, parties: Sequence[Any], objective: dict[str, Any]) -> None:
+        automatic = {"learning_rate": self.learning_rate, "max_depth": self.max_depth}
+        chosen = {name: value for name, value in automatic.items() if value != "auto"}
+        rounds = AUTOMATIC_ROUNDS if self.n_estimators == "auto" else self.n_estimators
+        traffic = Traffic()
+        booster = train(
+            {**objective, **chosen, "lambda_l2": self.reg_lambda, "num_threads": self.n_jobs},
+            parties,
+            checked_integer("n_estimators", rounds, 1),
+            callbacks=[NewtonBoost(self.epsilon, self.delta)],
+            min_parties=self.min_parties,
+            colluding=self.colluding,
+            max_attempts=self.max_attempts,
+            parties_per_person=self.parties_per_person,
+            traffic=traffic,
+        )
+        self.booster_, self.traffic_ = booster, traffic
+
+    @property
+    def privacy_(self) -> PrivacyReport:
+        """The guarantee of the model."""
+        check_is_fitted(self, "booster_")
+        return self.booster_.privacy
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        check_is_fitted(self, "booster_")
+        return int(self.booster_.num_feature())
+
+    def _predicted(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self, "booster_")
+        return np.asarray(self.booster_.predict(as_matrix(X)))
+
+
+def _as_parties(parties: Any, encode: Any, **declared: Any) -> list[Any]:
+    """Parties, and pairs of rows and labels as parties of this process."""
+    if not isinstance(parties, Sequence):
+        raise ArgumentTypeError(f"parties must be a sequence, got {type(parties).__name__}")
+    given = {name: value for name, value in declared.items() if value is not None}
+    found: list[Any] = []
+    for number, one in enumerate(parties):
+        if isinstance(one, tuple) and len(one) == 2:
+            X, y = one
+            one = Party(as_matrix(X), encode(y), name=f"party {number}", **given)
+        elif given:
+            raise InvalidArgumentError(f"{next(iter(given))} is for pairs (X, y); a Party has its own")
+        found.append(one)
+    return found
+
+
+class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):  # noqa: D101
+    __doc__ = (FederatedDPLGBMModel.__doc__ or "").replace(
+        "What the classifier and the regressor share.",
+        "Differentially private LightGBM classifier of rows that several organisations have.",
+    )
+    classes_: NDArray[Any]
+
+    def fit(
+        self,
+        parties: Sequence[Any],
+        *,
+        classes: Sequence[Any] | None = None,
+        bounds: Any = None,
+        categories: Any = None,
+    ) -> FederatedDPLGBMClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        parties : sequence of Party or (X, y)
+            A `Party` has the numbers of classes, from 0 on, as labels; pairs are for one process.
+        classes : sequence, optional
+            All possible labels, public; 0 and 1 unless given.
+        bounds, categories
+            Public knowledge of the features, for pairs.
+        """
+        known, _ = known_classes(np.empty(0), [0, 1] if classes is None else classes)
+        members = _as_parties(
+            parties,
+            lambda y: class_numbers(as_labels(y), known),
+            bounds=bounds,
+            categories=categories,
+        )
+        objective: dict[str, Any] = {"objective": "binary"}
+        if len(known) > 2:
+            objective = {"objective": "multiclass", "num_class": len(known)}
+        self._train(members, objective)
+        self.classes_ = known
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities, shape (n_rows, n_classes)."""
+        result = self._predicted(X)
+        return result if result.ndim == 2 else np.column_stack([1 - result, result])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable classes, shape (n_rows,)."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):  # noqa: D101
+    __doc__ = (FederatedDPLGBMModel.__doc__ or "").replace(
+        "What the classifier and the regressor share.",
+        "Differentially private LightGBM regressor of rows that several organisations have.",
+    )
+
+    def fit(
+        self,
+        parties: Sequence[Any],
+        *,
+        label_bounds: tuple[float, float] | None = None,
+        bounds: Any = None,
+        categories: Any = None,
+    ) -> FederatedDPLGBMRegressor:
+        """Train.
+
+        Parameters
+        ----------
+        parties : sequence of Party or (X, y)
+            Pairs are for one process.
+        label_bounds : (low, high), optional
+            Public bounds of the targets, for pairs, which need them.
+        bounds, categories
+            Public knowledge of the features, for pairs.
+        """
+        members = _as_parties(
+            parties,
+            np.asarray,
+            label_bounds=checked_label_bounds(label_bounds),
+            bounds=bounds,
+            categories=categories,
+        )
+        self._train(members, {"objective": "regression"})
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted targets, shape (n_rows,)."""
+        return self._predicted(X)

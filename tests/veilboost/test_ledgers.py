@@ -1,0 +1,19 @@
+"""The command that shows a party's ledger."""
+
+from federated_training import party, train
+from veilboost.command_line import main
+
+
+def test_what_was_answered_and_what_it_cost(tmp_path, capsys):
+    members = [party(0, folder=tmp_path / "ada"), party(1), party(2)]
+    booster = train(members, 3)
+    assert main(["ledger", str(tmp_path / "ada")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[2:5] == ["label", "counts", "1"]
+    assert lines[2].split()[2:5] == ["leaf", "sums", "3"]
+    assert lines[3] == "budget: epsilon = 50, delta = 1e-05 (add or remove one row at one party)"
+    assert f"which is epsilon = {booster.privacy.spent[0]:.3g}" in lines[4]
+
+
+def test_a_folder_without_a_ledger(tmp_path, capsys):
+    assert main(["ledger", str(tmp_path)]) == 1
