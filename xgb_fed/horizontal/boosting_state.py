@@ -222,8 +222,14 @@ class BoostingState:
         g, h = sums.reshape(2, -1)
         return AggregatedGradients(g, h)
 
-    def receive(self, message: AggregatedGradients) -> None:
+    def receive(self, message: AggregatedGradients, order: NDArray[np.int64]) -> None:
         """Take the sums of all others for the trees that are to be grown here.
+
+        Parameters
+        ----------
+        message : AggregatedGradients
+        order : ndarray of int64, shape (n_rows,)
+            The row that each place in the message stands for.
 
         Raises
         ------
@@ -242,7 +248,8 @@ class BoostingState:
             raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
         if self.g is not None:
             raise ProtocolError("aggregated gradients for a tree twice")
-        self.g, self.h = message.g.reshape(shape), message.h.reshape(shape)
+        self.g, self.h = (np.empty(shape, dtype=np.float32) for _ in range(2))
+        self.g[:, order], self.h[:, order] = message.g.reshape(shape), message.h.reshape(shape)
 
     def group_sums(self, groups: RowGroups, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).

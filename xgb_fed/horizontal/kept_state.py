@@ -20,6 +20,7 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_parties._files import locked_folder, make_folder, write_atomically
 from gbdt_parties.errors import InvalidDataError
@@ -74,7 +75,7 @@ class KeptState:
         self.n_revealed = self.n_abandoned = self.n_rounds = 0
         self.is_pending = False
         self.groups: RowGroups | None = None
-        self._rows = rows
+        self._rows, self._order = rows, np.empty(0, dtype=np.int64)
         self._directory = None if directory is None else make_folder(directory)
         self._key = os.urandom(KEY_BYTES) if key is None else key
         with self.locked():
@@ -110,6 +111,15 @@ class KeptState:
         """The draws for a purpose: the same whenever they are made, and a secret to everybody else."""
         message = b"\0".join([purpose.encode(), *(hashlib.sha256(part).digest() for part in agreed)])
         return SecretStream(hmac.digest(self._key, message, "sha256"))
+
+    def order(self, n_rows: int) -> NDArray[np.int64]:
+        """The order that everybody else knows the rows in: a secret one, in all training runs the same.
+
+        That of a file may follow the labels, and hashes show where a file goes from one class to the next.
+        """
+        if len(self._order) != n_rows:
+            self._order = self.stream("order of rows").permutation(n_rows)
+        return self._order
 
     def contribution(self, place: int = 0) -> bytes:
         """The next contribution to a hash seed that is to be revealed; with −1 the one revealed last."""

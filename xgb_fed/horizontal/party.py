@@ -92,8 +92,8 @@ class HorizontalParty(SessionHandler[bytes]):
         features: those of groups of rows to whoever makes up trees, and those of single rows to whoever makes
         up the sums that this party grows trees on.
     random_state : int, optional
-        Determines the party's contribution to the hash seed and which of equally similar rows is chosen.
-        Drawn from the operating system by default.
+        Determines the party's contribution to the hash seed, which of equally similar rows is chosen, and
+        the order that others know the rows in.  Drawn from the operating system by default.
     n_jobs : int, default=0
         Number of threads; 0 means all available processors.
     directory : path, optional
@@ -296,7 +296,8 @@ class HorizontalParty(SessionHandler[bytes]):
             if self._kept.groups is None:  # and never again: other groups would tell rows apart
                 random = self._kept.stream("groups", state.functions)
                 self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
-        return HashTable(state.place, state.hashes.reshape(-1))
+        order = self._kept.order(len(self._y))
+        return HashTable(state.place, state.hashes[order].reshape(-1))
 
     def _find_similar(self, message: HashTable) -> Message:
         state, place = self._state, int(message.place)
@@ -376,7 +377,7 @@ class HorizontalParty(SessionHandler[bytes]):
         return state.sums_for(place, self._groups, self._rows.min_similar == 1)
 
     def _receive(self, message: AggregatedGradients) -> Message:
-        self._state.receive(message)
+        self._state.receive(message, self._kept.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: GrowTrees) -> Message:

@@ -22,7 +22,7 @@ from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.horizontal.messages import OpenHorizontal, Trees
 
-FORMAT = 2
+FORMAT = 3
 MAX_RUNS = 4
 """Training runs, ended or not, that are kept for one coordinator; the oldest is removed first."""
 

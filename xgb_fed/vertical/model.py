@@ -23,7 +23,7 @@ from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
-from xgb_fed.vertical.routing import MAX_ROWS, Router, route, row_positions
+from xgb_fed.vertical.routing import MAX_ROWS, Router, ascending, route, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree, add_leaves
@@ -165,9 +165,14 @@ class VerticalModel:
             raise InvalidArgumentError(f"parties lacks {missing}; the model was trained with {self.parties}")
         columns = self.own_columns(X)
         used = [by_name[name] for name in self.parties]
-        check_rows(RowNames.of(X), used, "X", row_positions(rows))
+        positions = row_positions(rows)
+        check_rows(RowNames.of(X), used, "X", positions)
         trees = self._chosen(iteration_range)
-        leaves = self._route(columns, used, trees, rows, traffic)
+        order, positions = ascending(positions, columns.n_rows if columns is not None else None)
+        if len(order) and columns is not None:
+            columns = columns.take(order)
+        leaves = self._route(columns, used, trees, positions, traffic)
+        leaves = leaves[np.argsort(order)] if len(order) else leaves
         if pred_leaf:
             return leaves
         margin = self.margins(leaves, trees)
@@ -202,13 +207,12 @@ class VerticalModel:
         columns: Columns | None,
         parties: list[Party],
         trees: range,
-        rows: Any,
+        positions: NDArray[np.int32],
         traffic: Traffic | None,
     ) -> NDArray[np.int32]:
         session = os.urandom(16)
         traffic = traffic if traffic is not None else Traffic()
         used = {owner for t in trees for owner in self.trees[t].owner}
-        positions = row_positions(rows)
         n_rows = columns.n_rows if columns is not None else len(positions)
         channels = {}
         for k, party in enumerate(parties, start=1):

@@ -40,6 +40,40 @@ def row_positions(rows: Any) -> NDArray[np.int32]:
     return positions.astype(np.int32)
 
 
+def ascending(
+    positions: NDArray[np.int32], n_rows: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Bring rows into the order of their positions, in which they leave.
+
+    That of a data frame may follow the labels or earlier predictions; positions that ascend say nothing but
+    which rows there are.
+
+    Parameters
+    ----------
+    positions : ndarray of int32
+        Empty for all rows.
+    n_rows : int or None
+        Number of the active party's rows, if it has columns or labels of them.
+
+    Returns
+    -------
+    order : ndarray of int64
+        Empty if the rows stay as they are.
+    positions : ndarray of int32
+
+    Raises
+    ------
+    InvalidDataError
+        If there are not as many positions as rows.
+    """
+    if len(positions) and n_rows not in (None, len(positions)):
+        raise InvalidDataError(f"{len(positions)} row positions for {n_rows} rows")
+    if (np.diff(positions) >= 0).all():
+        return np.empty(0, dtype=np.int64), positions
+    order = np.argsort(positions, kind="stable")
+    return order, positions[order]
+
+
 @dataclass
 class Router:
     """Sends rows through splits, the active party's here, the others' at their owners.

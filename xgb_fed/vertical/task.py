@@ -27,7 +27,7 @@ from xgb_fed.errors import (
     NotEncryptedWarning,
     UnsupportedParameterError,
 )
-from xgb_fed.vertical.routing import row_positions
+from xgb_fed.vertical.routing import ascending, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.tree_modes import TreeMode
 
@@ -48,7 +48,8 @@ class ActiveData:
     label : array-like of shape (n_rows,)
     weight : array-like of shape (n_rows,), optional
     rows : array-like of int of shape (n_rows,), optional
-        Positions of these rows in the passive parties' data, if those have more.
+        Positions of these rows in the passive parties' data, if those have more.  Training takes the rows in
+        ascending order of these.
     """
 
     data: Any
@@ -82,6 +83,19 @@ class ActiveRows:
             columns = None
         return cls(columns, y, weight, row_positions(given.rows), RowNames.of(given.data))
 
+    def ascending(self) -> ActiveRows:
+        """The same rows in the order of their positions."""
+        order, positions = ascending(self.positions, self.n_rows)
+        if not len(order):
+            return self
+        return ActiveRows(
+            None if self.columns is None else self.columns.take(order),
+            self.y[order],
+            None if self.weight is None else self.weight[order],
+            positions,
+            None if self.names is None else self.names.take(order),
+        )
+
     @property
     def n_rows(self) -> int:
         """Rows of this set."""
@@ -110,7 +124,7 @@ class TrainingTask:
     ) -> None:
         self.settings = settings
         self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
-        self.rows = ActiveRows.read(active_data, self.objective, "active_data")
+        self.rows = ActiveRows.read(active_data, self.objective, "active_data").ascending()
         self.parties = check_parties(parties)
         self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
         self._check_weight()

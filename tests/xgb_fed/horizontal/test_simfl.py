@@ -102,7 +102,9 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
     tables = [party._state.hashes for party in parties]
-    draws = {(j, m): parties[j]._state.similar[m] for j, m in itertools.permutations(range(3), 2)}
+    # The others know a party's rows by another order than its own.
+    orders = [party._kept.order(len(party._y)) for party in parties]
+    draws = {(j, m): orders[m][parties[j]._state.similar[m]] for j, m in itertools.permutations(range(3), 2)}
     similar = {pair: rows[0] for pair, rows in draws.items()}
     for (j, m), rows in ((pair, row) for pair, drawn in draws.items() for row in drawn):
         counts = (tables[j][:, None, :] == tables[m][None]).sum(axis=2)
@@ -125,7 +127,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
     training = SimFL(settings, parties, max_rounds=4)
     training.prepare()
-    draws = parties[1]._state.similar[0].copy()
+    draws = parties[0]._kept.order(len(y))[parties[1]._state.similar[0]]
     assert draws.shape == (TIE_DRAWS, len(y))
     training.prepare = lambda: None
     booster = training.run(LoopOptions(4)).booster
@@ -208,7 +210,8 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
         training = SimFL(settings, parties, max_rounds=4)
         training.prepare()
-        similar = [parties[j]._state.similar[0][0] for j in (1, 2)]
+        order = parties[0]._kept.order(len(parties[0]._y))
+        similar = [order[parties[j]._state.similar[0][0]] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(LoopOptions(1)).booster
         base = np.mean(np.concatenate([party._y for party in parties]))

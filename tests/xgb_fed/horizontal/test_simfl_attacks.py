@@ -70,7 +70,9 @@ def test_attack_moments_that_make_hashes_read_columns_are_refused(mean, std, rea
 def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     """The moments that favour one column most; before, 500 of 500 values were read up to 5e-7 stds."""
     std = one_hot(0.3, rest=3.5)
-    seed, table = Coordinator(victim()).hash_table(std=std)
+    party = victim()
+    seed, table = Coordinator(party).hash_table(std=std)
+    values = X[party._kept.order(N_ROWS), 7]  # which nobody else can put beside the estimates
     words = SecretStream(seed).words(table.shape[1], N_FEATURES + 1).T
     uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     window = typical_distance(std)
@@ -80,10 +82,31 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     estimates = middles @ np.linalg.solve(
         directions.T @ directions + noise * np.eye(len(words[0])), directions.T
     )
-    errors = np.abs(estimates[:, 7] - X[:, 7])
+    errors = np.abs(estimates[:, 7] - values)
     # The directions are those that were hashed by: what the estimates know of the column shows it.
-    assert np.corrcoef(estimates[:, 7], X[:, 7])[0, 1] > 0.9
+    assert np.corrcoef(estimates[:, 7], values)[0, 1] > 0.9
     assert np.median(errors) > 0.05
+
+
+def test_attack_the_order_of_a_file_is_not_read_from_its_hashes():
+    """Before, of a file sorted by label, one hash table showed where the classes meet: all labels."""
+    order = np.argsort(Y, kind="stable")
+    rows, labels = (X + 2 * Y[:, None])[order], Y[order]
+    party = HorizontalParty(rows, labels, "victim", categorical_labels=True, random_state=0)
+    _, table = Coordinator(party).hash_table()
+
+    def shift(table):
+        """How far the hashes of the first class lie from those of the second, if the file is sorted."""
+        return np.abs((table[labels == 0].mean(axis=0) - table[labels == 1].mean(axis=0)) / table.std(axis=0))
+
+    random = np.random.default_rng(0)
+    by_chance = [shift(table[random.permutation(N_ROWS)]).mean() for _ in range(100)]
+    assert shift(table).mean() < 1.2 * max(by_chance)
+    within = np.empty_like(table)
+    within[party._kept.order(N_ROWS)] = table
+    assert shift(within).mean() > 5 * max(by_chance)
+    _, again = Coordinator(party).hash_table(again=True)  # to everybody in the same order
+    assert np.array_equal(again, table)
 
 
 def test_attack_windows_cannot_be_chosen_by_anybody():
@@ -169,11 +192,13 @@ def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
         assert np.allclose(n_added, np.rint(n_added))
         assert n_added[n_added > 0].min() >= 3
         assert n_added.sum() == N_ROWS
-    paper = Coordinator(victim(min_similar=1))
+    party = victim(min_similar=1)
+    paper = Coordinator(party)
     _, table = paper.hash_table()
     paper.start([table])
     sums = paper.sums()
-    assert np.array_equal(sums.g < 0, Y == 1)  # the attack on the paper's SimFL: all labels
+    labels = Y[party._kept.order(N_ROWS)]
+    assert np.array_equal(sums.g < 0, labels == 1)  # the attack on the paper's SimFL: all labels
 
 
 def told_by(party, n_others, objective):

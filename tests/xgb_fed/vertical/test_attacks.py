@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties._entries import read_entries
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from packed_fields import fields_of
-from vertical_training import Recorder, parties_of, problem, train
-from xgb_fed import LocalParty
+from vertical_training import Recorder, assert_same_trees, parties_of, problem, stock, text_of, train
+from xgb_fed import ActiveData, LocalParty, Plain
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.vertical.checkpoint import JOURNAL_FILE
@@ -20,6 +21,7 @@ from xgb_fed.vertical.messages import (
     Assignments,
     FindSplits,
     Gradients,
+    OpenModel,
     OpenTraining,
     SplitNodes,
     SplitStatistics,
@@ -95,6 +97,41 @@ class Forgiving(Journals):
 
     def find(self, model):
         return None
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.LabelLeakWarning")
+@pytest.mark.parametrize("params", [{}, {"subsample": 0.5}, {"goss": (0.2, 0.3)}])
+def test_attack_the_order_of_positions_says_nothing(params):
+    """Before, they left in the frame's order: of cases stacked on controls, every label was read."""
+    X, y = problem(n=400)
+    rows = np.random.default_rng(1).choice(400, 300, replace=False)
+    rows = np.concatenate([np.sort(rows[y[rows] == label]) for label in (1, 0)])
+    weight = np.where(y == 1, 2.0, 1.0).astype(np.float32)
+    (bank,) = map(Recorder, parties_of([X[:, 3:]]))
+
+    def trained(rows):
+        active = ActiveData(X[rows, :3], y[rows], weight[rows], rows)
+        settings = {**PARAMS, **params, "random_state": 1}
+        return xgb_fed.train(settings, active, [bank], 3, cipher=Plain(), verbose_eval=False)
+
+    model = trained(rows)
+    predicted = model.predict(X[rows, :3], [bank], rows=rows)
+    leaves = model.predict(X[rows, :3], [bank], rows=rows, pred_leaf=True)
+    requests = [messages.read(request).message for request in bank.requests]
+    left = [m.rows for m in requests if isinstance(m, (OpenTraining, OpenModel))]
+    assert len(left) == 3
+    for positions in left:
+        assert np.array_equal(positions, np.sort(rows))
+    assert text_of(model) == text_of(trained(np.sort(rows)))
+    everybody = model.predict(X[:, :3], [bank])
+    assert np.array_equal(predicted, everybody[rows])
+    assert np.array_equal(leaves, model.predict(X[:, :3], [bank], pred_leaf=True)[rows])
+    if not params:
+        ascending = np.sort(rows)
+        pooled = stock(PARAMS, X[ascending], y[ascending], 3, weight[ascending])
+        assert_same_trees(model.export_booster([bank]), pooled)
+    with pytest.raises(InvalidDataError, match="299 row positions for 300 rows"):
+        model.predict(X[rows, :3], [bank], rows=rows[1:])
 
 
 def test_attack_of_a_party_that_dies_and_comes_back_with_other_bins():
