@@ -2,7 +2,7 @@
 
 Rounds alternate between both, and a ratio is the median over pairs; loading is timed apart, and kernels are
 compiled before.  A cost model is fitted to the measured sizes and numbers of workers: seconds per round =
-``call + worker * n_workers + row * rows * columns / threads``, and checked on the sizes it was not fitted to.
+``call + worker * n_workers + row * rows / threads``.  Columns cost nothing: few are read.
 
     python benchmarks/dask_scale.py
 """
@@ -132,12 +132,12 @@ def measured(n_workers: int, n_rows: int, n_rounds: int, n_repeats: int, with_st
 
 def cost_model(results: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Least squares of relative errors; see the module's docstring."""
-    features = np.array([[1.0, r["workers"], r["rows"] * N_COLUMNS / r["workers"]] for r in results])
+    features = np.array([[1.0, r["workers"], r["rows"] / r["workers"]] for r in results])
     seconds = np.array([r["cluster, ms per round"] / 1e3 for r in results])
     weights = 1 / seconds
     found = np.linalg.lstsq(features * weights[:, None], seconds * weights, rcond=None)[0]
-    call, worker, value = np.maximum(found, 0).tolist()
-    return {"call": call, "worker": worker, "value": value}
+    call, worker, row = np.maximum(found, 0).tolist()
+    return {"call": call, "worker": worker, "row": row}
 
 
 def main() -> None:
@@ -158,7 +158,7 @@ def main() -> None:
             results.append(row)
             print(json.dumps(row), flush=True)
     model = cost_model(results)
-    large = model["call"] + model["worker"] * 50 + model["value"] * 10**9 * 100 / (50 * 16)
+    large = model["call"] + model["worker"] * 50 + model["row"] * 10**9 / (50 * 16)
     print("| workers | rows | one process, ms per round | cluster, ms per round | ratio of seconds |")
     print("|---|---|---|---|---|")
     for row in results:

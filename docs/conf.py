@@ -43,7 +43,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],
     "gallery_dirs": ["auto_examples"],
     # Examples that start servers are shown, not executed.
-    "filename_pattern": r"/(?!remote_)\w+\.py$",
+    "filename_pattern": r"/(?!remote_|dask_)\w+\.py$",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "remove_config_comments": True,

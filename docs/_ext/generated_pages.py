@@ -18,6 +18,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 PUBLIC = {
     "lgb_dp": "Differentially private gradient boosting inside `lightgbm.train`.",
+    "lgb_dp.dask": "`lgb_dp` on the rows of a Dask cluster.",
     "xgb_fed": "XGBoost models trained across organisations.",
 }
 INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_hosts", "veilboost"]
