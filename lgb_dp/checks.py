@@ -203,6 +203,9 @@ class Flag:
         vars(instance)[self._name] = checked_flag(self._name, value)
 
 
+_TIMES = (np.datetime64, np.timedelta64)
+
+
 def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
     """Data of any shape as float64, without a copy where it is float64 already.
 
@@ -221,8 +224,8 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
     ArgumentTypeError
         If a value is neither a number nor text.
     InvalidArgumentError
-        If a value is a complex number, or text that does not read as a number.  Messages name the argument
-        and the data type only.
+        If a value is a complex number, one of NumPy's times, or text that does not read as a number.
+        Messages name the argument and the data type only.
     """
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind == "c":
@@ -232,9 +235,10 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
         with silent_arithmetic(), warnings.catch_warnings():
             # NumPy drops the imaginary part of a complex number among objects with a warning.
             warnings.simplefilter("error", ComplexWarning)
-            if hasattr(values, "iloc"):
-                return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-            return np.asarray(values, dtype=np.float64)
+            if not _holds_times(values):
+                if hasattr(values, "iloc"):
+                    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+                return np.asarray(values, dtype=np.float64)
     except TypeError:
         is_container = True
     except Exception:  # whatever a cell's own conversion raises
@@ -245,6 +249,23 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
             "reads as a number, or a number"
         )
     raise InvalidArgumentError(f"{name} must hold numbers only, got {_data_type(values)}")
+
+
+def _holds_times(values: Any) -> bool:
+    """Whether times of NumPy are among the values, of which it would make counts of their unit."""
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "mM":
+        return True
+    if hasattr(values, "dtypes") and hasattr(values, "columns"):
+        kinds = [getattr(one, "kind", "") for one in values.dtypes]
+        return any(_holds_times(values.iloc[:, k]) for k, kind in enumerate(kinds) if kind and kind in "OmM")
+    if isinstance(dtype, np.dtype) and dtype.kind == "O":
+        cells = np.asarray(values).ravel().tolist()
+    elif isinstance(values, (list, tuple)):
+        cells = list(values)
+    else:
+        return False
+    return any(_holds_times(c) if isinstance(c, (list, tuple)) else isinstance(c, _TIMES) for c in cells)
 
 
 def _data_type(values: Any) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures
+from sklearn.preprocessing import Normalizer, OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 
 from lgb_dp.data.provenance import Provenance
 
@@ -161,13 +161,18 @@ def _looks_at_density(transformer: Any) -> bool:
     if type(transformer) in _CONTAINERS:
         steps = getattr(transformer, _CONTAINERS[type(transformer)])
         if type(transformer) is ColumnTransformer and 0 < transformer.sparse_threshold < 1:
-            return any(_may_be_sparse(step[1]) for step in steps)
+            return not all(_is_dense(step[1]) for step in steps)
         return any(_looks_at_density(step[1]) for step in steps)
     return False
 
 
-def _may_be_sparse(transformer: Any) -> bool:
-    return hasattr(transformer, "get_params") and bool(transformer.get_params().get("sparse_output"))
+def _is_dense(transformer: Any) -> bool:
+    """Whether a part's output is known to be no sparse matrix, if its input is none."""
+    if isinstance(transformer, str):  # "passthrough", "drop"
+        return True
+    if type(transformer) in (OneHotEncoder, OrdinalEncoder):
+        return not transformer.get_params().get("sparse_output")
+    return type(transformer) in (Normalizer, PolynomialFeatures)
 
 
 def _has_public_output(transformer: Any) -> bool:

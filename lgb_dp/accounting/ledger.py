@@ -282,6 +282,11 @@ class Ledger:
         """What a `Budget` pays: all planned releases, and what was inherited and not paid yet."""
         return total_cost([self._cost(self._planned or []), *self._to_pay * self.copies])
 
+    @property
+    def whole(self) -> Cost:
+        """All planned releases and everything inherited, whoever has paid for it."""
+        return self._cost([r for r in self.releases if r.group == INHERITED] + (self._planned or []))
+
     def _cost(self, releases: Sequence[Release]) -> Cost:
         """What releases cost: sums over groups of the largest sum over a part, rounded up.
 

@@ -376,15 +376,17 @@ class Training(ABC):
         What a run on one fold is granted covers the cross-validation, which therefore is charged once, and
         runs on other folds that are granted something else are refused.
         """
-        cost, part = chargeable(self.ledger.granted, self.ledger.granted_delta), self.data.fold_part
-        if part is not None and part.granted(cost) != cost:
+        part, delta = self.data.fold_part, self.ledger.granted_delta
+        whole = chargeable(self.ledger.whole, delta)
+        if part is not None and part.granted(whole) != whole:
             raise InvalidArgumentError(
-                "this model is granted another epsilon or delta than those of the cross-validation's other "
-                "folds, whose reports cover all folds together; train all folds alike, or begin another "
-                "cross-validation by the splitter's split()"
+                "this model is granted, or builds on, another epsilon or delta than those of the "
+                "cross-validation's other folds, whose reports cover all of them; train all alike, or begin "
+                "another cross-validation by the splitter's split()"
             )
         if self.budget is None:
             return
+        cost = chargeable(self.ledger.granted, delta)
         key = (self.budget.id, cost)
         if part is None or not part.is_paid(key):
             self.budget.charge(cost, what, neighbouring=self.ledger.unit.neighbouring)

@@ -204,9 +204,20 @@ def _flat(values: Any) -> Any:
 
 
 def _hashes(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Of values of one kind; equal values have equal hashes in all partitions."""
-    hashed = (hashlib.blake2b(str(v).encode(), digest_size=_HASH_BYTES).digest() for v in values.tolist())
+    """Equal values have equal hashes in all partitions, whatever data type holds them."""
+    if values.dtype.kind in "mM":
+        values = values.astype(f"{values.dtype.kind}8[ns]").astype(np.int64)
+    texts = (_text_of(value) for value in values.tolist())
+    hashed = (hashlib.blake2b(text, digest_size=_HASH_BYTES).digest() for text in texts)
     return np.frombuffer(b"".join(hashed), dtype=np.uint64)
+
+
+def _text_of(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # -0.0, too
+    return str(int(value) if isinstance(value, bool) else value).encode()
 
 
 def _digest(codes: DenseCodes | SparseCodes, *arrays: NDArray[Any] | None) -> bytes:

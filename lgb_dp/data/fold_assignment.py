@@ -134,9 +134,10 @@ class FoldPart:
     def granted(self, cost: object) -> object:
         """What the first run of the cross-validation was granted; `cost`, if this is the first.
 
-        Each model's report covers all of them together, which holds if all are granted the same.
+        Each model's report covers all of them together, which holds if all are granted the same.  Folds of
+        all outer parts are taken together, however often inner ones were divided.
         """
-        return self._outermost.granted(self._rounds, cost)
+        return self._outermost.granted(len(self.n_folds), cost)
 
     def is_paid(self, key: Hashable) -> bool:
         """Whether another run of the cross-validation has paid for this one, too."""

@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import lgb_dp
@@ -74,3 +75,21 @@ def test_a_complex_number_among_objects_is_refused_without_a_warning(cells):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="X must hold numbers only") as caught:
             checks.checked_numbers("X", cells)
     assert "2j" not in str(caught.value)
+
+
+DAY = np.datetime64("2020-01-01")
+TIMES = [
+    np.array([DAY, DAY]),
+    np.array([DAY - DAY], object),
+    [1.0, DAY],
+    [[1.0], [DAY]],
+    pd.Series([DAY, 7], dtype=object),
+    pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([DAY, 7], dtype=object)}),
+]
+
+
+@pytest.mark.parametrize("cells", TIMES, ids=range(len(TIMES)))
+def test_side_door_times_of_numpy_are_not_taken_for_counts_of_their_unit(cells):
+    """Before, one other cell in a column of datetimes made days of all of them, instead of seconds."""
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="X must hold numbers only"):
+        checks.checked_numbers("X", cells)

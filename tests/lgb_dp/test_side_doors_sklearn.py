@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import joblib
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -341,10 +342,26 @@ def test_a_plain_fit_has_no_surroundings():
     assert model.privacy_.private
 
 
-@pytest.mark.parametrize(("threshold", "is_noted"), [(0.3, True), (0, False), (1, False)])
-def test_a_transformer_that_keeps_how_dense_the_rows_are_is_noted(threshold, is_noted):
-    encoder = OneHotEncoder(categories=[[0.0, 1.0]], handle_unknown="ignore")
-    columns = ColumnTransformer([("a", encoder, [0])], remainder="passthrough", sparse_threshold=threshold)
+ENCODER = OneHotEncoder(categories=[[0.0, 1.0]], handle_unknown="ignore")
+PARTS = {
+    "an encoder": ENCODER,
+    "an encoder in a pipeline": make_pipeline(ENCODER),
+    "a function": FunctionTransformer(scipy.sparse.csr_matrix),
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "threshold", "is_noted"),
+    [
+        *((part, 0.3, True) for part in PARTS.values()),
+        (ENCODER, 0, False),
+        (ENCODER, 1, False),
+        ("passthrough", 0.3, False),
+        (Normalizer(), 0.3, False),
+    ],
+)
+def test_a_transformer_that_keeps_how_dense_the_rows_are_is_noted(part, threshold, is_noted):
+    columns = ColumnTransformer([("a", part, [0])], remainder="passthrough", sparse_threshold=threshold)
     pipeline = make_pipeline(columns, lgb_dp.DPLGBMClassifier(n_estimators=2))
     pipeline.fit(X, LABELS, dplgbmclassifier__bounds=BOUNDS, dplgbmclassifier__classes=[0, 1])
     report = pipeline[-1].privacy_

@@ -100,3 +100,34 @@ def test_side_door_folds_that_are_granted_different_budgets_are_refused(granted,
     again = [data.subset(rows) for rows, _ in folds.split()][1]
     other = lgb.train({"objective": "binary", "verbosity": -1}, again, 2, callbacks=[trainer(granted[1])])
     assert other.privacy.private
+
+
+def test_side_door_folds_that_build_on_different_results_are_refused():
+    """Also where a budget has paid for the earlier result, so that each run is charged the same."""
+    budget = lgb_dp.Budget(100.0)
+    params = {"objective": "binary", "verbosity": -1}
+    whole = lgb.train(
+        params, dataset(X, Y, free_raw_data=False), 1, callbacks=[lgb_dp.DPBoost(20, budget=budget)]
+    )
+    data = dataset(X, Y, free_raw_data=False)
+    parts = [data.subset(rows) for rows, _ in lgb_dp.folds(3, data).split()]
+    callbacks = [lgb_dp.DPBoost(0.1, budget=budget)]
+    lgb.train(
+        params, parts[0], 1, init_model=lgb.Booster(model_str=whole.model_to_string()), callbacks=callbacks
+    )
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="or builds on, another epsilon"):
+        lgb.train(params, parts[1], 1, callbacks=callbacks)
+
+
+def test_side_door_inner_folds_of_all_outer_parts_are_granted_the_same():
+    """Before, one more division of an inner cross-validation made its models another group."""
+    data = dataset(X, Y)
+    outer = [data.subset(rows) for rows, _ in lgb_dp.folds(3, data).split()]
+    inner = [lgb_dp.folds(2, part) for part in outer]
+    next(iter(inner[1].split()))
+    params = {"objective": "binary", "verbosity": -1}
+    part = outer[0].subset(next(iter(inner[0].split()))[0])
+    lgb.train(params, part, 1, callbacks=[lgb_dp.DPBoost(0.1)])
+    part = outer[1].subset(next(iter(inner[1].split()))[0])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="another epsilon or delta"):
+        lgb.train(params, part, 1, callbacks=[lgb_dp.DPBoost(20.0)])
