@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
+from lgb_dp.boosting.compact import compact_shape, complete_shape, reached_nodes
 from lgb_dp.data.bins import PublicBins
 
 MIN_GAIN = 1e-12
 _NODES_AT_ONCE = 1024
+_MIN_NODES_TO_LEAVE_OUT = 63
+"""Splits from which on nodes are left out; a smaller tree, of which little could be, stays complete."""
+
+_CODES = np.arange(256)
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,9 @@ def _up_the_trees(
         total = (counts[0] * values[0]).reshape(n_trees, -1, 2).sum(axis=2)
         count = counts[0].reshape(n_trees, -1, 2).sum(axis=2)
         squares = (counts[0] * values[0] ** 2).reshape(n_trees, -1, 2).sum(axis=2)
-        gains.insert(0, np.maximum(squares - total**2 / count, MIN_GAIN))
-        values.insert(0, total / count)
+        mean = total / np.maximum(count, 1)
+        gains.insert(0, np.maximum(squares - total * mean, MIN_GAIN))
+        values.insert(0, mean)
         counts.insert(0, count)
     return (
         np.concatenate(values[:-1], axis=1),
@@ -76,7 +82,10 @@ def _up_the_trees(
 
 
 def to_lightgbm(trees: Iterable[PrivateTree], bins: PublicBins) -> list[host.Tree]:
-    """Trees as LightGBM's model file has them, thresholds and categories from the public bins."""
+    """Trees as LightGBM's model file has them, thresholds and categories from the public bins.
+
+    Nodes of large trees that decide nothing are left out (`lgb_dp.boosting.compact`).
+    """
     found: list[host.Tree] = []
     for n_nodes, of_one_size in groupby(trees, key=lambda tree: len(tree.feature)):
         while together := list(islice(of_one_size, max(1, _NODES_AT_ONCE // n_nodes))):
@@ -85,38 +94,50 @@ def to_lightgbm(trees: Iterable[PrivateTree], bins: PublicBins) -> list[host.Tre
 
 
 def _of_one_size(trees: list[PrivateTree], bins: PublicBins) -> list[host.Tree]:
-    feature, goes_left = np.stack([t.feature for t in trees]), np.stack([t.goes_left for t in trees])
+    feature = np.stack([tree.feature for tree in trees])
+    goes_left = np.stack([tree.goes_left for tree in trees]).astype(np.bool_)
     n_bins, is_categorical = bins.n_bins[feature], bins.is_categorical[feature]
-    codes = np.arange(goes_left.shape[2])
-    n_left = np.count_nonzero(goes_left.astype(bool) & (codes < n_bins[..., None]), axis=2)
+    n_left = np.count_nonzero(goes_left & (n_bins[..., None] > _CODES), axis=2)
     last_left = np.maximum(bins.value_offsets[feature] + n_left - 1, 0)
     threshold = np.where(is_categorical, 0.0, bins.all_values[last_left])
-    sent_left = np.take_along_axis(goes_left, n_bins[..., None], axis=2)[..., 0] > 0
+    sent_left = np.take_along_axis(goes_left, n_bins[..., None], axis=2)[..., 0]
     missing_left = sent_left & ~is_categorical
     n_internal = feature.shape[1]
-    left_categories: list[list[NDArray[np.int64] | None]] = [[None] * n_internal for _ in trees]
-    for t, i in np.argwhere(is_categorical):
-        left = goes_left[t, i, : n_bins[t, i]].astype(bool)
-        left_categories[t][i] = bins.values[feature[t, i]][left].astype(np.int64)
-    children = np.arange(1, 2 * n_internal + 1, dtype=np.int32)
-    children = np.where(children < n_internal, children, ~(children - n_internal))
-    value, count, gain = _up_the_trees(
-        np.stack([tree.leaf_value for tree in trees]), np.stack([tree.leaf_count for tree in trees])
+    leaf_value = np.stack([tree.leaf_value for tree in trees])
+    leaf_count = np.stack([tree.leaf_count for tree in trees])
+    shape = complete_shape(leaf_value)
+    if n_internal >= _MIN_NODES_TO_LEAVE_OUT:
+        reached = reached_nodes(feature, goes_left, n_bins)
+        leaf_count[~reached[:, n_internal:]] = 0
+        shape = compact_shape(leaf_value, reached)
+    value, count, gain = _up_the_trees(leaf_value, leaf_count)
+    all_counts = np.concatenate([count, leaf_count], axis=1)
+    number = np.where(
+        shape.is_split, np.cumsum(shape.is_split, axis=1) - 1, ~(np.cumsum(shape.is_leaf, axis=1) - 1)
     )
-    return [
-        host.Tree(
-            feature=tree.feature,
-            threshold=threshold[t],
-            left_categories=tuple(left_categories[t]),
-            missing_left=missing_left[t],
-            left_child=children[0::2],
-            right_child=children[1::2],
-            leaf_value=tree.leaf_value,
-            leaf_count=tree.leaf_count,
-            internal_value=value[t],
-            internal_count=count[t],
-            gain=gain[t] / tree.learning_rate**2,
-            shrinkage=tree.learning_rate,
+    found = []
+    for t, tree in enumerate(trees):
+        split, leaf = np.flatnonzero(shape.is_split[t]), np.flatnonzero(shape.is_leaf[t])
+        left_categories: list[NDArray[np.int64] | None] = [None] * len(split)
+        for place in np.flatnonzero(is_categorical[t, split]):
+            i = split[place]
+            left = goes_left[t, i, : n_bins[t, i]]
+            left_categories[place] = bins.values[feature[t, i]][left].astype(np.int64)
+        left_child, right_child = (number[t, shape.instead[t, 2 * split + side]] for side in (1, 2))
+        found.append(
+            host.Tree(
+                feature=tree.feature[split],
+                threshold=threshold[t, split],
+                left_categories=tuple(left_categories),
+                missing_left=missing_left[t, split],
+                left_child=left_child.astype(np.int32),
+                right_child=right_child.astype(np.int32),
+                leaf_value=shape.value[t, leaf],
+                leaf_count=all_counts[t, leaf],
+                internal_value=value[t, split],
+                internal_count=count[t, split],
+                gain=gain[t, split] / tree.learning_rate**2,
+                shrinkage=tree.learning_rate,
+            )
         )
-        for t, tree in enumerate(trees)
-    ]
+    return found
