@@ -57,6 +57,7 @@ from lgb_dp.newton.distilled_splits import (
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import STEPS, Loss, NewtonLoss, Start
+from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.public_splits import (
     CyclicSplits,
@@ -94,6 +95,8 @@ class _NewtonTraining(Training):
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._rate = task.params.learning_rate if "learning_rate" in given else None
+        if self._depth is not None:
+            check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
         assert self.data.bins is not None
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
         if task.train_set._predictor is not None:
@@ -111,7 +114,7 @@ class _NewtonTraining(Training):
         if isinstance(data, RowsElsewhere):
             return data.leaf_sums(self.loss, self.label_scale, subsample)
         return LocalLeafSums(
-            by_columns(self.codes),
+            by_columns(self.codes, self.params.n_threads),
             self.label,
             self.weight,
             self.loss,

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import lgb_dp
 from lgb_dp.boosting import tree as writer
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
+from small_training import binary_data, dataset, field, leaf_values
 
 N_BINS = (3, 2, 4)
 
@@ -113,3 +115,20 @@ def test_complete_trees_stay_as_they_are(bins):
     assert written.right_child.tolist() == [2, -2, -4]
     assert written.leaf_value.tolist() == [0, 1, 2, 3]
     assert written.leaf_count.tolist() == [1, 2, 3, 4]
+
+
+def test_a_deep_model_predicts_what_training_added_up():
+    X, y = binary_data(n=600)
+    data = dataset(X, y, public=True)
+    booster = lgb.train(
+        {"objective": "binary", "max_depth": 7, "verbosity": -1},
+        data,
+        4,
+        callbacks=[lgb_dp.NewtonBoost(1.0, 1e-4)],
+        keep_training_booster=True,
+    )
+    n_leaves = field(booster, "num_leaves", 3)[0]
+    assert 2 <= n_leaves < 128
+    assert len(leaf_values(booster, 3)) == n_leaves
+    expected = booster._grower.raw_score(data)[:, 0]
+    np.testing.assert_array_equal(booster.predict(X, raw_score=True), expected)

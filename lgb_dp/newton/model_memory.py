@@ -1,0 +1,57 @@
+"""Refuse trees so deep, or so many, that the model would not fit the machine's memory."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from lgb_dp.errors import InvalidArgumentError
+
+_BYTES_PER_SPLIT = 270
+"""A byte per bin code that says where it goes, and the feature: while training, of all trees."""
+
+_BYTES_PER_LEAF = 350
+"""Values and counts, and a leaf's and a split's part of the model's text, of which there are copies."""
+
+_LIMITS_OF_GROUP = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+def memory_limit() -> int | None:
+    """Bytes of memory that this process may use at most, None where the system does not say."""
+    limits = []
+    with suppress(AttributeError, OSError, ValueError):  # raised where the system is not a POSIX one
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for file in _LIMITS_OF_GROUP:
+        with suppress(OSError, ValueError):  # there is no such file, or it says "max"
+            limits.append(int(file.read_text()))
+    return min(limits, default=None)
+
+
+def check_model_fits(depth: int, n_rounds: int, n_outputs: int) -> None:
+    """Check the memory that complete trees take while they are trained and written.
+
+    Parameters
+    ----------
+    depth : int
+        Levels of splits.
+    n_rounds, n_outputs : int
+        Structures, and trees per structure.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is more than the machine has.
+    """
+    limit = memory_limit()
+    per_leaf = _BYTES_PER_SPLIT + n_outputs * _BYTES_PER_LEAF
+    needed = n_rounds * 2**depth * per_leaf
+    if limit is not None and needed > limit:
+        raise InvalidArgumentError(
+            f"max_depth={depth} does not fit memory: {n_rounds} rounds × {2**depth} leaves × {per_leaf} "
+            f"bytes = {needed / 1e9:.1f} GB, and there are {limit / 1e9:.1f} GB; choose a smaller max_depth "
+            "or fewer rounds"
+        )
