@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from gbdt_parties.secure_sum.answers import Answered, AnswerJournal, read_answered
@@ -54,6 +55,7 @@ class PartyLedger:
         self.epsilon, self.delta = epsilon, delta
         less = 1 - CLOSENESS_SHARE
         self._limit = Fraction(gaussian_mu(epsilon * less, delta * less) * (1 + _ROUNDING)) ** 2
+        self._lock = Lock()
         self._spent, self._closeness = Fraction(), 0.0
         self._neighbouring: str | None = None
         self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
@@ -137,9 +139,10 @@ class PartyLedger:
             made.append(make())
             return made[0]
 
-        answer = self.journal.once(run, number, asked, prepare, make_new)
-        if made:
-            self._count(run.hex(), note)
+        with self._lock:
+            answer = self.journal.once(run, number, asked, prepare, make_new)
+            if made:
+                self._count(run.hex(), note)
         return answer
 
     def _count(self, run: str, note: Mapping[str, Any]) -> None:

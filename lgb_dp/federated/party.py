@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,11 +152,27 @@ class Party(SessionHandler[PartyRun]):
             self._ledger_of,
         )
         self._runs: dict[bytes, PartyRun] = {}
+        self._run_folder = None if self._folder is None else self._folder / _RUNS
 
     @property
     def name(self) -> str:
         """The party's name."""
         return self._side.name
+
+    def for_caller(self, directory: Path, used: set[bytes]) -> Party:
+        """The same party, with the same ledger, for the sessions of one coordinator among several.
+
+        Parameters
+        ----------
+        directory : Path
+            Where keys of runs that have not ended are kept.
+        used : set of bytes
+            Sessions that were opened before.
+        """
+        own = copy.copy(self)
+        own._sessions, own._used, own._runs = {}, used, {}
+        own._run_folder = directory / _RUNS
+        return own
 
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
@@ -220,7 +237,7 @@ class Party(SessionHandler[PartyRun]):
     # Runs on disk.
 
     def _path(self, run: bytes) -> Path | None:
-        return None if self._folder is None else make_folder(self._folder / _RUNS) / f"{run.hex()}.json"
+        return None if self._run_folder is None else make_folder(self._run_folder) / f"{run.hex()}.json"
 
     def _keep(self, run: PartyRun) -> None:
         path = self._path(run.run)

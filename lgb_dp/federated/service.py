@@ -1,0 +1,84 @@
+"""A party of private training behind a server: `gbdt_parties.transport.Server` passes requests on to it.
+
+Every coordinator has sessions and runs of its own.  The ledger is the party's, for all of them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
+from gbdt_parties.messages import Finish, Message
+from gbdt_parties.transport.service import Caller, RowService
+from lgb_dp.federated.messages import (
+    AskModel,
+    AskSum,
+    BeginRounds,
+    ConfirmRoster,
+    OpenFederated,
+    OpenSum,
+    ProposeRoster,
+)
+from lgb_dp.federated.party import Party
+
+
+@dataclass(frozen=True)
+class FederatedLimits:
+    """What a party agrees to, beside what its `Party` says and its ledger allows.
+
+    Attributes
+    ----------
+    sessions_per_hour : int
+        Of one coordinator; a lost connection takes another one.
+    max_request_bytes : int
+        Length of a roster, or of the contributions to one sum.
+    """
+
+    sessions_per_hour: int = 2400
+    max_request_bytes: int = 64 << 20
+
+
+class FederatedService(RowService):
+    """A party's answers.
+
+    Parameters
+    ----------
+    party : Party
+        With a folder, so that its ledger outlives the process.
+    directory : path
+        Where runs and the record are kept.
+    limits : FederatedLimits
+    """
+
+    opening = (OpenFederated,)
+    requests = (ProposeRoster, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish)
+    questions = ()
+
+    def __init__(self, party: Party, directory: str | Path, limits: FederatedLimits | None = None) -> None:
+        limits = FederatedLimits() if limits is None else limits
+        super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, 0)
+        self._party, self._limits = party, limits
+
+    def admit(self, caller: str, message: Message) -> None:
+        """Refuse alignments, and requests that are too long."""
+        if isinstance(message, ALIGNMENT_REQUESTS):
+            raise ProtocolError("rows are not aligned here: each party has rows of its own")
+        content = getattr(message, "opened", b"") or getattr(message, "roster", b"")
+        if len(content) > self._limits.max_request_bytes:
+            raise ProtocolError(
+                f"a request of {len(content)} bytes; this party accepts {self._limits.max_request_bytes}"
+            )
+
+    @property
+    def row_bytes(self) -> int:
+        """None: all coordinators' sessions are about the same rows."""
+        return 0
+
+    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> Party:
+        """Make the party as this coordinator sees it."""
+        return self._party.for_caller(caller.directory, caller.used)
