@@ -21,6 +21,7 @@ $(OLDEST)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/python examples/dpboost_lightgbm_train.py
 	$(BIN)/python examples/vertical_xgboost.py
+	$(BIN)/python examples/hospitals.py
 
 demo-remote: $(VENV)/.installed
 	$(BIN)/python examples/remote_training.py

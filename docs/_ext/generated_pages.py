@@ -19,6 +19,7 @@ from sphinx.pycode import ModuleAnalyzer
 PUBLIC = {
     "lgb_dp": "Differentially private gradient boosting inside `lightgbm.train`.",
     "lgb_dp.dask": "`lgb_dp` on the rows of a Dask cluster.",
+    "lgb_dp.federated": "Private training across organisations that have different rows.",
     "xgb_fed": "XGBoost models trained across organisations.",
 }
 INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_hosts", "veilboost"]
@@ -27,6 +28,7 @@ MESSAGE_MODULES = {
     "alignment": ["gbdt_parties.identity.alignment"],
     "vertical": ["xgb_fed.vertical.messages"],
     "horizontal": ["xgb_fed.horizontal.messages"],
+    "federated": ["lgb_dp.federated.messages"],
 }
 TAGS = {
     "i": "integer",
