@@ -20,6 +20,12 @@ from gbdt_parties.errors import InvalidDataError
 MAX_BINS = 65_534
 """Bins of a feature, missing values not counted: a code is two bytes at most."""
 
+MAX_VALUE = float(np.finfo(np.float32).max) / 2
+"""Of a cell, up or down: XGBoost's last cut is twice the largest value, and its lower bound twice the least.
+
+Beyond it, a split that sends all values to one side has an infinite threshold, which no model file holds.
+"""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -85,7 +91,8 @@ def read_columns(X: Any, argument: str = "X") -> Columns:
     Raises
     ------
     InvalidDataError
-        If it is not two-dimensional and numeric, or has no rows, categories or infinite values.
+        If it is not two-dimensional and numeric, or has no rows, or has categories, infinite values or such
+        beyond `MAX_VALUE`.
     """
     if isinstance(X, Columns):
         return X
@@ -110,9 +117,10 @@ def read_columns(X: Any, argument: str = "X") -> Columns:
         raise InvalidDataError(f"{argument} has {data.ndim} dimensions; a matrix has 2")
     if data.shape[0] == 0:
         raise InvalidDataError(f"{argument} has no rows")
-    if np.isinf(values).any():
+    if ((values > MAX_VALUE) | (values < -MAX_VALUE)).any():
         raise InvalidDataError(
-            f"{argument} has infinite values (as float32); finite ones or NaN are accepted"
+            f"{argument} has values that are infinite or beyond ±{MAX_VALUE:.2g} as float32, half of its "
+            "range; smaller ones are accepted, and NaN where there is none"
         )
     names = names or [f"f{k}" for k in range(data.shape[1])]
     if len(set(names)) != len(names):

@@ -50,6 +50,11 @@ class Objective:
     n_classes: int = 1
     scale_pos_weight: float = 1.0
 
+    @property
+    def has_floor(self) -> bool:
+        """Whether XGBoost keeps hessians from being smaller than `MIN_HESSIAN`."""
+        return self.name != "reg:squarederror"
+
     def check_labels(self, y: NDArray[np.float32]) -> None:
         """Raise `InvalidDataError` for labels that the objective does not accept."""
         if not np.isfinite(y).all():

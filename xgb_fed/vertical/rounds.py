@@ -240,7 +240,8 @@ class Rounds:
         g, h = training.objective.gradients(progress.margin, rows.y, weight)
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise InvalidDataError("labels or weights are so large that gradients are infinite in float32")
-        h = without_floor(g, h)
+        if training.objective.has_floor:
+            h = without_floor(g, h)
         together = settings.multi_output or settings.n_classes == 1
         groups = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         for group in groups[len(progress.leaves) :]:

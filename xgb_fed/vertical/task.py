@@ -207,7 +207,7 @@ class TrainingTask:
         """
         settings = self.settings
         least = _FLOOR_ROOM * float(MIN_HESSIAN) * self.rows.n_rows
-        if settings.objective == "reg:squarederror":
+        if not self.objective.has_floor:
             return
         if max(settings.reg_lambda, settings.min_child_weight) < least:
             raise UnsupportedParameterError(

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting import features
-from xgb_fed.boosting.features import bin_features, check_weight, numeric_vector, read_columns
+from xgb_fed.boosting.features import MAX_VALUE, bin_features, check_weight, numeric_vector, read_columns
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -136,7 +136,22 @@ def test_what_cannot_be_used_is_named(X, words):
 def test_values_beyond_float32_are_infinite():
     with pytest.raises(InvalidDataError, match="as float32"):
         read_columns(np.array([[1e39]]))
-    assert read_columns(np.array([[3e38]])).data.dtype == np.float32
+    assert read_columns(np.array([[1e38]])).data.dtype == np.float32
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_values_whose_cuts_would_be_infinite_are_refused(sign, sparse):
+    """Before, a sentinel such as FLT_MAX was trained on, and no party could read its own splits again."""
+    X = np.array([[sign * MAX_VALUE], [0], [1], [np.nan]], dtype=np.float32)
+    X = scipy.sparse.csr_matrix(X) if sparse else X
+    binned = bin_features(read_columns(X), 4)
+    assert np.isfinite(binned.cuts[0]).all()
+    assert np.isfinite(binned.lower).all()
+    for sentinel in (np.nextafter(np.float32(MAX_VALUE), np.float32(np.inf)), np.finfo(np.float32).max):
+        X[0, 0] = sign * sentinel
+        with pytest.raises(InvalidDataError, match=r"X of bank has values .* beyond ±1\.7e\+38"):
+            read_columns(X, "X of bank")
 
 
 def test_data_frames_keep_their_names_and_missing_values():

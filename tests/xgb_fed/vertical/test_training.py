@@ -307,3 +307,21 @@ def test_saturated_rows_are_refused_where_their_smallest_hessians_would_decide()
     for enough in ({"reg_lambda": 1e-6}, {"min_child_weight": 1e-6}):
         compare(xgb_params({**params, **enough}), X, y, (2,), rounds=10)
     compare(xgb_params({**params, "objective": "reg:squarederror"}), X, y, (2,))
+
+
+@pytest.mark.parametrize("scale", [1e-16, 1e-30])
+def test_squared_error_keeps_hessians_of_whatever_size(scale):
+    """Before, those of rows without a gradient were taken for XGBoost's floor: leaves were off by 0.2."""
+    X, _ = problem(n=300, n_features=5)
+    y = np.where(X[:, 0] + X[:, 3] * X[:, 1] > 0.5, 2.0, 0.0).astype(np.float32)
+    params = {"objective": "reg:squarederror", "base_score": 0.0, "max_depth": 3, "max_bin": 16}
+    active, *passive = parts(X, 2)
+    parties, weight = parties_of(passive), np.full(300, scale, dtype=np.float32)
+    params |= {"reg_lambda": 0.0, "min_child_weight": 0.0}
+    ours = train(params, active, y, parties, 3, weight).export_booster(parties)
+    theirs = stock(params, X, y, 3, weight)
+    matrix = xgboost.DMatrix(X)
+    np.testing.assert_array_equal(
+        ours.predict(matrix, pred_leaf=True), theirs.predict(matrix, pred_leaf=True)
+    )
+    np.testing.assert_allclose(ours.predict(matrix), theirs.predict(matrix), rtol=1e-6, atol=1e-6)
