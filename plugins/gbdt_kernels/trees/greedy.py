@@ -30,39 +30,63 @@ def _fill(codes, target, weight, rows, features, sums):
 
 
 @kernel
-def _order(sums, n, is_categorical):
+def _find_present(codes, tried, n_bins):
+    """The codes of each feature that rows have, ascending, -1 behind them; missing values left out."""
+    is_tried = np.zeros(codes.shape[1], dtype=np.bool_)
+    for node in range(len(tried)):
+        if tried[node, 0] >= 0:
+            for f in tried[node]:
+                is_tried[f] = True
+    features = np.flatnonzero(is_tried)
+    has = np.zeros((codes.shape[1], 256), dtype=np.bool_)
+    for row in range(len(codes)):
+        for f in features:
+            has[f, codes[row, f]] = True
+    present = np.full((codes.shape[1], 256), -1, dtype=np.int16)
+    for f in features:
+        n = 0
+        for code in range(n_bins[f]):
+            if has[f, code]:
+                present[f, n] = code
+                n += 1
+    return present
+
+
+@kernel
+def _order(sums, present, is_categorical):
     """Codes in the order in which they are cut: categories by their mean, those without rows last."""
+    n = 0
+    while n < len(present) and present[n] >= 0:
+        n += 1
     if not is_categorical:
-        return np.arange(n)
+        return present[:n]
     mean = np.empty(n)
-    for c in range(n):
-        mean[c] = sums[c, 0] / sums[c, 1] if sums[c, 2] > 0 else np.inf
-    return np.argsort(mean, kind="mergesort")
+    for i in range(n):
+        cell = sums[present[i]]
+        mean[i] = cell[0] / cell[1] if cell[2] > 0 else np.inf
+    return present[np.argsort(mean, kind="mergesort")]
 
 
 @kernel(error_model="numpy")
-def _best_cut(sums, order, missing_left, least, best):
+def _best_cut(sums, order, n_cuts, missing, missing_left, least, best):
     """The cut of one feature's codes that explains more than `best`, and what it explains.
 
-    The last code that goes left, and the next one with rows, as positions in the order; -1 if there is none.
+    The cut is the position of the last code that goes left, -1 if there is none.
     """
-    n = len(order)
-    all_g = all_w = all_count = 0.0
-    for c in range(n + 1):
+    all_g, all_w, all_count = np.float64(missing[0]), np.float64(missing[1]), np.float64(missing[2])
+    g = w = count = 0.0
+    if missing_left:
+        g, w, count = all_g, all_w, all_count
+    for c in order:
         all_g += sums[c, 0]
         all_w += sums[c, 1]
         all_count += sums[c, 2]
-    g = w = count = 0.0
-    if missing_left:
-        g, w, count = np.float64(sums[n, 0]), np.float64(sums[n, 1]), np.float64(sums[n, 2])
     parent = all_g * all_g / all_w
-    last_left, first_right, looks_for_next = -1, -1, False
-    for t in range(n):
+    cut = -1
+    for t in range(n_cuts):
         c = order[t]
         if sums[c, 2] == 0:
             continue
-        if looks_for_next:
-            first_right, looks_for_next = t, False
         g += sums[c, 0]
         w += sums[c, 1]
         count += sums[c, 2]
@@ -71,23 +95,42 @@ def _best_cut(sums, order, missing_left, least, best):
         if all_count - count < least:
             break
         gain = g * g / w + (all_g - g) * (all_g - g) / (all_w - w) - parent
-        if gain > best and gain > _MIN_GAIN * parent and t < n - 1:
-            best, last_left, first_right, looks_for_next = gain, t, t + 1, True
-    return best, last_left, first_right
+        if gain > best and gain > _MIN_GAIN * parent:
+            best, cut = gain, t
+    return best, cut
 
 
 @kernel
-def _best_split(sums, features, n_bins, is_categorical, least):
+def _best_split(sums, features, present, n_bins, is_categorical, least):
     """The best split: which of the features, whether missing values go left, and where to cut its codes."""
-    best, which, missing_left, last_left, first_right = 0.0, -1, False, 0, 0
+    best, which, missing_left, cut = 0.0, -1, False, -1
     for k in range(len(features)):
-        n, categorical = n_bins[features[k]], is_categorical[features[k]]
-        order = _order(sums[k], n, categorical)
-        for side in range(2 if sums[k, n, 2] > 0 and not categorical else 1):
-            gain, t, u = _best_cut(sums[k], order, side == 1, least, best)
+        f = features[k]
+        missing = sums[k, n_bins[f]]
+        order = _order(sums[k], present[f], is_categorical[f])
+        # Thresholds are below the last code; all categories can part from missing values.
+        n_cuts = len(order) if is_categorical[f] else len(order) - 1
+        for side in range(2 if missing[2] > 0 and not is_categorical[f] else 1):
+            gain, t = _best_cut(sums[k], order, n_cuts, missing, side == 1, least, best)
             if t >= 0:
-                best, which, missing_left, last_left, first_right = gain, k, side == 1, t, u
-    return which, missing_left, last_left, first_right
+                best, which, missing_left, cut = gain, k, side == 1, t
+    return which, missing_left, cut
+
+
+@kernel
+def _write_split(sums, order, is_categorical, n, cut, within, missing_left, goes_left):
+    """Send codes left up to the cut; a threshold may be anywhere between the codes that it parts."""
+    goes_left[:] = 0
+    if is_categorical:
+        for t in range(cut + 1):
+            goes_left[order[t]] = 1
+        return
+    above = cut + 1
+    while above < len(order) - 1 and sums[order[above], 2] == 0:
+        above += 1
+    low = np.int64(order[cut])
+    goes_left[: low + 1 + np.int64(within * (order[above] - low))] = 1
+    goes_left[n] = missing_left
 
 
 @kernel
@@ -113,28 +156,26 @@ def _grow(codes, target, weight, n_bins, is_categorical, tried, within, coin, le
     first, last = np.zeros(2 * n_nodes + 1, dtype=np.int64), np.zeros(2 * n_nodes + 1, dtype=np.int64)
     last[0] = n_rows
     sums = np.zeros((tried.shape[1], 256, 3), dtype=np.float32)
+    present = _find_present(codes, tried, n_bins)
     for node in range(n_nodes):
         own, features = rows[first[node] : last[node]], tried[node]
         if features[0] >= 0 and len(own) >= 2 * least:
             _fill(codes, target, weight, own, features, sums)
-            k, missing_left, last_left, first_right = _best_split(
-                sums, features, n_bins, is_categorical, least
-            )
+            k, missing_left, cut = _best_split(sums, features, present, n_bins, is_categorical, least)
             if k >= 0:
                 f = features[k]
                 n = n_bins[f]
-                goes_left[node] = 0
-                order = _order(sums[k], n, is_categorical[f])
-                if is_categorical[f]:
-                    stop = last_left + 1
-                else:  # anywhere between the two codes that hold rows
-                    stop = last_left + 1 + np.int64(within[node] * (first_right - last_left))
-                    goes_left[node, n] = missing_left if sums[k, n, 2] > 0 else coin[node]
-                for t in range(stop):
-                    goes_left[node, order[t]] = 1
+                order = _order(sums[k], present[f], is_categorical[f])
+                side = missing_left if sums[k, n, 2] > 0 else coin[node]
+                _write_split(sums[k], order, is_categorical[f], n, cut, within[node], side, goes_left[node])
                 feature[node] = f
             for k in range(len(features)):
-                sums[k, : n_bins[features[k]] + 1] = 0
+                f = features[k]
+                sums[k, n_bins[f]] = 0
+                for code in present[f]:
+                    if code < 0:
+                        break
+                    sums[k, code] = 0
         n_left = _partition(own, spare, codes[:, feature[node]], goes_left[node])
         first[2 * node + 1], last[2 * node + 1] = first[node], first[node] + n_left
         first[2 * node + 2], last[2 * node + 2] = first[node] + n_left, last[node]
