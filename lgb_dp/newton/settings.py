@@ -9,6 +9,8 @@ eight data sets, ε from 0.05 to 4, and which of those folds held rows that are 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
 
 GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
 """Clip C of each objective's gradients.
@@ -89,20 +91,49 @@ def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     return float(np.clip(rate, 0.01, 1.0))
 
 
-_DISTILLED_FROM = 50_000.0
+_DISTILLED_FROM = 5_000.0
 """ν from which structures are distilled from the model (`lgb_dp.newton.distilled_splits`)."""
 
-_DISTILLED_DEPTH = 8
-_ROWS_PER_LEAF = 500.0
-"""Of a distilled tree, on average, at least."""
+_DISTILLED_DEPTHS = (7, 8)
+_ROWS_PER_LEAF = 1_000.0
+"""Balanced rows that a leaf of a distilled tree holds on average, at least.
+
+Greedy structures follow the sampling errors of small leaves as well as noise, and later ones repeat them.
+"""
 
 _MAX_DISTILLED_FEATURES = 500
 """Beyond, surrogate rows take too much memory, and noise grows with the root of the number of features."""
 
 
-def distilled_depth(nu: float, n_rows: float, n_features: int) -> int | None:
-    """Levels of trees whose structures are distilled from the model, None where random ones are better."""
-    depth = min(_DISTILLED_DEPTH, int(np.log2(max(n_rows, 1.0) / _ROWS_PER_LEAF)))
-    if nu < _DISTILLED_FROM or n_features > _MAX_DISTILLED_FEATURES or depth < automatic_depth(nu):
+def distilled_depth(nu: float, balanced_rows: float, n_features: int) -> int | None:
+    """Levels of trees whose structures are distilled from the model, None where random ones are better.
+
+    Parameters
+    ----------
+    nu : float
+    balanced_rows : float
+        Released number of rows; for classes, rows of equally frequent classes that say as much.
+    n_features : int
+        Features with at least two bins.
+    """
+    shallowest, deepest = _DISTILLED_DEPTHS
+    depth = int(np.log2(max(balanced_rows, 1.0) / _ROWS_PER_LEAF))
+    if nu < _DISTILLED_FROM or n_features > _MAX_DISTILLED_FEATURES or depth < shallowest:
         return None
-    return depth
+    return min(depth, deepest)
+
+
+def balanced_rows(n_rows: float, objective: str, prior: NDArray[np.float64]) -> float:
+    """Rows of equally frequent classes whose labels vary as much as those of the given rows.
+
+    Parameters
+    ----------
+    n_rows : float
+    objective : str
+    prior : ndarray of float64, shape (n_outputs,)
+        Log-odds, or logarithms of the classes' frequencies but for a constant.
+    """
+    if objective not in ("binary", "multiclass"):
+        return n_rows
+    p = softmax(np.append(0.0, prior) if len(prior) == 1 else prior)
+    return float(n_rows * (1 - (p**2).sum()) / (1 - 1 / len(p)))

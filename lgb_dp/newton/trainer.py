@@ -73,6 +73,7 @@ from lgb_dp.newton.settings import (
     SHRINKAGE,
     automatic_depth,
     automatic_rate,
+    balanced_rows,
     distilled_depth,
 )
 
@@ -186,7 +187,8 @@ class _NewtonTraining(Training):
             return CyclicSplits(bins, self._depth)
         if structure == "random":
             return RandomSplits(bins, depth)
-        distilled = distilled_depth(nu, self._n_rows, int(np.count_nonzero(bins.n_bins > 1)))
+        rows = balanced_rows(self._n_rows, self.params.objective, self._start.prior)
+        distilled = distilled_depth(nu, rows, int(np.count_nonzero(bins.n_bins > 1)))
         if distilled is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)

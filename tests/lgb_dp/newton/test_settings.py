@@ -8,7 +8,7 @@ import pytest
 
 import lgb_dp
 from lgb_dp.newton import trainer as newton
-from lgb_dp.newton.settings import automatic_depth, automatic_rate
+from lgb_dp.newton.settings import automatic_depth, automatic_rate, balanced_rows, distilled_depth
 from newton_training import X, Y, boosted, live_booster
 from small_training import dataset, field
 
@@ -31,6 +31,18 @@ def test_automatic_settings_grow_with_rows_and_budget():
     assert automatic_rate(1e9, 1, "binary") == 1.0
     assert automatic_rate(2500, 2000, "binary") == pytest.approx(0.1)
     assert automatic_rate(2500, 2000, "regression") == pytest.approx(0.05)
+
+
+def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
+    assert [distilled_depth(1e5, n, 50) for n in (1e3, 1e5, 2e5, 3e5, 1e8)] == [None, None, 7, 8, 8]
+    assert distilled_depth(4e3, 1e8, 50) is None
+    assert distilled_depth(np.inf, 1e6, 50) == 8
+    assert distilled_depth(1e5, 1e6, 501) is None
+    assert balanced_rows(1e6, "regression", np.array([0.7])) == 1e6
+    assert balanced_rows(1e6, "binary", np.array([0.0])) == pytest.approx(1e6)
+    assert balanced_rows(1e6, "binary", np.log([9.0])) == pytest.approx(1e6 * 4 * 0.09)
+    assert balanced_rows(1e6, "multiclass", np.log([0.2, 0.2, 0.2]) + 3) == pytest.approx(1e6)
+    assert balanced_rows(1e6, "multiclass", np.log([0.5, 0.25, 0.25])) == pytest.approx(1e6 * 0.9375)
 
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
