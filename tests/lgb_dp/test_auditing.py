@@ -24,8 +24,18 @@ CELLS = {
 }
 
 
+OBJECTIVES = {
+    objective: (
+        np.exp(rng.normal(-1.5, 0.2, 150)),
+        {"objective": objective},
+        {"label_bounds": (0.05, 20.0)},
+    )
+    for objective in ("poisson", "gamma", "tweedie", "quantile", "huber", "regression_l1")
+}
+
+
 def audited(trainer, cell="binary", **kwargs):
-    y, params, settings = CELLS[cell]
+    y, params, settings = (CELLS | OBJECTIVES)[cell]
     arguments = {"num_boost_round": 3, "n_runs": 120, "random_state": 7, "max_bin": 8, **settings, **kwargs}
     return lgb_dp.audit(trainer, X, y, bounds=(-1, 1), params={"max_depth": 2, **params}, **arguments)
 
@@ -69,6 +79,18 @@ def test_the_code_as_it_is_is_never_accused_and_the_canary_shows_all_there_is(ce
     distance = report.with_canary.mean() - report.without_canary.mean()
     assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 400))
     assert report.with_canary.std() == pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_canary_shows_all_there_is_of_every_objective(objective):
+    """As far apart as is claimed: any bound that were twice as large, or noise half as large, would show."""
+    report = audited(
+        lgb_dp.NewtonBoost(30.0, DELTA), objective, n_runs=60, num_boost_round=2, confidence=SURE
+    )
+    assert not report.violated
+    distance = report.with_canary.mean() - report.without_canary.mean()
+    assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 30))
+    assert report.mu_claimed > 3
 
 
 def test_the_report_of_an_honest_trainer():

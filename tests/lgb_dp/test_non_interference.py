@@ -58,6 +58,18 @@ def test_trainers(assert_nothing_differs, trainer, params):
     assert_nothing_differs(lambda world: [train(world, TRAINERS[trainer][0](), params)])
 
 
+@pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie", "quantile", "huber", "regression_l1"])
+def test_other_objectives_of_regression(assert_nothing_differs, objective):
+    """Prior, clip and threshold follow from the released label counts alone."""
+
+    def call(world):
+        label = {"bounds": BOUNDS, "label_bounds": (0.05, 6.0), "max_bin": 8, "label_overflow": "clip"}
+        data = lgb_dp.Dataset(world.X, np.abs(world.number), **label)
+        return [train(world, newton(), {"objective": objective}, data=data)]
+
+    assert_nothing_differs(call)
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_of_trainers(monkeypatch, assert_nothing_differs, setting):
     if setting == "secret sample":  # accounting of seconds, of public arguments
