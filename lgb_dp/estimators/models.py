@@ -273,7 +273,11 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
 
 class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
     __doc__ = (DPLGBMModel.__doc__ or "").replace(
-        "What the classifier and the regressor share.", "Differentially private LightGBM regressor."
+        "What the classifier and the regressor share.",
+        "Differentially private LightGBM regressor.\n\n"
+        '    With ``method="newton"``, the keyword `objective` accepts LightGBM\'s "regression",\n'
+        '    "regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"\n'
+        "    (with `tweedie_variance_power`).",
     )
 
     _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))

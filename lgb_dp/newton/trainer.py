@@ -355,7 +355,9 @@ class NewtonBoost(PrivateTrainer):
         gradients, hessians are free (`lgb_dp.newton.loss`).
     gradient_clip : "auto" or float
         Bound of a gradient's size over its largest possible size, in (0, 1].  For regression this makes the
-        loss Huber's, with a threshold of `gradient_clip` times the width of `label_bounds`.
+        loss Huber's, with a threshold of `gradient_clip` times the width of `label_bounds`.  With a
+        logarithmic link "auto" follows from the released label counts; "huber", "quantile" and
+        "regression_l1" accept "auto" alone.
     subsample : float
         Share of the rows that a tree trains on, drawn anew and in secret, in (0, 1].  All rows is the most
         accurate choice: what sampling saves is less than the noise it makes room for.  It saves time.
@@ -373,6 +375,8 @@ class NewtonBoost(PrivateTrainer):
 
     Notes
     -----
+    Objectives are "binary", "multiclass" and LightGBM's for regression: "regression", "regression_l1",
+    "huber", "quantile", "poisson", "gamma" and "tweedie" (`lgb_dp.newton.regression_losses`).
     `learning_rate` and `max_depth` among LightGBM's parameters are honoured if given and chosen otherwise
     (`lgb_dp.newton.settings`).  So is `monotone_constraints`, at no cost of privacy
     (`lgb_dp.newton.monotone`).

@@ -18,7 +18,9 @@ VIOLATION_FOUND = 6
 """Exit code if the audit found that a claim does not hold."""
 
 _METHODS = ("newton", "dpboost", "mboost")
-_OBJECTIVES = ("binary", "regression", "multiclass")
+_AMOUNTS = ("poisson", "gamma", "tweedie", "huber", "quantile", "regression_l1")
+_REGRESSIONS = ("regression", *_AMOUNTS)
+_OBJECTIVES = ("binary", "multiclass", *_REGRESSIONS)
 _EXAMPLE_BOUNDS = (-1.0, 1.0)
 
 
@@ -74,6 +76,8 @@ def _generated(args: argparse.Namespace) -> tuple[NDArray[np.float64], Any, Any,
     """Rows that crowd around zero, of which a model is soon sure, so that a mislabelled one stands out."""
     rng = np.random.default_rng(0)
     X = rng.normal(0.0, 0.25, (200, 3)).clip(*_EXAMPLE_BOUNDS)
+    if args.objective in _AMOUNTS:
+        return X, np.exp(rng.normal(-1.5, 0.2, len(X))), _EXAMPLE_BOUNDS, (0.05, 20.0)
     if args.objective == "regression":
         return X, rng.normal(-0.8, 0.05, len(X)).clip(-1, 1), _EXAMPLE_BOUNDS, (-1.0, 1.0)
     y = (X[:, 0] > 0.45).astype(np.float64)  # a rare class, and a majority that is easy to tell
@@ -88,7 +92,7 @@ def _read(args: argparse.Namespace) -> tuple[NDArray[np.float64], Any, Any, Any]
     table = read_table(args.data, label=args.label, keep=list(bounds))
     low, high = np.array(list(bounds.values()), dtype=np.float64).T
     label_bounds = None if args.label_bounds is None else tuple(args.label_bounds)
-    if args.objective == "regression" and label_bounds is None:
+    if args.objective in _REGRESSIONS and label_bounds is None:
         raise InvalidDataError("--label-bounds is missing; regression needs public bounds of the label")
     return np.asarray(table.columns.data, dtype=np.float64), table.label, (low, high), label_bounds
 

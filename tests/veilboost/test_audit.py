@@ -17,6 +17,7 @@ QUICK = ["--runs", "40", "--rounds", "1", "--confidence", "0.999999"]
     [
         [],
         ["--objective", "regression"],
+        ["--objective", "tweedie"],
         ["--objective", "multiclass", "--depth", "2"],
         ["--method", "dpboost"],
     ],
