@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster
 from sklearn.metrics import roc_auc_score
 
 import lgb_dp
-from lgb_dp.dask import DaskDataset, train
+import lgb_dp.dask
 
 PARAMETERS = {"objective": "binary", "verbosity": -1}
 ROUNDS = 200
@@ -63,9 +63,10 @@ def main():
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     )
     with cluster, Client(cluster) as client:
-        rows = DaskDataset(da.from_array(X, chunks=(5_000, 10)), da.from_array(y, chunks=(5_000,)), **public)
+        Xd, yd = da.from_array(X, chunks=(5_000, 10)), da.from_array(y, chunks=(5_000,))
+        rows = lgb_dp.dask.DaskDataset(Xd, yd, **public)
         callbacks = [private_trainer(), killing_a_worker(client, 100)]
-        booster = train(client, PARAMETERS, rows, ROUNDS, callbacks=callbacks)
+        booster = lgb_dp.dask.train(client, PARAMETERS, rows, ROUNDS, callbacks=callbacks)
 
     print(booster.privacy)
     X_test, y_test = made_rows(45_000)

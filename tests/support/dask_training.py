@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import dask
 import dask.array as da
 import lightgbm as lgb
 import numpy as np
@@ -14,6 +15,8 @@ from small_training import binary_data
 
 X, Y = binary_data(640)
 N_ROUNDS = 25
+# Else a LocalCluster gives workers up that it restarts while the machine is busy.
+dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"})
 PUBLIC = {"bounds": (-3, 3), "max_bin": 16}
 
 
