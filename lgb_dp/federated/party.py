@@ -85,7 +85,7 @@ class Party(SessionHandler[PartyRun]):
         certificate of its own making, which is for parties in one process.
     allowed : sequence of str, optional
         Whom it adds its numbers to: ``sha256:`` and a certificate's fingerprint, or names with
-        `trust_authority`.  Everybody unless given.
+        `trust_authority`.  Required with `tls`; parties in one process accept each other without.
     trust_authority : bool
         Whether names are enough: whoever runs the authority can then be all other parties.
     **data
@@ -131,6 +131,11 @@ class Party(SessionHandler[PartyRun]):
             raise InvalidArgumentError(f"what parties declare must be public: {rows.provenance.leaks[0]}")
         if isinstance(tls, (str, Path)):
             tls = TLS.from_directory(tls)
+        if tls is not None and allowed is None:
+            raise InvalidArgumentError(
+                "allowed=None would add this party's numbers to anybody's that the authority vouches for; "
+                "name the other parties by 'sha256:' and the fingerprints of their certificates"
+            )
         self._folder = None if folder is None else make_folder(folder)
         self._budget = None if budget is None else (checked_epsilon(budget[0]), checked_delta(budget[1]))
         self._ledger: PartyLedger | None = None

@@ -37,6 +37,11 @@ STDS_IN_RANGE = 12.0
 """Standard deviations of the noise that an honest sum is not beyond; once in 10^32 sums it is."""
 
 
+_MAX_ENTRY = 2**15
+"""What a row of weight 1 adds to a sum of gradients or hessians at most: it is an entry of a table of int16,
+or shorter than √2 `STEPS`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """What is asked of the rows of all parties next, and this party's own answer to it, without noise.
@@ -243,7 +248,7 @@ class _FederatedTraining(_NewtonTraining):
             self._n_counts, self._counts_mu = n_counts, self.ledger.releases[-1].mu
             return int(self._federation.n_parties * MAX_ROWS * STEPS * self.weight_steps)
         doubt = STDS_IN_RANGE * self._n_counts * self._federation.n_parties / self._counts_mu
-        return math.ceil((float(n_rows) + doubt) * STEPS * self.weight_steps)
+        return math.ceil((float(n_rows) + doubt) * _MAX_ENTRY * self.weight_steps)
 
 
 class _FederatedNewton(NewtonBoost):

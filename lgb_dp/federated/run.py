@@ -19,6 +19,7 @@ from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.shares import closeness, share_variance
+from lgb_dp.boosting.params import training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
@@ -27,6 +28,8 @@ from lgb_dp.federated.replica import STDS_IN_RANGE, Question, Released, Replica,
 from lgb_dp.federated.task import FederatedTask, declaration_of, statement
 from lgb_dp.mechanisms.noise import release_share
 from lgb_dp.mechanisms.rng import SecureRandom
+
+MAX_CLASSES = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,10 @@ class PartyRun:
                 f"the run assumes that at most {self.task.colluding} parties pool what they know; this party "
                 f"demands {side.colluding}"
             )
+        # Before LightGBM sees them: some of its parameters open files or connections.
+        n_outputs = training_parameters(self.task.params, side.data.max_bin).n_outputs
+        if n_outputs > MAX_CLASSES:
+            raise InvalidArgumentError(f"num_class={n_outputs}; this party accepts at most {MAX_CLASSES}")
         self.declaration = declaration_of(side.data)
         self.keys = SessionKeys() if keys is None else keys
         self.introduction = Introduction.of(side.name, side.credentials, self.keys)
@@ -222,16 +229,15 @@ class PartyRun:
             If a contribution is missing, is not signed by its member for this attempt and this question, or
             the sum is out of range.
         """
-        _, session, replica = self._parts()
+        roster, session, replica = self._parts()
         if opened.round < self.n_opened:
             return
         question = replica.question()
         if question is None:
             raise ProtocolError("training has ended; there is nothing to open")
         attempt = self._attempt(question, opened.round, opened.number, sorted(opened.contributions))
+        attempt.check(None, roster, self.min_parties)
         n = len(attempt.members)
-        if n < self.min_parties:
-            raise ProtocolError(f"a sum over {n} parties; this party demands at least {self.min_parties}")
         variances = [share_variance(std, n, self.task.colluding) for std in question.stds]
         bound = question.limit + math.ceil(STDS_IN_RANGE * math.sqrt(n * max(variances)))
         total = session.open(attempt, MODULO_64, question.n_values, opened.contributions, bound)

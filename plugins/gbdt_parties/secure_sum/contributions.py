@@ -23,6 +23,8 @@ _DOMAIN = b"veilboost secure sum contribution 1\0"
 _HEAD = struct.Struct("<HHQ")
 _NUMBERS = struct.Struct("<QQH")
 SIGNATURE_BYTES = 64
+MAX_NUMBER = 2**63
+"""Numbers of rounds and attempts are below."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,17 @@ class Attempt:
     members: tuple[int, ...]
     question: bytes
 
-    def check(self, own: int, roster: Roster, min_parties: int) -> None:
-        """Check that a party may take part.
+    def check(self, own: int | None, roster: Roster, min_parties: int) -> None:
+        """Check that a party may take part, or, without `own`, that it may open the sum of others.
 
         Raises
         ------
         ProtocolError
-            If the members are not different places of the roster in order, the party is not among them, or
-            they are fewer than it demands.
+            If the members are not different places of the roster in order, the party is not among them, they
+            are fewer than it demands, or the attempt has no number.
         """
+        if not (0 <= self.round < MAX_NUMBER and 0 < self.number < MAX_NUMBER):
+            raise ProtocolError("rounds and attempts are numbered from 0 and 1 on")
         n_places, members = len(roster.introductions), self.members
         if (
             list(members) != sorted(set(members))
@@ -60,11 +64,11 @@ class Attempt:
             or not 0 <= members[0] <= members[-1] < n_places
         ):
             raise ProtocolError("the members of an attempt must be different places of the roster, in order")
-        if own not in members:
+        if own is not None and own not in members:
             raise ProtocolError("this party is not a member of the attempt")
         if len(members) < min_parties:
             raise ProtocolError(
-                f"an attempt with {len(members)} parties; this party takes part with at least {min_parties}"
+                f"a sum over {len(members)} parties; this party demands at least {min_parties}"
             )
 
     def to_bytes(self) -> bytes:

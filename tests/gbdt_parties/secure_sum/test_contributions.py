@@ -151,10 +151,16 @@ def test_impossible_sets_of_members_are_refused(members):
         replace(attempt(), members=members).check(0, PARTIES[0].roster, 1)
 
 
+@pytest.mark.parametrize("wrong", [{"number": 0}, {"number": -1}, {"number": 2**63}, {"round": -1}])
+def test_attempts_have_numbers(wrong):
+    with pytest.raises(ProtocolError, match="numbered"):
+        replace(attempt(), **wrong).check(0, PARTIES[0].roster, 1)
+
+
 def test_a_party_demands_others():
     asked = attempt(members=(0, 1))
     asked.check(0, PARTIES[0].roster, 2)
-    with pytest.raises(ProtocolError, match="with at least 3"):
+    with pytest.raises(ProtocolError, match="demands at least 3"):
         asked.check(0, PARTIES[0].roster, 3)
 
 

@@ -93,7 +93,7 @@ LIES = {
     ),
     "itself alone": (
         changed(AskSum, lambda m: replace(m, members=np.array([0], dtype=np.int32))),
-        "an attempt with 1 parties",
+        "a sum over 1 parties",
     ),
     "seeds that nobody is committed to": (
         changed(BeginRounds, lambda m: replace(m, seeds=pack([*unpack(m.seeds)[:2], bytes(32)]))),
@@ -266,7 +266,9 @@ def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
     with pytest.raises(PartyArgumentError, match="trust_authority=True"):
         party(0, tls=folders["ada"], allowed=["bob"])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="not that of the party's certificate"):
-        party(0, tls=folders["bob"])
+        party(0, tls=folders["bob"], allowed=allowed)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="name the other parties"):
+        party(0, tls=folders["ada"])
 
 
 def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):

@@ -38,8 +38,13 @@ from lgb_dp.newton.trainer import _NewtonTraining
 
 KEY = bytes(range(32))
 MULTICLASS = {**BINARY, "objective": "multiclass", "num_class": 3}
-REGRESSION = {**BINARY, "objective": "regression"}
-LABELS = {"binary": Y, "multiclass": np.digitize(X[:, 0], [-0.3, 0.3]).astype(float), "regression": X[:, 0]}
+LABELS = {
+    "binary": Y,
+    "multiclass": np.digitize(X[:, 0], [-0.3, 0.3]).astype(float),
+    "regression": X[:, 0],
+    "poisson": np.floor(2 + 2 * X[:, 0]),
+}
+LABEL_BOUNDS = {"regression": (-1, 1), "poisson": (0, 4)}
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +95,12 @@ class PinnedNoise:
         return self.stream.integers(-3000, 3000, shape)
 
 
-@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression", "poisson"])
 @pytest.mark.parametrize("n_parties", [2, 5])
 def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_parties, monkeypatch):
-    params = {"binary": BINARY, "multiclass": MULTICLASS, "regression": REGRESSION}[objective]
-    y = LABELS[objective]
-    settings = {"label_bounds": (-1, 1)} if objective == "regression" else {}
+    params = MULTICLASS if objective == "multiclass" else {**BINARY, "objective": objective}
+    y, label_bounds = LABELS[objective], LABEL_BOUNDS.get(objective)
+    settings = {} if label_bounds is None else {"label_bounds": label_bounds}
     monkeypatch.setattr(replica.SecureRandom, "public", classmethod(lambda cls, key: _public(KEY)))
     pinned = PinnedNoise()
 
@@ -248,6 +253,20 @@ def test_callbacks_that_cannot_be_honoured(callbacks, error):
 def test_arguments_out_of_range(settings, error):
     with pytest.raises(lgb_dp.PrivateTrainingError, match=error):
         train(parties(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("params", "error"),
+    [
+        ({"machines": "10.0.0.1:1234", "num_machines": 2}, "num_machines|machines"),
+        ({"input_model": "/etc/passwd"}, "input_model"),
+        ({"objective": "multiclass", "num_class": 257}, "at most 256"),
+    ],
+)
+def test_parameters_are_checked_before_lightgbm_sees_them(params, error, monkeypatch):
+    monkeypatch.setattr(replica.lightgbm, "train", None)
+    with pytest.raises(PartyRefusedError, match=error):
+        train(parties(), params={**BINARY, **params})
 
 
 def test_parameters_that_private_training_refuses_are_refused_by_a_party():
