@@ -26,15 +26,26 @@ from lgb_dp.data.bins import PublicBins
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.leaf_sums import ReleasedTree
 from lgb_dp.newton.learned_splits import LearnedSplits
-from lgb_dp.newton.public_splits import PublicTree, uniform
+from lgb_dp.newton.public_splits import LeafRelease, PublicTree, RandomSplits, uniform
+from lgb_dp.newton.settings import LOG_LOSSES
+from lgb_dp.newton.tree_kinds import TreeKinds
 
 N_SURROGATE_ROWS = 20_000
 
 _START = 0.08
 """Share of the rounds before the first greedy tree."""
 
+_TRIAL = 0.08
+"""Share of the rounds after that in which every second tree is greedy."""
+
 _RANDOM_EVERY = 10
-"""One tree in so many stays random: it finds what the model does not know."""
+"""Later, where greedy trees lead, one tree in so many stays random: it finds what the model does not know."""
+
+_FIRST_RATE, _LAST_RATE = 1.5, 0.15
+"""Factors of the learning rate where greedy trees lead, which falls linearly from the one to the other.
+
+Greedy trees learn fast, and their small leaves collect more noise than those of random ones.
+"""
 
 _WINDOW = 0.05
 """Share of the rounds whose steps a greedy tree is fitted to."""
@@ -191,13 +202,17 @@ def _number(released: Sequence[ReleasedTree]) -> int:
 
 
 class DistilledSplits(LearnedSplits):
-    """Learned splits at first, then mostly structures of greedy trees fitted to the model's last steps.
+    """Learned splits, and structures of greedy trees fitted to the model's last steps.
+
+    Which of the two is drawn mostly depends on which explains more (`lgb_dp.newton.tree_kinds`).
 
     Parameters
     ----------
     bins : PublicBins
     depth : int
-        Levels of all trees but those of one feature.
+        Levels of random trees.
+    greedy_depth : int
+        Levels of greedy trees.
     n_rounds : int
     opening_depth : int
         Levels of the trees of one feature, at most.
@@ -214,6 +229,7 @@ class DistilledSplits(LearnedSplits):
         self,
         bins: PublicBins,
         depth: int,
+        greedy_depth: int,
         n_rounds: int,
         opening_depth: int,
         objective: str,
@@ -227,16 +243,39 @@ class DistilledSplits(LearnedSplits):
         self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
         self._features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
         self._n_tried = min((len(self._features) + 1) // 2, _MAX_TRIED)
-        self._first = max(_START * n_rounds, _MIN_WINDOW)
+        self._first = max(_START * n_rounds, _MIN_WINDOW, self._n_opening)
+        self._trial = self._first + _TRIAL * n_rounds
+        self._kinds = TreeKinds(is_log_loss=objective in LOG_LOSSES)
+        # Where a greedy tree finds no split, it keeps a random one.
+        self._below = RandomSplits(bins, greedy_depth)
+        self._followers.append(self._below)
+        self.depth = max(self.depth, greedy_depth)
 
     def draw(self, random: SecureRandom) -> PublicTree:
-        """The next round's tree: greedy, but for the first ones and every tenth."""
-        tree = super().draw(random)
-        n_done = len(self._released)
+        """The next round's tree: of either kind in turn while both are tried, of the better one later."""
         self._surrogate.follow(self._released)
-        if tree.cell[0] < 0 or n_done < self._first or n_done % _RANDOM_EVERY == 0:
-            return tree
-        return self._greedy(tree, random)
+        if self._round >= self._first and self._is_greedy_next():
+            return self._greedy(self._below.draw(random), random)
+        return super().draw(random)
+
+    def _is_greedy_next(self) -> bool:
+        if self._round < self._trial:
+            return self._round % 2 == 1
+        return self._kinds.greedy_leads and self._round % _RANDOM_EVERY != 0
+
+    @property
+    def rate_factor(self) -> float:
+        """By which the learning rate is multiplied."""
+        if self._round < self._trial or not self._kinds.greedy_leads:
+            return 1.0
+        left = (self._n_rounds - self._round) / (self._n_rounds - self._trial)
+        return float(_LAST_RATE + (_FIRST_RATE - _LAST_RATE) * max(left, 0.0))
+
+    def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
+        """Take note of what the drawn tree's leaves released, and of the values they got."""
+        if self._first <= self._round < self._trial:
+            self._kinds.note(release, value, greedy=bool(tree.cell[0] < 0))
+        super().learn(tree, release, value)
 
     def _greedy(self, tree: PublicTree, random: SecureRandom) -> PublicTree:
         """The structure of a greedy tree; where it finds no split, that of the given one."""

@@ -61,6 +61,7 @@ class LearnedSplits:
     ) -> None:
         self._names = bins.names
         self._random_splits = RandomSplits(bins, depth)
+        self._followers = [self._random_splits]
         self.depth = depth
         cells = self._random_splits.cells
         continues = np.append(False, np.diff(cells.feature) == 0)
@@ -75,6 +76,11 @@ class LearnedSplits:
         self._n_opening = len(self._opening)
         self._n_rounds = n_rounds
         self._round = 0
+
+    @property
+    def rate_factor(self) -> float:
+        """By which the learning rate is multiplied."""
+        return 1.0
 
     def draw(self, random: SecureRandom) -> PublicTree:
         """The next round's tree."""
@@ -101,9 +107,9 @@ class LearnedSplits:
         uniform = self._random_splits.cells.probability
         learned = gains**GAIN_POWER * uniform
         if learned.sum() > 0:
-            self._random_splits.prefer(
-                (1 - LEARNED_SHARE) * uniform + LEARNED_SHARE * learned / learned.sum()
-            )
+            probability = (1 - LEARNED_SHARE) * uniform + LEARNED_SHARE * learned / learned.sum()
+            for splits in self._followers:
+                splits.prefer(probability)
 
 
 def _warn_of_bounds(crowded: list[str]) -> None:

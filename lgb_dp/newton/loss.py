@@ -36,6 +36,9 @@ from lgb_dp.newton.settings import largest_leaf_value
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
 
+EXACT_STD = 1 / STEPS
+"""In the place of the noise's, at infinite ε: what rests on it must not divide by zero."""
+
 HESSIAN_LIMIT: Mapping[str, float] = {
     "binary": 0.3003,
     "regression": 0.5,

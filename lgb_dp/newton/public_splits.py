@@ -60,6 +60,10 @@ class PublicSplits(Protocol):
     depth: int
     """Levels of the deepest tree."""
 
+    @property
+    def rate_factor(self) -> float:
+        """By which an automatic learning rate is multiplied in the next round."""
+
     def draw(self, random: SecureRandom) -> PublicTree:
         """The next round's tree."""
 
@@ -127,6 +131,8 @@ class RandomSplits:
     depth : int
     """
 
+    rate_factor = 1.0
+
     def __init__(self, bins: PublicBins, depth: int) -> None:
         self.cells = SplitCells.of(bins)
         self.depth = depth
@@ -180,6 +186,8 @@ class CyclicSplits:
         Levels of splits at most: leaves hold neighbouring bins if there are more of these.  By default as
         many as it takes to make every bin a leaf.
     """
+
+    rate_factor = 1.0
 
     def __init__(self, bins: PublicBins, depth: int | None = None) -> None:
         features = np.flatnonzero(bins.n_bins > 1).tolist()

@@ -12,13 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+LOG_LOSSES = frozenset({"binary", "multiclass"})
+
 GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
-"""Clip C of each objective's gradients.
+"""Clip C of each objective's gradients, where there is noise to speak of.
 
 Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
 little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in
 units of the width of `label_bounds`, of which most residuals are a small part.
 """
+
+_UNCLIPPED_FROM = 2.0
+"""μ from which gradients of log-losses are not clipped.
+
+On held-out folds, from ε = 10 on, C = 1 changes the AUC by -0.0004 to +0.0022 and takes up to 0.009 off the
+log-loss; below it depends on the data.
+"""
+
+
+def automatic_clip(objective: str, mu: float) -> float:
+    """Clip of an objective's gradients, by the μ of the whole budget."""
+    return 1.0 if objective in LOG_LOSSES and mu >= _UNCLIPPED_FROM else GRADIENT_CLIP[objective]
+
 
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
@@ -71,6 +86,25 @@ twice as far as those of the logistic loss, whose hessians are at most a quarter
 
 AUTOMATIC_ROUNDS = 1000
 """Rounds of an estimator: smaller steps make more of the same budget; beyond, next to nothing is gained."""
+
+
+_MAX_MU_OF_RATE = 1.0
+_MAX_MU_OF_DEPTH = 4.0
+"""μ beyond which ν does not count for the rate, and for the depth.
+
+What limits a model then is not the noise of releases but the number of rows: of 10,000 generated rows without
+any noise, depth 4 gets a held-out AUC of 0.816, depth 6 of 0.807.
+"""
+
+
+def nu_of_rate(n_rows: float, mu: float) -> float:
+    """ν as far as the learning rate rises with it."""
+    return n_rows * min(mu, _MAX_MU_OF_RATE)
+
+
+def nu_of_depth(n_rows: float, mu: float) -> float:
+    """ν as far as random trees get deeper with it."""
+    return n_rows * min(mu, _MAX_MU_OF_DEPTH)
 
 
 def automatic_depth(nu: float) -> int:

@@ -55,8 +55,8 @@ from lgb_dp.newton.distilled_splits import (
     surrogate_rows,
 )
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
-from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
-from lgb_dp.newton.loss import STEPS, Loss, NewtonLoss, Start
+from lgb_dp.newton.learned_splits import OPENING_DEPTH, OPENING_SHARE, LearnedSplits
+from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, NewtonLoss, Start
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.public_splits import (
@@ -70,15 +70,17 @@ from lgb_dp.newton.public_splits import (
 from lgb_dp.newton.regression_losses import regression_loss
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
+    LOG_LOSSES,
     SHRINKAGE,
+    automatic_clip,
     automatic_depth,
     automatic_rate,
     balanced_rows,
     distilled_depth,
+    nu_of_depth,
+    nu_of_rate,
 )
-
-_EXACT_STD = 1 / STEPS
-"""In the place of the noise's, at infinite ε: what rests on it must not divide by zero."""
+from lgb_dp.newton.step_size import StepSize
 
 
 class _NewtonTraining(Training):
@@ -92,7 +94,10 @@ class _NewtonTraining(Training):
     def __init__(self, task: TrainingTask, trainer: NewtonBoost) -> None:
         super().__init__(task)
         self.settings = trainer
+        self._is_exact = math.isinf(trainer.epsilon)
+        self._plan_budget()
         self.loss = self._loss()
+        self._make_reserves()
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._rate = task.params.learning_rate if "learning_rate" in given else None
@@ -102,11 +107,10 @@ class _NewtonTraining(Training):
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
         if task.train_set._predictor is not None:
             self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
-        self._is_exact = math.isinf(trainer.epsilon)
-        self._plan_budget()
         self._leaf_sums = self._where_the_rows_are()
         self._released: list[ReleasedTree] = []
         self._splits: PublicSplits | None = None
+        self._step_size: StepSize | None = None
         self._prior = np.zeros(task.params.n_outputs)
         self._start: Start
 
@@ -130,7 +134,8 @@ class _NewtonTraining(Training):
         objective, clip = self.params.objective, self.settings.gradient_clip
         share = 0.0 if self.settings.hessian_share == "auto" else self.settings.hessian_share
         if objective in GRADIENT_CLIP:
-            return NewtonLoss(objective, GRADIENT_CLIP[objective] if clip == "auto" else clip, share)
+            clip = automatic_clip(objective, self._mu) if clip == "auto" else clip
+            return NewtonLoss(objective, clip, share)
         return regression_loss(self.label_scale, None if clip == "auto" else clip, share)
 
     def _check_group_mean(self) -> None:
@@ -159,10 +164,11 @@ class _NewtonTraining(Training):
         of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
         self._plan = BudgetPlan(self.ledger, *of_run, may_distil=settings.structure == "auto")
         self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
-        self._make_reserves()
 
     def _make_reserves(self) -> None:
         """The noise that a tree's leaf sums get, once it is known what they may cost."""
+        if self._is_exact:
+            return
         scales = (self.weight_steps * std for std in self.loss.stds(self._plan.tree.mu))
         self._noise_g, self._noise_h = (GaussianReserve(scale, self.random) for scale in scales)
 
@@ -176,11 +182,13 @@ class _NewtonTraining(Training):
             )
         self._n_rows = self._release_label_counts()
         self._judge_delta()
-        nu = self._n_rows * self._mu
+        nu, objective = self._n_rows * self._mu, self.params.objective
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
-        depth = automatic_depth(nu) if self._depth is None else self._depth
+        depth = automatic_depth(nu_of_depth(self._n_rows, self._mu)) if self._depth is None else self._depth
         if self._rate is None:
-            self._rate = automatic_rate(nu, self.n_rounds, self.params.objective)
+            self._rate = automatic_rate(nu_of_rate(self._n_rows, self._mu), self.n_rounds, objective)
+            is_chance_known = objective in LOG_LOSSES and self.weight_steps == 1
+            self._step_size = StepSize(self.n_rounds, OPENING_SHARE, is_chance_known=is_chance_known)
         bins, structure = self.data.bins, self.settings.structure
         assert bins is not None
         if structure == "cyclic":
@@ -194,10 +202,11 @@ class _NewtonTraining(Training):
         surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)
         return DistilledSplits(
             bins,
+            depth,
             distilled if self._depth is None else self._depth,
             self.n_rounds,
             opening_depth,
-            self.params.objective,
+            objective,
             surrogate,
             start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior,
             self._released,
@@ -261,6 +270,8 @@ class _NewtonTraining(Training):
         denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.std
         value = -release.gradient / denominator
         value = np.clip(value, -bound, bound) * (self._rate * start.value_unit)
+        if self._step_size is not None:
+            value *= self._step_size.factor(release, denominator) * self._splits.rate_factor
         value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
@@ -295,7 +306,7 @@ class _NewtonTraining(Training):
         sums = self._leaf_sums.sums(question)
         expected = STEPS * self.weight_steps * probability
         if self._is_exact:
-            return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, _EXACT_STD)
+            return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, EXACT_STD)
         gradient, hessian = self._with_noise(
             (sums[:, :, 0], self._noise_g.scale, self._noise_g),
             (sums[:, :, 1], self._noise_h.scale, self._noise_h),
@@ -317,7 +328,7 @@ class _NewtonTraining(Training):
         """Change the learning rate of later trees."""
         super().reset_parameter(params)
         if params:
-            self._rate = self.learning_rate
+            self._rate, self._step_size = self.learning_rate, None
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""

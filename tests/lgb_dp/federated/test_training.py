@@ -156,7 +156,7 @@ def test_noise_at_a_party_has_the_variance_of_its_share():
         booster = train(parties(), 2, colluding=2, min_parties=3)
     assert {mechanism for mechanism, _ in seen} == {"discrete Gaussian"}
     mu = next(row["mu"] for row in booster.privacy.ledger if row["release"] == "leaf sums")
-    planned = 0.5 * 2**14 / mu  # clip times steps
+    planned = 1.0 * 2**14 / mu  # steps times the clip, which is 1 at such an ε
     assert {round(scale / planned, 3) for _, scale in seen[3::2]} == {1.0}, "all but two of three parties"
 
 

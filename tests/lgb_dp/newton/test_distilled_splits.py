@@ -20,6 +20,7 @@ from lgb_dp.newton.distilled_splits import (
 )
 from lgb_dp.newton.leaf_sums import ReleasedTree
 from lgb_dp.newton.public_splits import LeafRelease, PublicTree
+from lgb_dp.newton.tree_kinds import TreeKinds
 from newton_training import QUIET, X, Y, boosted, live_booster, training_scores
 from small_bins import Bins
 from small_training import dataset
@@ -31,6 +32,7 @@ RNG = np.random.default_rng(3)
 @pytest.fixture
 def distilled(monkeypatch):
     """Structures are distilled whatever there is to learn from, on few surrogate rows."""
+    monkeypatch.setattr(TreeKinds, "greedy_leads", True)
     monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *facts: 3)
     monkeypatch.setattr(distilled_splits, "N_SURROGATE_ROWS", 500)
 
@@ -159,7 +161,7 @@ def splits_after(objective, n_outputs, values_of, n_rounds=40, depth=2):
     codes = surrogate_rows(histograms(), BINS, SecureRandom(1))
     model, random, trees = [], SecureRandom(0), []
     splits = DistilledSplits(
-        BINS, depth, n_rounds, 4, objective, codes, np.zeros((codes.n_rows, n_outputs)), model
+        BINS, depth, depth, n_rounds, 4, objective, codes, np.zeros((codes.n_rows, n_outputs)), model
     )
     for number in range(1, n_rounds + 1):
         tree = splits.draw(random)
@@ -186,28 +188,52 @@ def on_the_second_feature(tree, n_outputs):
 
 
 @pytest.mark.parametrize(("objective", "n_outputs"), [("binary", 1), ("regression", 1), ("multiclass", 3)])
-def test_greedy_trees_split_what_the_last_trees_added(objective, n_outputs):
+def test_greedy_trees_split_what_the_last_trees_added(monkeypatch, objective, n_outputs):
+    monkeypatch.setattr(TreeKinds, "greedy_leads", True)
+
     def values_of(tree, n_outputs):
         value = on_the_second_feature(tree, n_outputs)
         value[:, 1:] = 0
         return value
 
-    trees = splits_after(objective, n_outputs, values_of)
+    trees = splits_after(objective, n_outputs, values_of, n_rounds=100)
     greedy = [i for i, tree in enumerate(trees) if (tree.cell == -1).all()]
-    assert greedy == [i for i in range(4, 40) if i % 10]
+    assert greedy == [9, 11, 13, 15, *(i for i in range(16, 100) if i % 10)]
     # Each node tries two of the three features.
     roots = [trees[i].feature[0] for i in greedy]
     assert np.mean([root == 1 for root in roots]) > 0.5
     assert 3 not in np.concatenate([tree.feature for tree in trees])
 
 
-def test_a_model_that_stands_still_keeps_random_splits():
+def test_greedy_trees_end_with_their_trial_unless_they_lead():
+    trees = splits_after("binary", 1, on_the_second_feature, n_rounds=100)
+    assert [i for i, tree in enumerate(trees) if (tree.cell == -1).all()] == [9, 11, 13, 15]
+
+
+def test_the_rate_falls_where_greedy_trees_lead(monkeypatch):
+    codes = surrogate_rows(histograms(), BINS, SecureRandom(1))
+    splits = DistilledSplits(BINS, 2, 3, 100, 4, "binary", codes, np.zeros((codes.n_rows, 1)), [])
+    assert splits.depth == 3
+    rates = {}
+    for leads in (False, True):
+        monkeypatch.setattr(TreeKinds, "greedy_leads", leads)
+        for number in range(100):
+            splits._round = number
+            rates.setdefault(leads, []).append(splits.rate_factor)
+    assert set(rates[False]) == set(rates[True][:16]) == {1.0}
+    assert rates[True][16] == pytest.approx(1.5)
+    np.testing.assert_allclose(np.diff(rates[True][16:]), -1.35 / 84)
+
+
+def test_a_model_that_stands_still_keeps_random_splits(monkeypatch):
+    monkeypatch.setattr(TreeKinds, "greedy_leads", True)
     trees = splits_after("binary", 1, lambda tree, n: np.zeros((len(tree.feature) + 1, n)))
     features = np.concatenate([tree.feature for tree in trees])
     assert np.bincount(features, minlength=4)[:3].min() > 0.2 * len(features)
 
 
-def test_only_releases_and_words_matter():
+def test_only_releases_and_words_matter(monkeypatch):
+    monkeypatch.setattr(TreeKinds, "greedy_leads", True)
     one, two = (splits_after("multiclass", 3, on_the_second_feature) for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a.feature, b.feature)
@@ -258,7 +284,12 @@ def test_rollbacks_changed_rates_and_early_stopping(distilled):
     np.testing.assert_allclose(surrogate.score[:, 0], booster.predict(values, raw_score=True), atol=1e-9)
     data = dataset(X, Y)
     valid = data.create_valid(X[:200], Y[:200], public=True)
-    stopped = boosted(data, valid_sets=[valid], callbacks=[lgb.early_stopping(3, verbose=False)])
+    stopped = boosted(
+        data,
+        valid_sets=[valid],
+        params={"learning_rate": 1.0},
+        callbacks=[lgb.early_stopping(3, verbose=False)],
+    )
     assert stopped.best_iteration < 60
 
 
