@@ -33,7 +33,8 @@ def check_metrics(params: Mapping[str, Any], scale: LabelScale) -> None:
         Whose public bounds all labels that reach a metric keep to.
     """
     low, high = (float(np.float32(end)) for end in scale.metric_range)  # LightGBM's labels are float32
-    for name in sorted(_names(params.get("metric"))):
+    # Where none is named, LightGBM takes the objective's own.
+    for name in sorted(_names(params.get("metric")) or {scale.objective}):
         if name in _OF_PROBABILITIES and not 0 <= low <= high <= 1:
             needs = "labels in [0, 1]"
         elif name in _OF_POSITIVE_LABELS and not low > 0:

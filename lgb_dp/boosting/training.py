@@ -22,7 +22,7 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.ledger import Ledger, Release, share
 from lgb_dp.accounting.report import PrivacyReport, report_of
-from lgb_dp.boosting.labels import REGRESSIONS, LabelScale
+from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
 from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
 from lgb_dp.boosting.params import TrainingParameters
 from lgb_dp.boosting.scores import Scores
@@ -181,6 +181,11 @@ class Training(ABC):
         """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, label = self.params.objective, self.data.label
         bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that anybody can set
+        if bounds is None and objective in LOG_LINKS:
+            raise InvalidArgumentError(
+                f"label_bounds must be given for objective={objective!r}: bounds that were read from private "
+                "labels could be outside of its range, and an error would tell"
+            )
         if bounds is None and objective in REGRESSIONS:
             label = label[np.isfinite(label)]
             if not len(label):

@@ -188,7 +188,7 @@ def test_labels_beyond_the_bounds_count_as_the_bounds_if_they_are_clipped(object
 
 def test_bounds_that_are_read_from_labels_void_the_report():
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="label_bounds"):
-        booster = boosted("poisson", n_rounds=2, data=dataset(X, COUNTS, bounds=(-1, 1)))
+        booster = boosted("quantile", n_rounds=2, data=dataset(X, COUNTS, bounds=(-1, 1)))
     assert not booster.privacy.private
 
 
@@ -269,3 +269,26 @@ def test_the_search_scores_by_the_objectives_own_errors():
     ).fit(X, AMOUNTS, bounds=(-1, 1), label_bounds=(0, 60))
     assert found.best_estimator_.objective_ == "quantile"
     assert found.privacy_.private
+
+
+@pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie"])
+def test_side_door_bounds_of_logarithmic_links_are_not_read_from_labels(objective):
+    """Before, the error about labels out of range quoted the smallest and the largest one."""
+    label = np.full(60, 2.5)
+    label[7] = -41.25
+    data = lgb_dp.Dataset(np.zeros((60, 1)), label, bounds=(-1, 1))
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be given") as caught:
+        lgb.train(
+            {"objective": objective, "verbosity": -1}, data, 1, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-6)]
+        )
+    assert "41" not in str(caught.value)
+
+
+def test_side_door_the_metric_that_an_objective_brings_is_checked_like_a_named_one():
+    """LightGBM's gamma refuses labels that are 0 in float32, which bounds allow that are."""
+    data = lgb_dp.Dataset(np.zeros((60, 1)), np.ones(60), bounds=(-1, 1), label_bounds=(1e-60, 3))
+    valid = data.create_valid(np.zeros((5, 1)), np.ones(5))
+    params = {"objective": "gamma", "verbosity": -1}
+    callbacks = [lgb_dp.NewtonBoost(1.0, 1e-6)]
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="metric='gamma' is not supported"):
+        lgb.train(params, data, 1, valid_sets=[valid], callbacks=callbacks)
