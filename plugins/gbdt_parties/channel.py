@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
@@ -109,6 +110,7 @@ class Channel:
         except ProtocolError as error:
             raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
         self._traffic.count(self.name, self.sender, envelope.message, len(reply))
+        self._traffic.last_answer = time.monotonic()
         if (envelope.session, envelope.sequence) != (self._session, self._next):
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
         self._next += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -47,15 +48,17 @@ class Traffic:
 
     def __post_init__(self) -> None:
         self._lock = Lock()
+        self.last_answer = -math.inf
+        """When the last answer came, on the clock `time.monotonic`."""
 
     def __getstate__(self) -> dict[str, object]:
         """Without the lock."""
         return {"encrypted": self.encrypted, "flows": self.flows, "restarts": self.restarts}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """With a new lock."""
+        """With a new lock; answers to another process are long ago."""
         self.__dict__.update(state)
-        self._lock = Lock()
+        self.__post_init__()
 
     def count(self, sender: str, receiver: str, message: Message, n_bytes: int) -> None:
         """Add one message."""

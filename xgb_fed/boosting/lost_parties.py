@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any, TypeVar
 
 from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
@@ -70,15 +71,21 @@ class Steadily:
     Parameters
     ----------
     patience : float
-        Seconds to wait for a party that is unavailable.
+        Seconds to wait for parties that are unavailable, in all within one piece of work.  The time in which
+        they answer does not count.
     reopen : callable
         Opens new sessions with all parties.
+    traffic : Traffic
+        Says when parties answered.
     must_reopen : bool
         Whether to do so before the first piece of work.
     """
 
-    def __init__(self, patience: float, reopen: Callable[[], None], must_reopen: bool = False) -> None:
-        self._patience, self._reopen, self._must_reopen = patience, reopen, must_reopen
+    def __init__(
+        self, patience: float, reopen: Callable[[], None], traffic: Traffic, must_reopen: bool = False
+    ) -> None:
+        self._patience, self._reopen, self._traffic = patience, reopen, traffic
+        self._must_reopen = must_reopen
 
     def __call__(self, work: Callable[[], R]) -> R:
         """Result of the work.
@@ -90,6 +97,7 @@ class Steadily:
         """
         give_up, pause = None, SECONDS_BETWEEN_TRIES
         while True:
+            tried = time.monotonic()
             try:
                 if self._must_reopen:
                     self._reopen()
@@ -101,6 +109,10 @@ class Steadily:
                 if give_up is None:
                     give_up = now + self._patience
                     logger.warning("%s", error)
+                else:
+                    # A party that is lost again was there up to its last answer; pauses go on growing, so
+                    # that one that is lost at every try is given up all the same.
+                    give_up += max(0.0, self._traffic.last_answer - tried)
                 if now >= give_up:
                     raise
                 time.sleep(min(pause, give_up - now))

@@ -140,7 +140,7 @@ class TurnTaking:
     checkpoint : Checkpoint, optional
         Where the progress is kept, and taken up from; the caller holds its lock.
     patience : float
-        Seconds to wait for a party that is unavailable.
+        Seconds to wait for a party that is unavailable; see `Steadily`.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class TurnTaking:
         self._session = self._opened = b""
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
         self._for_each = Concurrently(self._pool, parties)
-        introductions = Steadily(patience, lambda: None)(self._introduced)
+        introductions = Steadily(patience, lambda: None, self.traffic)(self._introduced)
         self._names = [party.name for party in parties]
         self.n_features, self.names = common_columns(self._names, introductions)
         self.party_rows = [answer.n_rows for answer in introductions]
@@ -181,7 +181,7 @@ class TurnTaking:
         self._described = _description(introductions)
         self._training = self._digest()
         self._load()
-        self._steadily = Steadily(patience, self.reopen)
+        self._steadily = Steadily(patience, self.reopen, self.traffic)
         self._steadily(self._open_or_resume)  # which does nothing where reopening has done it
         self.shared = SharedTrees(
             self.objective, self.n_features, self.progress.base_score, settings.max_depth

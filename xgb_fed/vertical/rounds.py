@@ -97,7 +97,7 @@ class Rounds:
         self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
         self._places: dict[int, RowPlaces] = {}
-        self._steadily = Steadily(patience, self._resume, must_reopen=kept)
+        self._steadily = Steadily(patience, self._resume, self.traffic, must_reopen=kept)
 
     def open(self) -> None:
         """Start, or take up, a session with every party."""

@@ -67,8 +67,8 @@ def train(
         and ends in the same model; callbacks see all rounds again.  It holds no keys and nothing of the other
         parties; remove it when the model is saved.
     patience : float
-        Seconds to wait for a party that is unavailable before giving up; training then continues at the
-        last finished tree.
+        Seconds to wait for a party that is unavailable before giving up, in all within one tree; training
+        then continues at the last finished tree.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -281,15 +282,22 @@ class RowService(ABC):
             alignment, answer = caller.intersector.accept(message)
         with caller.lock:
             path = caller.rows_file(alignment.digest)
-            self._forget_oldest(path)
+            self._forget_oldest(path, {caller.rows_file(one) for sets in caller.handlers for one in sets})
             alignment.save(path)
         logger.info("%d rows aligned", len(alignment.ids))
         return answer
 
     @staticmethod
-    def _forget_oldest(newest: Path) -> None:
-        """Keep the alignments that were used last, and room for one more."""
-        used = {path: path.stat().st_mtime_ns for path in newest.parent.glob("*.ids") if path != newest}
+    def _forget_oldest(newest: Path, held: set[Path]) -> None:
+        """Keep the alignments that are in use, those that were used last, and room for one more.
+
+        A training run needs its rows again after this process was restarted: they count as used now.
+        """
+        for path in held:
+            with suppress(FileNotFoundError):
+                os.utime(path)
+        others = set(newest.parent.glob("*.ids")) - held - {newest}
+        used = {path: path.stat().st_mtime_ns for path in others}
         for path in sorted(used, key=used.__getitem__)[: max(0, len(used) + 1 - MAX_ALIGNMENTS)]:
             path.unlink(missing_ok=True)
 

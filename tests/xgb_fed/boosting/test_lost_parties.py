@@ -3,6 +3,7 @@
 import pytest
 
 from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting import lost_parties
 
 
@@ -29,7 +30,7 @@ def test_tries_become_rarer_so_that_the_other_parties_quotas_last(monkeypatch):
         raise PartyUnavailableError("party 'clinic' is down")
 
     with pytest.raises(PartyUnavailableError, match="clinic"):
-        lost_parties.Steadily(600.0, lambda: opened.append(clock.now))(lost)
+        lost_parties.Steadily(600.0, lambda: opened.append(clock.now), Traffic())(lost)
     assert clock.pauses[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
     assert max(clock.pauses) == 20.0
     assert clock.now == 600.0
@@ -45,5 +46,43 @@ def test_a_party_that_is_back_soon_is_not_waited_for_long(monkeypatch):
             raise PartyUnavailableError("party 'clinic' is down")
         return "done"
 
-    assert lost_parties.Steadily(600.0, lambda: None)(work) == "done"
+    assert lost_parties.Steadily(600.0, lambda: None, Traffic())(work) == "done"
     assert clock.now == 3.5
+
+
+@pytest.mark.parametrize(("answers", "given_up"), [(True, False), (False, True)])
+def test_time_in_which_parties_answer_is_not_waiting(monkeypatch, answers, given_up):
+    """Before, a second loss within one tree, later than `patience` after the first, ended the run at once."""
+    clock, traffic, tries = Clock(), Traffic(), []
+    monkeypatch.setattr(lost_parties, "time", clock)
+
+    def work():
+        tries.append(clock.now)
+        if len(tries) == 2:
+            clock.now += 1000.0
+            traffic.last_answer = clock.now if answers else tries[-1]
+        if len(tries) < 4:
+            raise PartyUnavailableError("party 'clinic' is down")
+        return "done"
+
+    steadily = lost_parties.Steadily(600.0, lambda: None, traffic)
+    if given_up:  # it was silent for longer than patience
+        with pytest.raises(PartyUnavailableError):
+            steadily(work)
+    else:
+        assert steadily(work) == "done"
+
+
+def test_a_party_that_is_lost_at_every_try_is_given_up(monkeypatch):
+    clock, traffic, tries = Clock(), Traffic(), []
+    monkeypatch.setattr(lost_parties, "time", clock)
+
+    def work():
+        tries.append(clock.now)
+        clock.now += 1000.0
+        traffic.last_answer = clock.now
+        raise PartyUnavailableError("party 'clinic' is down")
+
+    with pytest.raises(PartyUnavailableError):
+        lost_parties.Steadily(600.0, lambda: None, traffic)(work)
+    assert len(tries) < 40

@@ -1,5 +1,7 @@
 """Alignments at a passive party's service: what either side learns if the other lies."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,8 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
 from veilboost.tables import Table
 from xgb_fed.boosting.features import read_columns
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.vertical.messages import OpenTraining, TrainingOpened
 from xgb_fed.vertical.service import Limits, PassiveService
 
 
@@ -27,14 +31,14 @@ class Local:
 
     name = "bank"
 
-    def __init__(self, service):
-        self.service = service
+    def __init__(self, service, row_sets=()):
+        self.service, self.row_sets = service, row_sets
 
     def handle(self, request):
-        return self.service.handle(Identity("acme", "", NOBODY.expires), (), request)
+        return self.service.handle(Identity("acme", "", NOBODY.expires), self.row_sets, request)
 
-    def ask(self, request):
-        return messages.read(self.handle(messages.write(b"s" * 16, 0, request))).message
+    def ask(self, request, session=b"s" * 16):
+        return messages.read(self.handle(messages.write(session, 0, request))).message
 
 
 @pytest.fixture
@@ -172,3 +176,27 @@ def test_blinded_ids_have_the_size_of_their_number(bank, monkeypatch):
     assert "not 39 different blinded ids" in Local(service).ask(IntersectIds(blinded, 39)).reason
     assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 0)).reason
     assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 41)).reason
+
+
+def test_alignments_do_not_remove_the_rows_of_a_training_run(bank, monkeypatch):
+    """Before, 64 alignments for predictions did, and a run of which the bank was restarted had no rows."""
+    pytest.importorskip("private_set_intersection")
+    monkeypatch.setattr("gbdt_parties.transport.service.MAX_ALIGNMENTS", 3)
+    ids = [f"customer-{k:03d}" for k in range(10, 60)]
+    service = bank(allow_plain=True)
+    rows = (align([Local(service)], ids[:20]).digest,)
+    none = np.empty(0, dtype=np.int32)
+    opening = OpenTraining(Plain().public.public_bytes(), 20, 8, 150, 1, 3, none, none.astype(np.int64))
+    assert isinstance(Local(service, rows).ask(opening), TrainingOpened)
+    for k in range(21, 26):
+        time.sleep(0.01)  # files' times are not exact
+        align([Local(service)], ids[:k])
+    service = bank(allow_plain=True)  # the bank is restarted
+    time.sleep(0.01)
+    align([Local(service)], ids[:27])
+    assert isinstance(Local(service, rows).ask(opening, b"t" * 16), TrainingOpened)
+    for k in range(28, 31):
+        time.sleep(0.01)
+        align([Local(bank())], ids[:k])
+    answer = Local(bank(allow_plain=True), rows).ask(opening, b"u" * 16)
+    assert "align them first" in answer.reason
