@@ -44,6 +44,7 @@ class ProposeRoster(Message):
 
     kind: ClassVar[int] = 203
     roster: Octets
+    """Session, statement and everybody's introduction; every party sees it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,7 @@ class Endorsed(Message):
 
     kind: ClassVar[int] = 204
     signature: Octets
+    """Of the roster's digest; passed on to every party."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class ConfirmRoster(Message):
 
     kind: ClassVar[int] = 205
     signatures: Octets
+    """In the roster's order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,7 @@ class Revealed(Message):
 
     kind: ClassVar[int] = 206
     seed: Octets
+    """32 bytes, passed on to every party; nothing secret depends on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,7 @@ class BeginRounds(Message):
 
     kind: ClassVar[int] = 207
     seeds: Octets
+    """In the roster's order; the public stream of structures follows from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +89,7 @@ class AskSum(Message):
 
     kind: ClassVar[int] = 208
     round: Integer
+    """The number of sums opened so far."""
     number: Integer
     """Of the attempt, throughout the run."""
     members: Int32s
@@ -98,6 +104,7 @@ class Contributed(Message):
 
     kind: ClassVar[int] = 209
     content: Octets
+    """Head, masked values, signature; it says nothing but together with those of all other members."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +113,7 @@ class OpenSum(Message):
 
     kind: ClassVar[int] = 210
     opened: Octets
+    """All members' signed contributions to one round (`Opened`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +122,7 @@ class AskModel(Message):
 
     kind: ClassVar[int] = 211
     with_text: Integer
+    """1 for the whole model, 0 for its digest alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +131,7 @@ class FinishedModel(Message):
 
     kind: ClassVar[int] = 212
     digest: Octets
+    """32 bytes; all parties have the same."""
     text: Text
     """Empty if it was not asked for."""
 
