@@ -162,8 +162,13 @@ class _NewtonTraining(Training):
             self.train_without_privacy()
             return
         of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
-        self._plan = BudgetPlan(self.ledger, *of_run, may_distil=settings.structure == "auto")
+        self._plan = BudgetPlan(self.ledger, *of_run, may_distil=self._may_distil)
         self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
+
+    @property
+    def _may_distil(self) -> bool:
+        """Whether structures may be distilled: not for other losses, for which nothing was gained by it."""
+        return self.settings.structure == "auto" and self.params.objective in GRADIENT_CLIP
 
     def _make_reserves(self) -> None:
         """The noise that a tree's leaf sums get, once it is known what they may cost."""
@@ -197,7 +202,7 @@ class _NewtonTraining(Training):
             return RandomSplits(bins, depth)
         rows = balanced_rows(self._n_rows, self.params.objective, self._start.prior)
         distilled = distilled_depth(nu, rows, int(np.count_nonzero(bins.n_bins > 1)))
-        if distilled is None:
+        if distilled is None or not self._may_distil:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)
         return DistilledSplits(

@@ -186,6 +186,16 @@ def test_labels_beyond_the_bounds_count_as_the_bounds_if_they_are_clipped(object
     assert texts[0] == texts[1] == texts[2]
 
 
+def test_structures_are_not_distilled(monkeypatch):
+    monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *_: 3)
+    for objective, distils in (("poisson", False), ("quantile", False), ("regression", True)):
+        data = dataset(X, COUNTS, bounds=(-1, 1), label_bounds=(0, 60))
+        params = {"objective": objective, "verbosity": -1}
+        booster = lgb.train(params, data, 3, callbacks=[lgb_dp.NewtonBoost(30.0, DELTA)])
+        releases = [entry["release"] for entry in booster.privacy.ledger]
+        assert ("feature histograms" in releases) == distils
+
+
 def test_bounds_that_are_read_from_labels_void_the_report():
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="label_bounds"):
         booster = boosted("quantile", n_rounds=2, data=dataset(X, COUNTS, bounds=(-1, 1)))
