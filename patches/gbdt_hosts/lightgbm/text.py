@@ -101,8 +101,13 @@ def _numbers(values: Any) -> str:
 
 
 def _short_numbers(values: Any) -> str:
-    """Six digits, as LightGBM prints what no prediction needs: it then saves the same text that it loads."""
-    return " ".join(f"{value:.6g}" for value in np.asarray(values).tolist())
+    """Six digits, as LightGBM prints what no prediction needs: it then saves the same text that it loads.
+
+    It does not read subnormal numbers as what they are.
+    """
+    numbers = np.asarray(values)
+    numbers = np.where(np.abs(numbers) < np.finfo(np.float64).tiny, 0, numbers)
+    return " ".join(f"{value:.6g}" for value in numbers.tolist())
 
 
 def tree_block(tree: Tree) -> str:
