@@ -34,6 +34,11 @@ _GROUPS_AT_ONCE = 2**20
 """Groups whose hashes the client compares together."""
 
 
+def _is_error(answer: Answer) -> bool:
+    """Whether a worker says that it has no answer, or Dask says so in its place."""
+    return "failed" in answer or "status" in answer
+
+
 @dataclass(frozen=True)
 class _Lease:
     number: int
@@ -140,7 +145,9 @@ class DaskLeafSums:
     def _ask(self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]) -> dict[str, Answer]:
         """The answers; leases of workers that gave none end."""
         answers = self._cluster.ask(messages)
-        failed = [answer["failed"] for answer in answers.values() if "failed" in answer]
+        failed = [
+            answer.get("failed", "an unknown error") for answer in answers.values() if _is_error(answer)
+        ]
         if failed:
             raise ClusterError(f"a worker could not answer: {failed[0]}")
         answers = {address: answer for address, answer in answers.items() if "unknown" not in answer}

@@ -82,6 +82,7 @@ class RowsOfWorker:
             "adopt": self._adopt,
             "groups": self._groups,
             "counts": self._counts,
+            "features": self._feature_counts,
             "sums": self._sums,
         }
         return partial(self._guarded, answers[message["ask"]], message)

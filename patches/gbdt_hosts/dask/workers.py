@@ -111,7 +111,7 @@ async def heartbeats(client: Any) -> Mapping[str, float]:
 async def remove_worker(client: Any, address: str) -> None:
     """Make the scheduler give up a worker that answers nothing: what it held is computed elsewhere.
 
-    If the worker ever goes on, it is told to close, and its nanny starts another one.
+    If the worker ever goes on, it finds itself removed, and closes.
     """
     await client.run_on_scheduler(_remove_worker, address)
 

@@ -160,3 +160,12 @@ def test_public_rows_are_evaluated_and_stop_training_early(client):
     assert many == one
     assert other.best_iteration == booster.best_iteration < 20
     assert other.model_to_string() == booster.model_to_string()
+
+
+def test_distilled_structures_are_those_of_one_process(client, monkeypatch):
+    monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *_: 3)
+    data = lgb_dp.Dataset(X, Y, **PUBLIC)
+    one = lgb.train(QUIET, data, 8, callbacks=[pinned()])
+    many = on_cluster(client, even(5), 8)
+    assert many.model_to_string() == one.model_to_string()
+    assert entries(many.privacy) == {"label counts": 1, "feature histograms": 1, "leaf sums": 8}
