@@ -7,6 +7,7 @@ fit first, row by row, and a metric that could still refuse some is refused by p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -36,16 +37,15 @@ def check_metrics(params: Mapping[str, Any], scale: LabelScale) -> None:
     # Where none is named, LightGBM takes the objective's own.
     for name in sorted(_names(params.get("metric")) or {scale.objective}):
         if name in _OF_PROBABILITIES and not 0 <= low <= high <= 1:
-            needs = "labels in [0, 1]"
+            needs = "label_bounds within [0, 1]"
         elif name in _OF_POSITIVE_LABELS and not low > 0:
-            needs = "positive labels"
+            needs = "positive label_bounds"
         elif name in _OF_POSITIVE_WEIGHTS:
             needs = "positive weights, and rows that do not count have none"
         else:
             continue
         raise UnsupportedParameterError(
-            f"metric={name!r} is not supported on rows that are not public with labels in [{low:g}, "
-            f"{high:g}]: it needs {needs}"
+            f"metric={name!r} is not supported on rows that are not public: it needs {needs}"
         )
 
 
@@ -80,8 +80,5 @@ def rows_for_metrics(
 
 
 def _names(metric: Any) -> set[str]:
-    """Names in a parameter that is a name, several names with commas, or a sequence of names."""
-    if metric is None:
-        return set()
-    listed = metric.split(",") if isinstance(metric, str) else [str(name) for name in metric]
-    return {name.strip() for name in listed}
+    """Everything that LightGBM could read as a name: it joins lists, splits texts and lowers letters."""
+    return set() if metric is None else set(re.findall(r"[\w-]+", str(metric).lower()))
