@@ -20,7 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.newton.learned_splits import OPENING_SHARE
 from lgb_dp.newton.public_splits import LeafRelease
+from lgb_dp.newton.settings import LOG_LOSSES
 
 _FULL_FROM = 1.0
 _NONE_UP_TO = 0.5
@@ -38,16 +40,17 @@ class StepSize:
     Parameters
     ----------
     n_rounds : int
-    first : float
-        Share of the rounds that are not looked at: trees of one feature each soon explain nothing more.
-    is_chance_known : bool
-        Whether the variance of G is H: labels are classes, and all rows weigh the same.  Elsewhere steps are
-        always full.
+    objective : str
+        Steps are always full unless labels are classes.
+    weight_steps : int
+        Integer steps of the largest weight, 1 if all rows weigh the same; elsewhere steps are always full.
     """
 
-    def __init__(self, n_rounds: int, first: float, *, is_chance_known: bool) -> None:
-        self._is_chance_known = is_chance_known
-        self._first = first * n_rounds
+    def __init__(self, n_rounds: int, objective: str, weight_steps: int) -> None:
+        # The variance of G is H if labels are classes and all rows weigh the same.
+        self._is_chance_known = objective in LOG_LOSSES and weight_steps == 1
+        # Trees of one feature each soon explain nothing more.
+        self._first = OPENING_SHARE * n_rounds
         self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))
         self._n_seen = 0
         self._explained = self._chance = self._variance = 0.0

@@ -55,7 +55,7 @@ from lgb_dp.newton.distilled_splits import (
     surrogate_rows,
 )
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
-from lgb_dp.newton.learned_splits import OPENING_DEPTH, OPENING_SHARE, LearnedSplits
+from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, NewtonLoss, Start
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -70,7 +70,6 @@ from lgb_dp.newton.public_splits import (
 from lgb_dp.newton.regression_losses import regression_loss
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
-    LOG_LOSSES,
     SHRINKAGE,
     automatic_clip,
     automatic_depth,
@@ -97,7 +96,8 @@ class _NewtonTraining(Training):
         self._is_exact = math.isinf(trainer.epsilon)
         self._plan_budget()
         self.loss = self._loss()
-        self._make_reserves()
+        if not self._is_exact:
+            self._make_reserves()
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._rate = task.params.learning_rate if "learning_rate" in given else None
@@ -133,10 +133,10 @@ class _NewtonTraining(Training):
     def _loss(self) -> Loss:
         objective, clip = self.params.objective, self.settings.gradient_clip
         share = 0.0 if self.settings.hessian_share == "auto" else self.settings.hessian_share
+        given = None if clip == "auto" else clip
         if objective in GRADIENT_CLIP:
-            clip = automatic_clip(objective, self._mu) if clip == "auto" else clip
-            return NewtonLoss(objective, clip, share)
-        return regression_loss(self.label_scale, None if clip == "auto" else clip, share)
+            return NewtonLoss(objective, given or automatic_clip(objective, self._mu), share)
+        return regression_loss(self.label_scale, given, share)
 
     def _check_group_mean(self) -> None:
         """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.
@@ -172,9 +172,7 @@ class _NewtonTraining(Training):
 
     def _make_reserves(self) -> None:
         """The noise that a tree's leaf sums get, once it is known what they may cost."""
-        if self._is_exact:
-            return
-        scales = (self.weight_steps * std for std in self.loss.stds(self._plan.tree.mu))
+        scales = [self.weight_steps * std for std in self.loss.stds(self._plan.tree.mu)]
         self._noise_g, self._noise_h = (GaussianReserve(scale, self.random) for scale in scales)
 
     # The first release: how many rows there are, and the mean of the label.
@@ -182,9 +180,8 @@ class _NewtonTraining(Training):
     def _begin(self) -> PublicSplits:
         """Release label counts once; from them follow the prior and the automatic settings."""
         if self.iteration > 1:
-            raise InterruptedTrainingError(
-                "training was interrupted in its first release and cannot continue; start it anew"
-            )
+            text = "training was interrupted in its first release and cannot continue; start it anew"
+            raise InterruptedTrainingError(text)
         self._n_rows = self._release_label_counts()
         self._judge_delta()
         nu, objective = self._n_rows * self._mu, self.params.objective
@@ -192,8 +189,7 @@ class _NewtonTraining(Training):
         depth = automatic_depth(nu_of_depth(self._n_rows, self._mu)) if self._depth is None else self._depth
         if self._rate is None:
             self._rate = automatic_rate(nu_of_rate(self._n_rows, self._mu), self.n_rounds, objective)
-            is_chance_known = objective in LOG_LOSSES and self.weight_steps == 1
-            self._step_size = StepSize(self.n_rounds, OPENING_SHARE, is_chance_known=is_chance_known)
+            self._step_size = StepSize(self.n_rounds, objective, self.weight_steps)
         bins, structure = self.data.bins, self.settings.structure
         assert bins is not None
         if structure == "cyclic":
