@@ -20,7 +20,7 @@ def digest_of(*parts: Any) -> str:
     for part in parts:
         arrays = [part]
         if hasattr(part, "indptr"):
-            arrays = [part.indptr, part.indices, part.data]
+            arrays = [part.shape, part.indptr, part.indices, part.data]
         for array in arrays:
             if isinstance(array, np.ndarray):
                 digest.update(f"{array.dtype}{array.shape}".encode())

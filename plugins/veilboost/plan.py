@@ -200,6 +200,9 @@ SECTIONS: dict[str, dict[str, type[Any]]] = {
 }
 """The sections of a plan, by method."""
 
+MAX_SECONDS = 1e7
+"""Of `timeout` and `patience`: a third of a year, which every clock can count."""
+
 ENTRIES = ("method", "tls", "data", "parties", "training", "parameters")
 """The entries of a plan outside sections, and its sections."""
 
@@ -229,6 +232,8 @@ def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan:
     parameters = dict(_mapping(content.get("parameters", {}), f"{path}: parameters"))
     own = content.get("data", {} if method == SIMFL else None)
     data = _section(sections["data"], own, f"{path}: data")
+    _check_numbers(path, training)
+    _check_columns(path, data)
     if training.early_stopping_rounds is not None and data.valid is None:
         raise PlanError(f"{path}: training.early_stopping_rounds needs data.valid")
     if method == SIMFL:
@@ -239,6 +244,26 @@ def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan:
     if data.valid is not None and data.id is None:
         raise PlanError(f"{path}: data.valid needs data.id; rows to evaluate are found by their ids")
     return VerticalPlan(path.parent, content["tls"], named, parameters, data, training)
+
+
+def _check_numbers(path: Path, training: RunPlan) -> None:
+    """Check numbers that are used long after the plan was read."""
+    if training.rounds < 1:
+        raise PlanError(f"{path}: training.rounds={training.rounds} must be at least 1")
+    if not 0 < training.timeout <= MAX_SECONDS:
+        raise PlanError(f"{path}: training.timeout={training.timeout} must be above 0, up to {MAX_SECONDS:g}")
+    if not 0 <= training.patience <= MAX_SECONDS:
+        raise PlanError(f"{path}: training.patience={training.patience} must be 0 to {MAX_SECONDS:g}")
+
+
+def _check_columns(path: Path, data: DataPlan | OwnRowsPlan) -> None:
+    """Check that no column is two things at once."""
+    if data.label is not None and data.label == data.id:
+        raise PlanError(f"{path}: data.id={data.id!r} is the column of labels")
+    for name in ("label", "id"):
+        column = getattr(data, name)
+        if column is not None and column in data.drop:
+            raise PlanError(f"{path}: data.drop has {column!r}, which is data.{name}")
 
 
 def _check_own_rows(path: Path, data: OwnRowsPlan, parties: list[PartyPlan]) -> None:

@@ -1,3 +1,4 @@
+import math
 from dataclasses import MISSING, fields
 
 import pytest
@@ -135,6 +136,12 @@ def test_a_missing_entry_is_named(tmp_path):
         ({"parties": {"name": "bank", "address": "h:1"}}, "at least one"),
         ({"parties": ["bank"]}, r"parties\[0\] must be a table"),
         ({"parameters": ["max_depth"]}, "parameters must be a table"),
+        ({"training": {"rounds": 0}}, r"training\.rounds=0 must be at least 1"),
+        ({"training": {"timeout": math.nan}}, r"training\.timeout=nan must be above 0"),
+        ({"training": {"timeout": math.inf}}, r"training\.timeout=inf must be above 0"),
+        ({"training": {"patience": -1}}, r"training\.patience=-1 must be 0 to"),
+        ({"data": {**LEAST["data"], "id": LEAST["data"]["label"]}}, r"data\.id=.* is the column of labels"),
+        ({"data": {**LEAST["data"], "drop": [LEAST["data"]["label"]]}}, r"data\.drop has .* data\.label"),
         ({"training": {"cipher": "rot13"}}, r"'rot13' must be one of \['okamoto-uchiyama', 'paillier'\]"),
     ],
 )

@@ -434,6 +434,8 @@ class HorizontalParty(SessionHandler[bytes]):
 
     def _finish(self, message: FinishBoosting) -> Message:
         best = int(message.best_iteration)
+        if best >= len(self._shared.rounds):
+            raise ProtocolError("the best round is not one of the training run")
         self._model = self._shared, None if best < 0 else best
         journal = self._state.journal
         if self._models is not None and journal is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
+from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.vertical.halves import normalised
 from xgb_fed.vertical.packing import MultiClassPacking, sums_from_plaintexts
 
@@ -46,7 +47,8 @@ class AgreedColumns:
     def check(self, n_rows: int, max_bin: int) -> None:
         """Raise `ProtocolError` unless columns of so many rows can be cut into these bins."""
         # XGBoost cuts a column into at most one bin more than max_bin.
-        possible = len(self.n_bins) and (self.n_bins >= 0).all() and (self.n_bins <= max_bin + 1).all()
+        n_possible = min(max_bin + 1, MAX_BINS)
+        possible = len(self.n_bins) and (self.n_bins >= 0).all() and (self.n_bins <= n_possible).all()
         if not possible or len(self.counts) != self.offsets[-1] or (self.counts < 0).any():
             raise ProtocolError("the columns that it announces are not possible")
         if (np.add.reduceat(self.counts, self.offsets[:-1]) != n_rows).any() or self.min_node_rows < 1:

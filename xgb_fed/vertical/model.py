@@ -224,9 +224,8 @@ class VerticalModel:
                 if n_rows not in (0, opened.n_rows):
                     raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
                 n_rows = opened.n_rows
-        leaves = route(
-            [self.trees[t] for t in trees], n_rows, Router(self.splits, columns, channels, dataset=0)
-        )
+        router = Router(self.splits, columns, channels, dataset=0)
+        leaves = route([self.trees[t] for t in trees], n_rows, router)
         for channel in channels.values():
             channel.ask(messages.Finish(), messages.Done)
         return leaves

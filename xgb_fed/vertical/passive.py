@@ -227,6 +227,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session = training_session(session)
         if session.journal is not None:
             raise ProtocolError("a training run is resumed before its first tree")
+        if len(message.model) != 16:
+            raise ProtocolError("not the number of a model")
         kept = self.journals.find(message.model)
         terms, splits = (session.terms, Splits(session.columns.names)) if kept is None else kept
         if not self._n_finished(message.model) <= message.n_splits <= len(splits):

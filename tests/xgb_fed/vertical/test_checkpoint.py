@@ -228,6 +228,8 @@ def test_digests_tell_different_trainings_apart():
         (X + 1e-9,),
         (sparse,),
         (other,),
+        (scipy.sparse.csc_matrix((4, 1)),),
+        (scipy.sparse.csc_matrix((5, 1)),),
         (None,),
         (X, None),
         (None, X),

@@ -151,3 +151,12 @@ def test_what_splits_told_outlives_the_process(tmp_path):
     # One tree on other columns: it is the splits of the first three trees that it does not fit.
     with pytest.raises(ProtocolError, match=r"'bank': (rows are on another|more rows)"):
         xgb_fed.train(PARAMS, active, [party], 8, **how)
+
+
+def test_more_bins_than_a_code_can_number_are_not_possible():
+    """Before, the place of a row with a missing value overflowed its 16 bits."""
+    counts = np.zeros(65_537, dtype=np.int64)
+    counts[0] = 5
+    AgreedColumns(np.array([65_534]), counts[:65_535], 2).check(5, 65_535)
+    with pytest.raises(ProtocolError, match="not possible"):
+        AgreedColumns(np.array([65_536]), counts, 2).check(5, 65_535)

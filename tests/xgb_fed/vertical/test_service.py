@@ -300,6 +300,9 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
         talk.ask(opening(50, **how))
         return talk, talk.ask(ResumeTraining(model.model_id, n_splits))
 
+    talk = Talk(Local(service))
+    talk.ask(opening(50))
+    assert "not the number of a model" in talk.ask(ResumeTraining(b"odd", 0)).reason
     assert "max_bin" in resumed(len(splits), max_bin=9)[1].reason
     assert "data" in resumed(len(splits), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
     for n_splits in (0, len(splits) - 1, len(splits) + 1):
