@@ -318,11 +318,7 @@ class _NewtonTraining(Training):
     def _with_noise(
         self, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
     ) -> list[NDArray[np.int64]]:
-        """Integer sums of one release, with noise of the given standard deviations.
-
-        Where the rows are at several parties, each of them adds a share of it, and `_noise_factor` says by
-        how much the noise then is larger than planned (`lgb_dp.federated`).
-        """
+        """One release's sums with noise; several parties each add a share of it (`lgb_dp.federated`)."""
         return [release_gaussian(*part) for part in parts]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
