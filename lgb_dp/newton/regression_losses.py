@@ -28,8 +28,14 @@ from gbdt_kernels.trees import LogLinkPairs, TablePairs
 from lgb_dp.boosting.labels import LOG_LINKS, LabelScale
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.label_counts import LabelCounts, counts_on_grid
-from lgb_dp.newton.loss import STEPS, Start
-from lgb_dp.newton.settings import CUT_SHARE, LARGEST_LOG_STEP, SMOOTHED_SHARE
+from lgb_dp.newton.loss import STEPS, Loss, NewtonLoss, Start
+from lgb_dp.newton.settings import (
+    CUT_SHARE,
+    GRADIENT_CLIP,
+    LARGEST_LOG_STEP,
+    SMOOTHED_SHARE,
+    automatic_clip,
+)
 
 LOG_LINK_HESSIAN_LIMIT = 0.5
 """κ of the losses with a logarithmic link, in units of the clip."""
@@ -264,6 +270,25 @@ class ResidualLoss:
     def pairs(self, target: NDArray[np.float64], clip: float) -> TablePairs:
         """As for `lgb_dp.newton.loss.Loss`; `clip` is T."""
         return TablePairs(target, False, residual_table(self.alpha, self.hessian_share), 1.0 / clip)
+
+
+def loss_of(scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float) -> Loss:
+    """The loss of any objective.
+
+    Parameters
+    ----------
+    scale : LabelScale
+        With the objective.
+    gradient_clip : float or None
+        As asked for; None leaves it to the settings.
+    hessian_share : float
+    mu : float
+        Of the whole budget.
+    """
+    if scale.objective in GRADIENT_CLIP:
+        clip = automatic_clip(scale.objective, mu) if gradient_clip is None else gradient_clip
+        return NewtonLoss(scale.objective, clip, hessian_share)
+    return regression_loss(scale, gradient_clip, hessian_share)
 
 
 def regression_loss(

@@ -56,7 +56,7 @@ from lgb_dp.newton.distilled_splits import (
 )
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
-from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, NewtonLoss, Start
+from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, Start
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.public_splits import (
@@ -67,11 +67,10 @@ from lgb_dp.newton.public_splits import (
     RandomSplits,
     StructureKind,
 )
-from lgb_dp.newton.regression_losses import regression_loss
+from lgb_dp.newton.regression_losses import loss_of
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
     SHRINKAGE,
-    automatic_clip,
     automatic_depth,
     automatic_rate,
     balanced_rows,
@@ -131,12 +130,9 @@ class _NewtonTraining(Training):
         )
 
     def _loss(self) -> Loss:
-        objective, clip = self.params.objective, self.settings.gradient_clip
-        share = 0.0 if self.settings.hessian_share == "auto" else self.settings.hessian_share
+        clip, share = self.settings.gradient_clip, self.settings.hessian_share
         given = None if clip == "auto" else clip
-        if objective in GRADIENT_CLIP:
-            return NewtonLoss(objective, given or automatic_clip(objective, self._mu), share)
-        return regression_loss(self.label_scale, given, share)
+        return loss_of(self.label_scale, given, 0.0 if share == "auto" else share, self._mu)
 
     def _check_group_mean(self) -> None:
         """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.
