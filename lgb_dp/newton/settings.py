@@ -125,36 +125,44 @@ def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     return float(np.clip(rate, 0.01, 1.0))
 
 
-_DISTILLED_FROM = 5_000.0
-"""ν from which structures are distilled from the model (`lgb_dp.newton.distilled_splits`)."""
+_MANY_ROWS_FROM, _MANY_ROWS_PER_LEAF, _MANY_ROWS_DEPTHS = 5_000.0, 800.0, (7, 9)
+"""ν, balanced rows per leaf, and levels from which structures are distilled from the model at any noise."""
 
-_DISTILLED_DEPTHS = (7, 8)
-_ROWS_PER_LEAF = 1_000.0
-"""Balanced rows that a leaf of a distilled tree holds on average, at least.
+_FEW_ROWS_FROM, _FEW_ROWS_PER_LEAF, _FEW_ROWS_DEPTHS = 50_000.0, 500.0, (5, 8)
+"""The same where noise is small.
 
-Greedy structures follow the sampling errors of small leaves as well as noise, and later ones repeat them.
+Greedy structures follow the sampling errors of small leaves, and later ones repeat them; a trial then tells
+whether they are of use (`lgb_dp.newton.tree_kinds`).
 """
 
 _MAX_DISTILLED_FEATURES = 500
 """Beyond, surrogate rows take too much memory, and noise grows with the root of the number of features."""
 
 
-def distilled_depth(nu: float, balanced_rows: float, n_features: int) -> int | None:
-    """Levels of trees whose structures are distilled from the model, None where random ones are better.
+def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> int | None:
+    """Levels of greedy trees (`lgb_dp.newton.distilled_splits`), None where they are not even tried.
 
     Parameters
     ----------
     nu : float
-    balanced_rows : float
-        Released number of rows; for classes, rows of equally frequent classes that say as much.
+    n_rows : float
+        Released number of rows.
+    balanced : float
+        Of these, as `balanced_rows` counts them.
     n_features : int
         Features with at least two bins.
     """
-    shallowest, deepest = _DISTILLED_DEPTHS
-    depth = int(np.log2(max(balanced_rows, 1.0) / _ROWS_PER_LEAF))
-    if nu < _DISTILLED_FROM or n_features > _MAX_DISTILLED_FEATURES or depth < shallowest:
+    if n_features > _MAX_DISTILLED_FEATURES:
         return None
-    return min(depth, deepest)
+    rules = (
+        (balanced, _MANY_ROWS_FROM, _MANY_ROWS_PER_LEAF, _MANY_ROWS_DEPTHS),
+        (n_rows, _FEW_ROWS_FROM, _FEW_ROWS_PER_LEAF, _FEW_ROWS_DEPTHS),
+    )
+    for rows, start, per_leaf, (shallowest, deepest) in rules:
+        depth = int(np.log2(max(rows / per_leaf, 1.0)))
+        if nu >= start and depth >= shallowest:
+            return min(depth, deepest)
+    return None
 
 
 def balanced_rows(n_rows: float, objective: str, prior: NDArray[np.float64]) -> float:

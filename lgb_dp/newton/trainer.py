@@ -193,7 +193,8 @@ class _NewtonTraining(Training):
         if structure == "random":
             return RandomSplits(bins, depth)
         rows = balanced_rows(self._n_rows, self.params.objective, self._start.prior)
-        distilled = distilled_depth(nu, rows, int(np.count_nonzero(bins.n_bins > 1)))
+        n_features = int(np.count_nonzero(bins.n_bins > 1))
+        distilled = distilled_depth(nu, self._n_rows, rows, n_features)
         if distilled is None or not self._may_distil:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)

@@ -34,10 +34,12 @@ def test_automatic_settings_grow_with_rows_and_budget():
 
 
 def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
-    assert [distilled_depth(1e5, n, 50) for n in (1e3, 1e5, 2e5, 3e5, 1e8)] == [None, None, 7, 8, 8]
-    assert distilled_depth(4e3, 1e8, 50) is None
-    assert distilled_depth(np.inf, 1e6, 50) == 8
-    assert distilled_depth(1e5, 1e6, 501) is None
+    rows = (1e3, 2e4, 9e4, 2e5, 3e5, 1e8)
+    assert [distilled_depth(6e3, n, n, 50) for n in rows] == [None, None, None, 7, 8, 9]
+    assert [distilled_depth(6e4, n, n, 50) for n in rows] == [None, 5, 7, 7, 8, 9]
+    assert [distilled_depth(np.inf, n, n / 10, 50) for n in rows] == [None, 5, 7, 8, 8, 9]
+    assert distilled_depth(4e3, 1e8, 1e8, 50) is None
+    assert distilled_depth(1e5, 1e6, 1e6, 501) is None
     assert balanced_rows(1e6, "regression", np.array([0.7])) == 1e6
     assert balanced_rows(1e6, "binary", np.array([0.0])) == pytest.approx(1e6)
     assert balanced_rows(1e6, "binary", np.log([9.0])) == pytest.approx(1e6 * 4 * 0.09)
