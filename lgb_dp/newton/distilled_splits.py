@@ -223,6 +223,8 @@ class DistilledSplits(LearnedSplits):
         Their scores before the first tree.
     released : sequence of ReleasedTree
         The model's trees; it changes as the model does.
+    has_trial : bool
+        Whether a trial decides if greedy trees are drawn; otherwise they are.
     """
 
     def __init__(
@@ -236,6 +238,8 @@ class DistilledSplits(LearnedSplits):
         surrogate: DenseCodes,
         start: NDArray[np.float64],
         released: Sequence[ReleasedTree],
+        *,
+        has_trial: bool = True,
     ) -> None:
         super().__init__(bins, depth, n_rounds, opening_depth)
         self._bins, self._objective, self._released = bins, objective, released
@@ -244,7 +248,8 @@ class DistilledSplits(LearnedSplits):
         self._features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
         self._n_tried = min((len(self._features) + 1) // 2, _MAX_TRIED)
         self._first = max(_START * n_rounds, _MIN_WINDOW, self._n_opening)
-        self._trial = self._first + _TRIAL * n_rounds
+        self._trial = self._first + (_TRIAL * n_rounds if has_trial else 0.0)
+        self._has_trial = has_trial
         self._kinds = TreeKinds(is_log_loss=objective in LOG_LOSSES)
         # Where a greedy tree finds no split, it keeps a random one.
         self._below = RandomSplits(bins, greedy_depth)
@@ -261,12 +266,16 @@ class DistilledSplits(LearnedSplits):
     def _is_greedy_next(self) -> bool:
         if self._round < self._trial:
             return self._round % 2 == 1
-        return self._kinds.greedy_leads and self._round % _RANDOM_EVERY != 0
+        return self._greedy_leads and self._round % _RANDOM_EVERY != 0
+
+    @property
+    def _greedy_leads(self) -> bool:
+        return not self._has_trial or self._kinds.greedy_leads
 
     @property
     def rate_factor(self) -> float:
         """By which the learning rate is multiplied."""
-        if self._round < self._trial or not self._kinds.greedy_leads:
+        if self._round < self._trial or not self._greedy_leads:
             return 1.0
         left = (self._n_rounds - self._round) / (self._n_rounds - self._trial)
         return float(_LAST_RATE + (_FIRST_RATE - _LAST_RATE) * max(left, 0.0))

@@ -139,7 +139,7 @@ _MAX_DISTILLED_FEATURES = 500
 """Beyond, surrogate rows take too much memory, and noise grows with the root of the number of features."""
 
 
-def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> int | None:
+def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> tuple[int, bool] | None:
     """Levels of greedy trees (`lgb_dp.newton.distilled_splits`), None where they are not even tried.
 
     Parameters
@@ -151,17 +151,22 @@ def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) 
         Of these, as `balanced_rows` counts them.
     n_features : int
         Features with at least two bins.
+
+    Returns
+    -------
+    (int, bool) or None
+        The levels, and whether a trial decides if greedy trees are drawn.
     """
     if n_features > _MAX_DISTILLED_FEATURES:
         return None
     rules = (
-        (balanced, _MANY_ROWS_FROM, _MANY_ROWS_PER_LEAF, _MANY_ROWS_DEPTHS),
-        (n_rows, _FEW_ROWS_FROM, _FEW_ROWS_PER_LEAF, _FEW_ROWS_DEPTHS),
+        (balanced, _MANY_ROWS_FROM, _MANY_ROWS_PER_LEAF, _MANY_ROWS_DEPTHS, False),
+        (n_rows, _FEW_ROWS_FROM, _FEW_ROWS_PER_LEAF, _FEW_ROWS_DEPTHS, True),
     )
-    for rows, start, per_leaf, (shallowest, deepest) in rules:
+    for rows, start, per_leaf, (shallowest, deepest), has_trial in rules:
         depth = int(np.log2(max(rows / per_leaf, 1.0)))
         if nu >= start and depth >= shallowest:
-            return min(depth, deepest)
+            return min(depth, deepest), has_trial
     return None
 
 

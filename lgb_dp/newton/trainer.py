@@ -193,22 +193,15 @@ class _NewtonTraining(Training):
         if structure == "random":
             return RandomSplits(bins, depth)
         rows = balanced_rows(self._n_rows, self.params.objective, self._start.prior)
-        n_features = int(np.count_nonzero(bins.n_bins > 1))
-        distilled = distilled_depth(nu, self._n_rows, rows, n_features)
+        distilled = distilled_depth(nu, self._n_rows, rows, int(np.sum(bins.n_bins > 1)))
         if distilled is None or not self._may_distil:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)
-        return DistilledSplits(
-            bins,
-            depth,
-            distilled if self._depth is None else self._depth,
-            self.n_rounds,
-            opening_depth,
-            objective,
-            surrogate,
-            start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior,
-            self._released,
-        )
+        start = start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior
+        greedy_depth = distilled[0] if self._depth is None else self._depth
+        sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
+        model = (objective, surrogate, start, self._released)
+        return DistilledSplits(bins, *sizes, *model, has_trial=distilled[1])
 
     def _release_feature_histograms(self, bins: PublicBins) -> FeatureHistograms:
         """Noisy numbers of rows in every bin of every feature.

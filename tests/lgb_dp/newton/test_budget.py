@@ -150,7 +150,7 @@ def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkey
 
 def test_feature_histograms_take_their_share_of_the_budget(monkeypatch):
     """Noise is √d w̄ over the μ that is charged, and the trees cost as much less."""
-    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: 3)
+    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: (3, True))
     drawn = []
     exact = mechanisms.rounded_gaussian
     monkeypatch.setattr(
@@ -172,7 +172,7 @@ def test_feature_histograms_take_their_share_of_the_budget(monkeypatch):
 @pytest.mark.parametrize("kwargs", [{}, {"groups": np.arange(600) // 2, "rows_per_group": 2}])
 def test_a_row_more_moves_all_releases_by_no_more_than_mu(monkeypatch, kwargs):
     """The lengths of what a row, or a person, adds to sums, in units of the noise, over a whole run."""
-    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: 3)
+    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: (3, True))
     monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
     n_fewer = 598 if kwargs else 599
     seen = []
@@ -201,7 +201,7 @@ def test_secret_samples_leave_room_for_feature_histograms(monkeypatch):
     monkeypatch.setattr(budget_plan, "sampled_mu", lambda *args: asked.append(args) or exact(*args))
     whole = gaussian_mu(2.0, DELTA)
     for depth in (None, 3):
-        monkeypatch.setattr(newton, "distilled_depth", lambda *facts, depth=depth: depth)
+        monkeypatch.setattr(newton, "distilled_depth", lambda *facts, depth=depth: depth and (depth, True))
         report = boosted(epsilon=2.0, n_rounds=12, subsample=0.25).privacy
         assert asked[-1][2] == pytest.approx(whole * math.sqrt(0.03))
         assert 1.9 < report.epsilon <= 2.0

@@ -33,7 +33,7 @@ RNG = np.random.default_rng(3)
 def distilled(monkeypatch):
     """Structures are distilled whatever there is to learn from, on few surrogate rows."""
     monkeypatch.setattr(TreeKinds, "greedy_leads", True)
-    monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *facts: 3)
+    monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *facts: (3, True))
     monkeypatch.setattr(distilled_splits, "N_SURROGATE_ROWS", 500)
 
 
@@ -208,6 +208,18 @@ def test_greedy_trees_split_what_the_last_trees_added(monkeypatch, objective, n_
 def test_greedy_trees_end_with_their_trial_unless_they_lead():
     trees = splits_after("binary", 1, on_the_second_feature, n_rounds=100)
     assert [i for i, tree in enumerate(trees) if (tree.cell == -1).all()] == [9, 11, 13, 15]
+
+
+def test_without_a_trial_greedy_trees_are_drawn_from_the_start():
+    codes = surrogate_rows(histograms(), BINS, SecureRandom(1))
+    start = np.zeros((codes.n_rows, 1))
+    splits = DistilledSplits(BINS, 2, 3, 100, 4, "binary", codes, start, [], has_trial=False)
+    random, kinds = SecureRandom(0), []
+    for number in range(12, 32):
+        splits._round = number
+        kinds.append(len(splits.draw(random).feature))
+        assert splits.rate_factor > 1
+    assert kinds == [7 if number % 10 else 3 for number in range(12, 32)]
 
 
 def test_the_rate_falls_where_greedy_trees_lead(monkeypatch):

@@ -35,9 +35,11 @@ def test_automatic_settings_grow_with_rows_and_budget():
 
 def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
     rows = (1e3, 2e4, 9e4, 2e5, 3e5, 1e8)
-    assert [distilled_depth(6e3, n, n, 50) for n in rows] == [None, None, None, 7, 8, 9]
-    assert [distilled_depth(6e4, n, n, 50) for n in rows] == [None, 5, 7, 7, 8, 9]
-    assert [distilled_depth(np.inf, n, n / 10, 50) for n in rows] == [None, 5, 7, 8, 8, 9]
+    sure, tried = [(7, False), (8, False), (9, False)], [(5, True), (7, True)]
+    assert [distilled_depth(6e3, n, n, 50) for n in rows] == [None, None, None, *sure]
+    assert [distilled_depth(6e4, n, n, 50) for n in rows] == [None, *tried, *sure]
+    skewed = [distilled_depth(np.inf, n, n / 10, 50) for n in rows]
+    assert skewed == [None, *tried, (8, True), (8, True), (9, False)]
     assert distilled_depth(4e3, 1e8, 1e8, 50) is None
     assert distilled_depth(1e5, 1e6, 1e6, 501) is None
     assert balanced_rows(1e6, "regression", np.array([0.7])) == 1e6
