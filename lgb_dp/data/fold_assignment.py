@@ -166,9 +166,10 @@ class FoldPart:
         """What the guarantee of one of the models covers."""
         inner, *outer = self.n_folds
         if not outer:
-            return f"epsilon covers all {inner} folds together"
+            return f"epsilon covers all {inner} folds together, if the reports of all say private"
         return (
             f"epsilon covers the models of all {inner} inner folds of all {' x '.join(map(str, outer))} "
-            "outer folds together; models of whole outer training parts, and other results on "
+            "outer folds together, if the reports of all say private; models of whole outer training parts, "
+            "and other results on "
             "these rows, must be composed with it (lgb_dp.compose)"
         )
