@@ -32,8 +32,9 @@ from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.leaf_sums import LocalLeafSums
 
-_ROWS_AT_ONCE = 2**14
-"""Rows of a worker up to which its event loop sums them itself: waking a thread would take longer."""
+_SCORES_AT_ONCE = 2**20
+"""Scores of a worker's rows up to which its event loop sums them itself: it takes milliseconds, and waking a
+thread on a busy machine takes longer."""
 _ROWS_TOGETHER = 2**16
 """Rows from which on partitions are not put together: a call per partition then costs next to nothing."""
 
@@ -58,6 +59,7 @@ class RowsOfWorker:
         self._leases: dict[int, list[LocalLeafSums]] = {}
         self._group_hashes: dict[int, NDArray[np.uint64]] = {}
         self._n_rows = 0
+        self._is_compiled = False
         self._trees = ReceivedTrees()
         self._n_threads = self._rules.n_threads or n_threads
 
@@ -89,7 +91,8 @@ class RowsOfWorker:
 
     def is_quick(self, message: dict[str, Any]) -> bool:
         """Whether the answer takes less time than waking another thread."""
-        return message["ask"] == "sums" and self._n_rows <= _ROWS_AT_ONCE
+        n_scores = self._n_rows * self._rules.scale.n_outputs
+        return message["ask"] == "sums" and self._is_compiled and n_scores <= _SCORES_AT_ONCE
 
     def _guarded(
         self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
@@ -190,6 +193,7 @@ class RowsOfWorker:
         for lease in message["leases"]:
             for rows in self._leases[lease]:
                 sums += rows.sums(question)
+        self._is_compiled = True
         return {"sums": sums.tobytes()}
 
 
