@@ -170,6 +170,5 @@ class FoldPart:
         return (
             f"epsilon covers the models of all {inner} inner folds of all {' x '.join(map(str, outer))} "
             "outer folds together, if the reports of all say private; models of whole outer training parts, "
-            "and other results on "
-            "these rows, must be composed with it (lgb_dp.compose)"
+            "and other results on these rows, must be composed with it (lgb_dp.compose)"
         )
