@@ -49,6 +49,9 @@ _OCTAVES = 20
 _N_LINEAR = 17
 """Points at equal distances on which labels are counted for residual losses."""
 
+MIN_THRESHOLD = 1e-6
+"""Of Huber's loss, in halves of the width of the label's bounds."""
+
 
 def _largest_hessians(
     gradient: NDArray[np.float64], clip: float, limit: float, hessian_share: float
@@ -308,7 +311,8 @@ def regression_loss(
     Raises
     ------
     InvalidArgumentError
-        If `gradient_clip` is given for a loss whose gradients have no other bound to choose.
+        If `gradient_clip` is given for a loss whose gradients have no other bound to choose, or Huber's
+        threshold is next to nothing beside the width of the label's bounds.
     """
     objective, own = scale.objective, scale.of_objective
     if objective in LOG_LINKS:
@@ -321,5 +325,11 @@ def regression_loss(
         )
     zero = float(np.clip(-scale.centre / scale.scale, -1.0, 1.0))
     if objective == "huber":
-        return ResidualLoss(None, min(own["alpha"] / scale.scale, 2.0), zero, hessian_share)
+        threshold = min(own["alpha"] / scale.scale, 2.0)
+        if threshold < MIN_THRESHOLD:
+            raise InvalidArgumentError(
+                f"alpha={own['alpha']:g} is too small: at least {MIN_THRESHOLD / 2:g} times the width of "
+                "label_bounds is accepted"
+            )
+        return ResidualLoss(None, threshold, zero, hessian_share)
     return ResidualLoss(own.get("alpha", 0.5), None, zero, hessian_share)

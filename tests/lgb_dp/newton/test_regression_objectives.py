@@ -302,3 +302,8 @@ def test_side_door_the_metric_that_an_objective_brings_is_checked_like_a_named_o
     callbacks = [lgb_dp.NewtonBoost(1.0, 1e-6)]
     with pytest.raises(lgb_dp.UnsupportedParameterError, match="metric='gamma' is not supported"):
         lgb.train(params, data, 1, valid_sets=[valid], callbacks=callbacks)
+
+
+def test_a_huber_threshold_that_is_next_to_nothing_is_refused():
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"alpha=1e-300 is too small"):
+        boosted("huber", n_rounds=1, params={"alpha": 1e-300})
