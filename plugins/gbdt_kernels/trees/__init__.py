@@ -5,8 +5,14 @@ from gbdt_kernels.trees.greedy import grow_structure
 from gbdt_kernels.trees.histogram import feature_counts, level_histograms, segment_sums
 from gbdt_kernels.trees.layout import BinLayout
 from gbdt_kernels.trees.leaves import DenseColumns, SparseColumns, by_columns
-from gbdt_kernels.trees.log_link import LogLinkPairs
-from gbdt_kernels.trees.newton import RowPairs, SoftmaxPairs, TablePairs, add_leaf_values, leaf_sums
+from gbdt_kernels.trees.newton import (
+    LogLinkPairs,
+    RowPairs,
+    SoftmaxPairs,
+    TablePairs,
+    add_leaf_values,
+    leaf_sums,
+)
 from gbdt_kernels.trees.routing import add_trees, partition_level
 from gbdt_kernels.trees.sampling import discrete_laplace_from_words
 from gbdt_kernels.trees.selection import select
