@@ -19,9 +19,10 @@ from sphinx.pycode import ModuleAnalyzer
 PUBLIC = {
     "lgb_dp": "Differentially private gradient boosting inside `lightgbm.train`.",
     "lgb_dp.dask": "`lgb_dp` on the rows of a Dask cluster.",
-    "lgb_dp.federated": "Private training across organisations that have different rows.",
     "xgb_fed": "XGBoost models trained across organisations.",
+    "lgb_dp.federated": "Private training across organisations that have different rows.",
 }
+"""What several packages have is described with the first of them."""
 INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_hosts", "veilboost"]
 MESSAGE_MODULES = {
     "session": ["gbdt_parties.messages"],
@@ -63,6 +64,12 @@ def public_page(package: ModuleType, summary: str) -> str:
     """Reference of all public names of a package, in sections."""
     lines = [*underlined(package.__name__, "="), summary, "", f".. currentmodule:: {package.__name__}", ""]
     names = [name for name in package.__all__ if not name.startswith("__")]
+    described = {}
+    for other in map(importlib.import_module, list(PUBLIC)[: list(PUBLIC).index(package.__name__)]):
+        same = (name for name in names if name in other.__all__)
+        described |= {n: other.__name__ for n in same if getattr(other, n) is getattr(package, n)}
+    again = [name for name in names if name in described]
+    names = [name for name in names if name not in described]
     sections: dict[str, list[str]] = {}
     for name in sorted(names, key=str.lower):
         sections.setdefault(section_of(getattr(package, name)), []).append(name)
@@ -71,6 +78,9 @@ def public_page(package: ModuleType, summary: str) -> str:
             lines += underlined(title, "-")
             lines += [".. autosummary::", "   :toctree: api", ""]
             lines += [f"   {name}" for name in sections[title]] + [""]
+    if again:
+        links = ", ".join(f":py:obj:`{described[name]}.{name}`" for name in sorted(again, key=str.lower))
+        lines += [f"Described elsewhere, and public here, too: {links}.", ""]
     return "\n".join(lines)
 
 
