@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from gbdt_parties._files import append_lines, is_out_of_room, make_folder, open_to_append, write_atomically
 from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import read_columns
+from xgb_fed.boosting.features import MAX_VALUE, read_columns
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.splits import Splits
 
-SPLITS = st.lists(
-    st.tuples(st.integers(0, 2), st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans()),
-    max_size=6,
-)
+VALUES = st.floats(-float(MAX_VALUE), float(MAX_VALUE), width=32)
+SPLITS = st.lists(st.tuples(st.integers(0, 2), VALUES, st.booleans()), max_size=6)
 
 
 def splits_of(splits, names=("a", "β\n", '"c"')):
@@ -58,7 +56,7 @@ def test_the_first_splits(splits, data):
             kept.first(wrong)
 
 
-@given(SPLITS.filter(bool), st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=9))
+@given(SPLITS.filter(bool), st.lists(VALUES | st.just(np.nan), min_size=1, max_size=9))
 @settings(max_examples=40)
 def test_rows_below_the_threshold_go_left(splits, values):
     kept = splits_of(splits)
