@@ -15,7 +15,7 @@ from xgb_fed.boosting.features import MAX_VALUE, read_columns
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.splits import Splits
 
-VALUES = st.floats(-float(MAX_VALUE), float(MAX_VALUE), width=32)
+VALUES = st.floats(-MAX_VALUE, MAX_VALUE, width=32)
 SPLITS = st.lists(st.tuples(st.integers(0, 2), VALUES, st.booleans()), max_size=6)
 
 
