@@ -30,6 +30,7 @@ MESSAGE_MODULES = {
     "vertical": ["xgb_fed.vertical.messages"],
     "horizontal": ["xgb_fed.horizontal.messages"],
     "federated": ["lgb_dp.federated.messages"],
+    "secure-sum": ["gbdt_parties.secure_sum.messages"],
 }
 TAGS = {
     "i": "integer",

@@ -16,6 +16,20 @@ from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Done, Finish, Message
 from gbdt_parties.quoting import quoted
+from gbdt_parties.secure_sum.messages import (
+    AskModel,
+    AskSum,
+    BeginRounds,
+    ConfirmRoster,
+    Contributed,
+    Endorsed,
+    FinishedModel,
+    Opened,
+    OpenSum,
+    ProposeRoster,
+    Revealed,
+    pack,
+)
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
 from gbdt_parties.traffic import Traffic
 from lgb_dp.boosting.booster import DPBooster
@@ -26,22 +40,7 @@ from lgb_dp.errors import (
     InvalidArgumentError,
     UnsupportedParameterError,
 )
-from lgb_dp.federated.messages import (
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    Contributed,
-    Endorsed,
-    FinishedModel,
-    Introduced,
-    Opened,
-    OpenFederated,
-    OpenSum,
-    ProposeRoster,
-    Revealed,
-    pack,
-)
+from lgb_dp.federated.messages import Introduced, OpenFederated
 from lgb_dp.federated.run import model_digest
 from lgb_dp.federated.task import FederatedTask, check_same, settings_of, statement
 from lgb_dp.newton.trainer import NewtonBoost

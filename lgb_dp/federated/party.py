@@ -13,14 +13,7 @@ from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.messages import Done, Finish, Message
-from gbdt_parties.secure_sum.roster import SESSION_BYTES, Roster
-from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from gbdt_parties.session import SessionHandler
-from lgb_dp.checks import checked_delta, checked_epsilon, checked_integer
-from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
-from lgb_dp.federated.messages import (
+from gbdt_parties.secure_sum.messages import (
     AskModel,
     AskSum,
     BeginRounds,
@@ -28,14 +21,20 @@ from lgb_dp.federated.messages import (
     Contributed,
     Endorsed,
     FinishedModel,
-    Introduced,
     Opened,
-    OpenFederated,
     OpenSum,
     ProposeRoster,
     Revealed,
     unpack,
 )
+from gbdt_parties.secure_sum.roster import SESSION_BYTES, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.session import SessionHandler
+from lgb_dp.checks import checked_delta, checked_epsilon, checked_integer
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
+from lgb_dp.federated.messages import Introduced, OpenFederated
 from lgb_dp.federated.run import PartyRun, Side, model_digest
 
 MAX_RUNS = 4

@@ -14,6 +14,9 @@ import numpy as np
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
 from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.messages import (
+    Opened,
+)
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -23,7 +26,6 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.federated.messages import Opened
 from lgb_dp.federated.replica import STDS_IN_RANGE, Question, Released, Replica, train_replica
 from lgb_dp.federated.task import FederatedTask, declaration_of, statement
 from lgb_dp.mechanisms.noise import release_share

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Finish, Message
-from gbdt_parties.transport.service import Caller, RowService
-from lgb_dp.federated.messages import (
+from gbdt_parties.secure_sum.messages import (
     AskModel,
     AskSum,
     BeginRounds,
     ConfirmRoster,
-    OpenFederated,
     OpenSum,
     ProposeRoster,
 )
+from gbdt_parties.transport.service import Caller, RowService
+from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.federated.party import Party
 
 

@@ -82,20 +82,25 @@ class SplitGain:
         g, h : ndarray of float64, shape (n_classes,)
             Sums of the node.
         """
-        right_g, right_h = g - left_g, h - left_h
-        root = self.root_gain(g, h)
         if len(g) == 1:
-            gains = self.side_gains(left_g[:, 0], left_h[:, 0]) + self.side_gains(
-                right_g[:, 0], right_h[:, 0]
-            )
-            with np.errstate(invalid="ignore"):
-                change = (gains - root).astype(np.float32)
-            enough = (left_h[:, 0] >= self.min_child_weight) & (right_h[:, 0] >= self.min_child_weight)
-        else:
-            both = self._vector_gains(left_g, left_h) + self._vector_gains(right_g, right_h)
-            change = (both - np.float64(root)).astype(np.float32)
-            enough = np.ones(len(left_g), dtype=bool)
-        possible = enough & np.isfinite(change) & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
+            return self.scalar_loss_changes(left_g[:, 0], left_h[:, 0], g, h)
+        right_g, right_h = g - left_g, h - left_h
+        both = self._vector_gains(left_g, left_h) + self._vector_gains(right_g, right_h)
+        change = (both - np.float64(self.root_gain(g, h))).astype(np.float32)
+        possible = np.isfinite(change) & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
+        return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)
+
+    def scalar_loss_changes(self, left_g: Sums, left_h: Sums, g: Sums, h: Sums) -> NDArray[np.float32]:
+        """Loss changes of candidate splits of one or more nodes whose leaves have one value.
+
+        As `loss_changes`; arrays of sums whose shapes broadcast.
+        """
+        right_g, right_h = g - left_g, h - left_h
+        gains = self.side_gains(left_g, left_h) + self.side_gains(right_g, right_h)
+        with np.errstate(invalid="ignore"):
+            change = (gains - self.side_gains(g, h)).astype(np.float32)
+        enough = (left_h >= self.min_child_weight) & (right_h >= self.min_child_weight)
+        possible = enough & np.isfinite(change) & (left_h > 0) & (right_h > 0)
         return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)
 
     def is_worth(self, loss_change: np.floating) -> bool:

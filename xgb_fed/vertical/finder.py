@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.vertical.candidates import Candidate
+from xgb_fed.boosting.candidates import Candidate
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition
 

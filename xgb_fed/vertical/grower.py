@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.boosting.candidates import NO_CANDIDATE, Candidate
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.candidates import NO_CANDIDATE, Candidate
 from xgb_fed.vertical.finder import MIN_ROWS, Level, Split, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition

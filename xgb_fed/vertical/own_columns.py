@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees.binning import DenseCodes
 from gbdt_kernels.trees.histogram import level_histograms
 from gbdt_kernels.trees.layout import BinLayout
+from xgb_fed.boosting.candidates import Candidate, CandidateWalk
 from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.candidates import Candidate, CandidateWalk
 from xgb_fed.vertical.finder import Level, Split
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.splits import Splits

@@ -9,11 +9,11 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
+from xgb_fed.boosting.candidates import Candidate, CandidateWalk
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.errors import CipherError
 from xgb_fed.vertical.bin_sums import AgreedColumns, BinSums
-from xgb_fed.vertical.candidates import Candidate, CandidateWalk
 from xgb_fed.vertical.finder import Level, Split
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.halves import normalised

@@ -13,11 +13,15 @@ import pytest
 from federated_training import Between, journal, lost, party, train
 from gbdt_parties._entries import EntryFile
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.secure_sum.messages import (
+    AskSum,
+    Contributed,
+)
 from lgb_dp import Dataset
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.federated import coordinator, run
 from lgb_dp.federated import party as party_module
-from lgb_dp.federated.messages import AskSum, Contributed, OpenFederated
+from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.federated.replica import Question, Replica
 
 N_SCHEDULES = 220

@@ -11,10 +11,7 @@ from gbdt_parties._sealed import read_sealed
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.messages import Finish, read
-from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.trust import Credentials
-from lgb_dp.federated.ledger import PartyLedger, read_ledger
-from lgb_dp.federated.messages import (
+from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
     ConfirmRoster,
@@ -24,6 +21,9 @@ from lgb_dp.federated.messages import (
     pack,
     unpack,
 )
+from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.trust import Credentials
+from lgb_dp.federated.ledger import PartyLedger, read_ledger
 from lgb_dp.federated.run import PartyRun
 
 

@@ -25,12 +25,17 @@ from federated_training import (
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.messages import read, write
+from gbdt_parties.secure_sum.messages import (
+    AskSum,
+    Contributed,
+    FinishedModel,
+)
 from gbdt_parties.traffic import Traffic
 from lgb_dp import federated
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.federated import replica
-from lgb_dp.federated.messages import AskSum, Contributed, FinishedModel, OpenFederated
+from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom

@@ -8,12 +8,19 @@ candidate wins a tie.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.gradients import FixedPointGradients
+
+
+class ExactGradients(Protocol):
+    """Whoever knows what the integers of exact sums stand for."""
+
+    def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """G and h of exact sums."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class CandidateWalk:
         sums: NDArray[np.int64],
         counts: NDArray[np.int64],
         total: NDArray[np.int64],
-        gradients: FixedPointGradients,
+        gradients: ExactGradients,
         split_gain: SplitGain,
     ) -> Candidate:
         """The candidate with the largest loss change; of equal ones the first.
@@ -108,11 +115,11 @@ class CandidateWalk:
             Sampled rows in each bin.
         total : ndarray of int64, shape (2, 2, n_classes)
             Exact sums of the node.
-        gradients : FixedPointGradients
+        gradients : ExactGradients
         split_gain : SplitGain
         """
         n_left = self.left_sums(counts)
-        missing = counts[self.bin_offsets[self._place + 1] - 1]
+        missing = counts[self.missing_bins]
         size = int(counts[: self.bin_offsets[1]].sum()) if len(self.columns) else 0
         moves = ~self._default_left | (missing > 0)
         possible = np.flatnonzero(moves & (n_left > 0) & (n_left < size))
@@ -122,12 +129,26 @@ class CandidateWalk:
         total_g, total_h = gradients.to_float(total)
         change = split_gain.loss_changes(g.T, h.T, total_g, total_h)
         first = int(change.argmax())
-        place = self._place[possible[first]]
+        return self.candidate(int(possible[first]), change[first])
+
+    @property
+    def default_left(self) -> NDArray[np.bool_]:
+        """Of every candidate, whether missing values go left."""
+        return self._default_left
+
+    @property
+    def missing_bins(self) -> NDArray[np.int64]:
+        """Of every candidate, the place of its column's missing values among all bins."""
+        return self.bin_offsets[self._place + 1] - 1
+
+    def candidate(self, number: int, loss_change: np.float32) -> Candidate:
+        """The candidate of a number, in XGBoost's order."""
+        place = self._place[number]
         return Candidate(
-            change[first],
+            loss_change,
             int(self.columns[place]),
-            int(self._at[possible[first]] - self.bin_offsets[place]) - 1,
-            bool(self._default_left[possible[first]]),
+            int(self._at[number] - self.bin_offsets[place]) - 1,
+            bool(self._default_left[number]),
         )
 
     def goes_left(self, candidate: Candidate) -> NDArray[np.bool_]:

@@ -1,0 +1,165 @@
+"""Messages between a coordinator and the members of a secure sum, whatever the sums are of."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Int32s, Integer, Message, Octets, Text
+
+_OPENED = struct.Struct("<QQH")
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, eq=False)
+class ProposeRoster(Message):
+    """Coordinator to party: all introductions, to be checked and signed."""
+
+    kind: ClassVar[int] = 203
+    roster: Octets
+    """Session, statement and everybody's introduction; every party sees it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Endorsed(Message):
+    """Party to coordinator: its certificate's signature of the roster."""
+
+    kind: ClassVar[int] = 204
+    signature: Octets
+    """Of the roster's digest; passed on to every party."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfirmRoster(Message):
+    """Coordinator to party: everybody's signatures."""
+
+    kind: ClassVar[int] = 205
+    signatures: Octets
+    """In the roster's order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Revealed(Message):
+    """Party to coordinator: the seed to which it committed itself."""
+
+    kind: ClassVar[int] = 206
+    seed: Octets
+    """32 bytes, passed on to every party; nothing secret depends on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class BeginRounds(Message):
+    """Coordinator to party: everybody's seeds; the first question follows."""
+
+    kind: ClassVar[int] = 207
+    seeds: Octets
+    """In the roster's order; the public stream of structures follows from them."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskSum(Message):
+    """Coordinator to party: what the last round's sum consists of, and the attempt to answer now."""
+
+    kind: ClassVar[int] = 208
+    round: Integer
+    """The number of sums opened so far."""
+    number: Integer
+    """Of the attempt, throughout the run."""
+    members: Int32s
+    """Places in the roster, ascending."""
+    opened: Octets
+    """All members' signed contributions to the round before (`Opened`), or nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contributed(Message):
+    """Party to coordinator: its noised and masked sums, signed; nothing if training has ended."""
+
+    kind: ClassVar[int] = 209
+    content: Octets
+    """Head, masked values, signature; it says nothing but together with those of all other members."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenSum(Message):
+    """Coordinator to party: the contributions to a round that it missed."""
+
+    kind: ClassVar[int] = 210
+    opened: Octets
+    """All members' signed contributions to one round (`Opened`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskModel(Message):
+    """Coordinator to party: asks for the model when training has ended."""
+
+    kind: ClassVar[int] = 211
+    with_text: Integer
+    """1 for the whole model, 0 for its digest alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedModel(Message):
+    """Party to coordinator: the model, which is public, and its SHA-256."""
+
+    kind: ClassVar[int] = 212
+    digest: Octets
+    """32 bytes; all parties have the same."""
+    text: Text
+    """Empty if it was not asked for."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The contributions to one attempt of which all members' are there.
+
+    Parameters
+    ----------
+    round, number : int
+    contributions : mapping of place to bytes
+    """
+
+    round: int
+    number: int
+    contributions: Mapping[int, bytes]
+
+    def to_bytes(self) -> bytes:
+        """All of it."""
+        places = sorted(self.contributions)
+        head = _OPENED.pack(self.round, self.number, len(places))
+        return head + struct.pack(f"<{len(places)}H", *places) + pack([self.contributions[p] for p in places])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Opened:
+        """Read what `to_bytes` wrote; raises a ProtocolError if the bytes are anything else."""
+        try:
+            round_number, number, n = _OPENED.unpack_from(data)
+            places = struct.unpack_from(f"<{n}H", data, _OPENED.size)
+        except struct.error:
+            raise ProtocolError("the contributions to a sum are cut off") from None
+        contents = unpack(data[_OPENED.size + 2 * n :])
+        if len(contents) != n or len(set(places)) != n:
+            raise ProtocolError("the contributions to a sum are not one of each member")
+        return cls(round_number, number, dict(zip(places, contents, strict=True)))
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """What `pack` packed; raises a ProtocolError if the bytes are anything else."""
+    parts, at = [], 0
+    while at < len(data):
+        if at + _LENGTH.size > len(data):
+            raise ProtocolError("a list of byte strings is cut off")
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + length
+        if at > len(data):
+            raise ProtocolError("a list of byte strings is cut off")
+        parts.append(data[at - length : at])
+    return parts
