@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gbdt_hosts import dask as host
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.checks import checked_flag
-from lgb_dp.dask.cluster import Cluster
+from lgb_dp.dask.failures import ERRORS
 from lgb_dp.dask.leaf_sums import DaskLeafSums
 from lgb_dp.dask.partitions import (
     PublicPartition,
@@ -211,7 +211,7 @@ class RowlessDataset(Dataset):
         assert self.bins is not None
         if not rows.public:
             raise InvalidArgumentError("valid_sets must hold public rows: pass public=True to DaskDataset")
-        cluster = Cluster(self._client, "", self._timeout)
+        cluster = host.Cluster(self._client, "", self._timeout, ERRORS)
         read = delayed(read_public_partition, pure=False)
         tasks = {
             i: read(self.bins, self._dtypes, rows.classes, X, y, weight)

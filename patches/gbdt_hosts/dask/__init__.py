@@ -1,8 +1,9 @@
 """What is semi-public in ``dask.distributed``: handlers of workers, direct connections, lost workers.
 
-All functions of the client's side are coroutines for the client's own event loop.
+Except for `Cluster` and `Leases`, what is of the client's side are coroutines for its own event loop.
 """
 
+from gbdt_hosts.dask.cluster import Answer, Cluster, ClusterErrors, KnownWorker
 from gbdt_hosts.dask.collections import (
     is_array,
     is_collection,
@@ -12,6 +13,7 @@ from gbdt_hosts.dask.collections import (
     partitions_of,
 )
 from gbdt_hosts.dask.connections import DirectConnection, RelayedConnection, connected
+from gbdt_hosts.dask.leases import Lease, Leases
 from gbdt_hosts.dask.workers import (
     StatePlugin,
     WorkerState,
@@ -23,7 +25,13 @@ from gbdt_hosts.dask.workers import (
 )
 
 __all__ = [
+    "Answer",
+    "Cluster",
+    "ClusterErrors",
     "DirectConnection",
+    "KnownWorker",
+    "Lease",
+    "Leases",
     "RelayedConnection",
     "StatePlugin",
     "WorkerState",

@@ -1,4 +1,4 @@
-"""The client's view of a cluster during one training run: which workers are alive, and what they answer.
+"""The client's view of a cluster: which workers are alive, and what they answer.
 
 Every wait is raced against the scheduler's list of workers.  A worker is lost if its connection ends, if it
 leaves the list, or if the scheduler has heard nothing of it for `timeout` seconds: Dask itself takes minutes
@@ -11,11 +11,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from gbdt_hosts import dask as host
-from lgb_dp.dask.messages import SentTrees
-from lgb_dp.errors import ClusterError, SchedulerLostError, WorkersLostError
+from gbdt_hosts.dask.connections import connected
+from gbdt_hosts.dask.workers import StatePlugin, WorkerState, heartbeats, in_loop, remove_worker
 
 _LOADING_POLL = 0.02
 _POLL = 0.5
@@ -28,6 +28,35 @@ _ATTEMPTS = 5
 """Times that workers may be lost while a plugin is sent to them."""
 _Result = TypeVar("_Result")
 Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ClusterErrors:
+    """What a package raises when a cluster fails it.
+
+    Attributes
+    ----------
+    cluster : type of Exception
+        The cluster cannot do what it is asked.
+    workers : type of Exception
+        No worker is left.
+    scheduler : type of Exception
+        The scheduler is out of reach.
+    partition : type of Exception
+        A partition cannot be computed, or another time is another one.
+    wrong : callable
+        Makes the error of a partition, given its number, the name of the error that reading it raised, or
+        nothing if the error was not one of ours, and a text.
+    aftermath : str
+        What a text about a loss says at its end.
+    """
+
+    cluster: type[Exception]
+    workers: type[Exception]
+    scheduler: type[Exception]
+    partition: type[Exception]
+    wrong: Callable[[int, str, str], Exception]
+    aftermath: str = ""
 
 
 class KnownWorker:
@@ -43,7 +72,7 @@ class KnownWorker:
 
     def __init__(self, client: Any, address: str, operation: str, timeout: float) -> None:
         self.address = address
-        self.trees = SentTrees()
+        self.told: dict[str, Any] = {}
         self._client, self._operation = client, operation
         self._timeout = min(timeout, _CONNECT)
         self._connection: Any = None
@@ -51,9 +80,7 @@ class KnownWorker:
     async def ask(self, message: Mapping[str, Any]) -> Answer | None:
         """The worker's answer; raises an OSError if there is none."""
         if self._connection is None:
-            self._connection = await host.connected(
-                self._client, self.address, self._operation, self._timeout
-            )
+            self._connection = await connected(self._client, self.address, self._operation, self._timeout)
         try:
             answer: Answer | None = await self._connection.ask(message)
         except BaseException:  # an interrupt, too: the answer to this message must not be taken for the next
@@ -64,7 +91,7 @@ class KnownWorker:
     def close(self) -> None:
         """End the connection; the worker keeps its rows."""
         connection, self._connection = self._connection, None
-        self.trees = SentTrees()
+        self.told = {}
         if connection is not None:
             connection.close()
 
@@ -79,38 +106,38 @@ class Cluster:
         What the workers' plugin answers to.
     timeout : float
         Seconds.
+    errors : ClusterErrors
     """
 
-    def __init__(self, client: Any, operation: str, timeout: float) -> None:
-        self.client, self.timeout = client, timeout
+    def __init__(self, client: Any, operation: str, timeout: float, errors: ClusterErrors) -> None:
+        self.client, self.timeout, self.errors = client, timeout, errors
         self._operation = operation
         self._workers: dict[str, KnownWorker] = {}
         self._heard: dict[str, tuple[float, float]] = {}
 
-    def register(self, state: host.WorkerState) -> None:
+    def register(self, state: WorkerState) -> None:
         """Give all workers, present and future, a state that answers to the operation.
 
         Raises
         ------
-        ClusterError
-            If workers cannot load it.
-        SchedulerLostError
+        Exception
+            One of `errors`: workers cannot load it, or the scheduler is lost.
         """
-        plugin = host.StatePlugin(self._operation, state)
+        plugin = StatePlugin(self._operation, state)
         for _ in range(_ATTEMPTS):
             try:
-                host.in_loop(
-                    self.client, self._patiently, self.client.register_plugin, plugin, self._operation
-                )
+                in_loop(self.client, self._patiently, self.client.register_plugin, plugin, self._operation)
                 return
             except OSError:  # one of the workers is lost, of which the scheduler knows by now
                 continue
-            except ClusterError:
+            except self.errors.cluster:
                 raise
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
-            raise ClusterError(f"the workers cannot load veilboost, which must be installed there ({why})")
-        raise ClusterError(f"workers were lost {_ATTEMPTS} times while they loaded veilboost")
+            raise self.errors.cluster(
+                f"the workers cannot load veilboost, which must be installed there ({why})"
+            )
+        raise self.errors.cluster(f"workers were lost {_ATTEMPTS} times while they loaded veilboost")
 
     def unregister(self) -> None:
         """Take the plugin away again, within `timeout`."""
@@ -118,7 +145,7 @@ class Cluster:
         async def bounded() -> None:
             await asyncio.wait_for(self.client.unregister_worker_plugin(self._operation), self.timeout)
 
-        host.in_loop(self.client, bounded)
+        in_loop(self.client, bounded)
 
     def worker(self, address: str) -> KnownWorker:
         """The worker at an address."""
@@ -128,23 +155,22 @@ class Cluster:
 
     def living(self) -> list[str]:
         """Addresses of the workers that the scheduler hears of; it is made to give up the others."""
-        return host.in_loop(self.client, self._living)
+        return in_loop(self.client, self._living)
 
     def await_workers(self) -> list[str]:
         """Addresses of the living workers, of which there is one at least.
 
         Raises
         ------
-        WorkersLostError
-            If there is none within `timeout`.
-        SchedulerLostError
+        Exception
+            One of `errors`: there is none within `timeout`, or the scheduler is lost.
         """
         deadline = time.monotonic() + self.timeout
         while not (living := self.living()):
             if time.monotonic() > deadline:
-                raise WorkersLostError(
-                    f"the cluster has no worker, and none came within timeout={self.timeout:g} s; what was "
-                    "trained so far is in the trainer's booster_"
+                raise self.errors.workers(
+                    f"the cluster has no worker, and none came within timeout={self.timeout:g} s"
+                    f"{self.errors.aftermath}"
                 )
             time.sleep(_POLL / 5)
         return living
@@ -159,9 +185,10 @@ class Cluster:
 
         Raises
         ------
-        SchedulerLostError
+        Exception
+            One of `errors`: the scheduler is lost.
         """
-        return host.in_loop(self.client, self._ask, messages)
+        return in_loop(self.client, self._ask, messages)
 
     def compute(self, tasks: Mapping[int, Any], note_failure: Callable[[int, Any], None]) -> dict[int, Any]:
         """Wait for tasks of living workers, however long they take.
@@ -179,7 +206,8 @@ class Cluster:
 
         Raises
         ------
-        WorkersLostError, SchedulerLostError
+        Exception
+            One of `errors`: no worker is left, or the scheduler is lost.
         """
         self.await_workers()
         pending = dict(zip(tasks, self.client.compute(list(tasks.values())), strict=True))
@@ -205,9 +233,10 @@ class Cluster:
 
         Raises
         ------
-        SchedulerLostError
+        Exception
+            One of `errors`: the scheduler is lost.
         """
-        return list(host.in_loop(self.client, self._patiently, self.client.gather, list(futures)))
+        return list(in_loop(self.client, self._patiently, self.client.gather, list(futures)))
 
     def close(self) -> None:
         """End all connections."""
@@ -217,7 +246,7 @@ class Cluster:
                 worker.close()
 
         if self._workers:
-            host.in_loop(self.client, close_all)
+            in_loop(self.client, close_all)
         self._workers = {}
 
     # In the client's event loop.
@@ -282,11 +311,11 @@ class Cluster:
 
     async def _living(self) -> list[str]:
         try:
-            beats = await asyncio.wait_for(host.heartbeats(self.client), self.timeout)
+            beats = await asyncio.wait_for(heartbeats(self.client), self.timeout)
         except (OSError, asyncio.TimeoutError):
-            raise SchedulerLostError(
-                f"the scheduler of the cluster could not be reached within timeout={self.timeout:g} s; what "
-                "was trained so far is in the trainer's booster_"
+            raise self.errors.scheduler(
+                f"the scheduler of the cluster could not be reached within timeout={self.timeout:g} s"
+                f"{self.errors.aftermath}"
             ) from None
         now, living = time.monotonic(), []
         for address, beat in beats.items():
@@ -304,4 +333,4 @@ class Cluster:
         """Make the scheduler give a worker up; whether it could be told is seen when it is asked next."""
         self._forget(address)
         with suppress(OSError, asyncio.TimeoutError):
-            await asyncio.wait_for(host.remove_worker(self.client, address), self.timeout)
+            await asyncio.wait_for(remove_worker(self.client, address), self.timeout)

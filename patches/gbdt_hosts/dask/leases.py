@@ -1,0 +1,201 @@
+"""Partitions of a collection on a cluster's workers, each on one of them, whatever happens to the workers.
+
+The partitions that a worker adopts together are a lease.  A question is answered when the leases that have
+answered it hold every partition once.  If a worker is lost, its partitions are computed and adopted
+elsewhere, and asked the same question; a partition that has answered is never asked again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dask.delayed import delayed
+
+from gbdt_hosts.dask.cluster import Answer, Cluster, KnownWorker
+from gbdt_kernels._version import __version__
+
+_ATTEMPTS = 5
+"""Times that a partition is computed before it is given up."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Partitions that one worker holds together."""
+
+    number: int
+    address: str
+    partitions: frozenset[int]
+
+
+class Leases:
+    """All partitions of a collection, each in the lease of some worker.
+
+    The state of the workers' plugin answers two messages about them: ``{"ask": "loaded"}`` with its version
+    and the numbers of the partitions that tasks have put there, and ``{"ask": "adopt", "keep": numbers,
+    "leases": [(number, partitions)]}``, which ends all leases but those to keep, with the number, rows and
+    digest of each partition adopted, or with what is wrong with one.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    name : str
+        Of the workers' plugin.
+    load : callable
+        The task that puts a partition where it runs: ``load(name, number, *parts of the partition)``.
+    partitions : sequence of tuple
+        The delayed parts of each partition.
+    extra : mapping, optional
+        What every ``adopt`` message holds besides.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        load: Callable[..., None],
+        partitions: Sequence[tuple[Any, ...]],
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._cluster, self._name, self._task = cluster, name, delayed(load, pure=False)
+        self._partitions, self._extra = partitions, dict(extra or {})
+        self._present: list[Lease] = []
+        self._n_leases = self._n_loads = 0
+        self._failures: dict[int, int] = defaultdict(int)
+        self._all = frozenset(range(len(partitions)))
+        self.adopted: dict[int, tuple[int, bytes]] = {}
+        """Rows and digest of each partition."""
+
+    @property
+    def present(self) -> list[Lease]:
+        """The leases of all partitions, as far as is known."""
+        return list(self._present)
+
+    def answers(
+        self, make: Callable[[KnownWorker, list[Lease]], Mapping[str, Any]]
+    ) -> list[tuple[list[Lease], Answer]]:
+        """Answers to a question that speak of every partition once, whatever happens meanwhile.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the message for a worker and the leases that it is about.
+
+        Raises
+        ------
+        Exception
+            One of the cluster's errors.
+        """
+        answers: list[tuple[list[Lease], Answer]] = []
+        answered: frozenset[int] = frozenset()
+        while answered != self._all:
+            asked: dict[str, list[Lease]] = defaultdict(list)
+            for lease in self._present:
+                if not lease.partitions <= answered:
+                    asked[lease.address].append(lease)
+
+            def message(worker: KnownWorker, asked: dict[str, list[Lease]] = asked) -> Mapping[str, Any]:
+                leases = asked[worker.address]
+                return {**make(worker, leases), "leases": [lease.number for lease in leases]}
+
+            for address, answer in self.ask(dict.fromkeys(asked, message)).items():
+                answers.append((asked[address], answer))
+                answered = answered.union(*(lease.partitions for lease in asked[address]))
+            self.load(answered)
+        return answers
+
+    def ask(self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]) -> dict[str, Answer]:
+        """Answers of some workers; leases of workers that gave none, or know of none, end."""
+        answers = self._cluster.ask(messages)
+        # Dask answers with a "status" in place of a worker that failed.
+        failed = [
+            a.get("failed", "an unknown error") for a in answers.values() if "failed" in a or "status" in a
+        ]
+        if failed:
+            raise self._cluster.errors.cluster(f"a worker could not answer: {failed[0]}")
+        answers = {address: answer for address, answer in answers.items() if "unknown" not in answer}
+        lost = messages.keys() - answers.keys()
+        self._present = [lease for lease in self._present if lease.address not in lost]
+        return answers
+
+    def load(self, answered: frozenset[int] = frozenset()) -> None:
+        """Have workers adopt all partitions that none has, those that have answered apart from the others."""
+        while missing := self._all.difference(*(lease.partitions for lease in self._present)):
+            self._compute(missing)
+            self._adopt(missing, answered)
+
+    def forget(self) -> None:
+        """Know of no lease any more."""
+        self._present = []
+
+    def _compute(self, missing: frozenset[int]) -> None:
+        """Wait until tasks have put the partitions somewhere."""
+        # Workers that come meanwhile are told of the plugin by the scheduler, before they get a task.
+        self._n_loads += 1
+        tasks = {
+            i: self._task(
+                self._name, i, *self._partitions[i], dask_key_name=f"{self._name}-{self._n_loads}-{i}"
+            )
+            for i in sorted(missing)
+        }
+        self._cluster.compute(tasks, self._note_failure)
+
+    def _note_failure(self, index: int, future: Any) -> None:
+        """Let a partition be computed again, unless it is the partition's own fault."""
+        self._failures[index] += 1
+        error = future.exception(timeout=self._cluster.timeout) if future.status == "error" else None
+        own = error is not None and type(error).__name__ not in ("KilledWorker", "FutureCancelledError")
+        if own or self._failures[index] >= _ATTEMPTS:
+            why = "it was lost with its workers" if error is None else type(error).__name__
+            raise self._cluster.errors.partition(
+                f"partition {index} could not be computed ({why}); compute it alone to see what is wrong"
+            )
+
+    def _adopt(self, missing: frozenset[int], answered: frozenset[int]) -> None:
+        """Divide the partitions that tasks have put on workers among leases."""
+        errors = self._cluster.errors
+        living = self._cluster.living()
+        loaded = self.ask(dict.fromkeys(living, lambda _: {"ask": "loaded"}))
+        self._check_versions(loaded)
+        new: dict[str, list[Lease]] = {address: [] for address in loaded}
+        rest = set(missing)
+        for address, answer in loaded.items():
+            here = rest.intersection(answer["loaded"])
+            rest -= here
+            for part in (here & answered, here - answered):
+                if part:
+                    self._n_leases += 1
+                    new[address].append(Lease(self._n_leases, address, frozenset(part)))
+        for index in rest:
+            self._failures[index] += 1
+            if self._failures[index] >= _ATTEMPTS:
+                raise errors.partition(f"partition {index} was computed {_ATTEMPTS} times and lost each time")
+
+        def message(worker: KnownWorker) -> Mapping[str, Any]:
+            return {
+                "ask": "adopt",
+                "keep": [lease.number for lease in self._present if lease.address == worker.address],
+                "leases": [(lease.number, sorted(lease.partitions)) for lease in new[worker.address]],
+                **self._extra,
+            }
+
+        for address, answer in self.ask(dict.fromkeys(loaded, message)).items():
+            if "wrong" in answer:
+                raise errors.wrong(*answer["wrong"])
+            for index, n_rows, digest in answer["adopted"]:
+                if self.adopted.setdefault(index, (n_rows, digest)) != (n_rows, digest):
+                    raise errors.partition(
+                        f"partition {index} was computed again, and its rows are not those of the first "
+                        "time; training needs partitions that are the same whenever they are computed"
+                    )
+            self._present += new[address]
+
+    def _check_versions(self, loaded: Mapping[str, Answer]) -> None:
+        others = sorted({answer["version"] for answer in loaded.values()} - {__version__})
+        if others:
+            raise self._cluster.errors.cluster(
+                f"workers have veilboost {', '.join(others)}, and the client has {__version__}; "
+                "install the same"
+            )
