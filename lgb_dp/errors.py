@@ -87,3 +87,7 @@ class PartitionError(ClusterError):
 
 class PartiesDifferError(InvalidArgumentError):
     """Parties that are to train together declare different columns, types, bounds or labels."""
+
+
+class FederatedCheckpointError(PrivateTrainingError, ValueError):
+    """A coordinator's checkpoint is of another training run, in use, or damaged."""

@@ -14,7 +14,7 @@ from gbdt_parties.errors import (
     SumRangeError,
 )
 from gbdt_parties.traffic import Traffic
-from lgb_dp.errors import FewPartiesWarning, PartiesDifferError
+from lgb_dp.errors import FederatedCheckpointError, FewPartiesWarning, PartiesDifferError
 from lgb_dp.federated.coordinator import train
 from lgb_dp.federated.estimators import FederatedDPLGBMClassifier, FederatedDPLGBMRegressor
 from lgb_dp.federated.ledger import LedgerSums, read_ledger
@@ -22,6 +22,7 @@ from lgb_dp.federated.party import Party
 
 __all__ = [
     "AuthenticationError",
+    "FederatedCheckpointError",
     "FederatedDPLGBMClassifier",
     "FederatedDPLGBMRegressor",
     "FewPartiesWarning",

@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -97,12 +98,11 @@ class SecureSession:
         self.roster, self.place = roster, roster.place_of(own)
         self._signing = keys.signing
         self._secrets: dict[int, bytes] = {}
-        self._verifying: list[Ed25519PublicKey] = []
         for place, one in enumerate(roster.introductions):
             if place != self.place:
                 self._secrets[place] = keys.secret_with(one.exchange_key)
             try:
-                self._verifying.append(Ed25519PublicKey.from_public_bytes(one.signing_key))
+                Ed25519PublicKey.from_public_bytes(one.signing_key)
             except ValueError:
                 raise AuthenticationError(
                     f"the public key for signatures of party {quoted(one.name)!r} is not usable"
@@ -202,16 +202,25 @@ class SecureSession:
     def _verified(self, signed: bytes, ring: Ring, n_values: int, place: int, received: bytes) -> Words:
         head, vector = received[: _HEAD.size], received[_HEAD.size : -SIGNATURE_BYTES]
         signed += head + hashlib.sha256(vector).digest()
-        try:
-            self._verifying[place].verify(received[-SIGNATURE_BYTES:], signed)
-        except InvalidSignature:
+        key = self.roster.introductions[place].signing_key
+        if not _is_signed(key, received[-SIGNATURE_BYTES:], signed):
             name = quoted(self.roster.introductions[place].name)
             raise AuthenticationError(
                 f"the contribution of party {name!r} is not signed by it for this attempt"
-            ) from None
+            )
         if _HEAD.unpack(head) != (place, ring.bits, n_values):
             raise ProtocolError("a contribution is of another party, or of other numbers")
         return ring.from_bytes(vector)
+
+
+@lru_cache(maxsize=4096)
+def _is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether a message is signed by a key; several parties of one process check the same signatures."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def question_digest(parts: Sequence[bytes]) -> bytes:
