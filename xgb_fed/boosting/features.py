@@ -7,6 +7,7 @@ matrix does not store) have the code after the feature's last bin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,13 @@ class Columns:
         stored = slice(self.data.indptr[feature], self.data.indptr[feature + 1])
         values[self.data.indices[stored]] = self.data.data[stored]
         return values
+
+    def goes_left(
+        self, feature: int, threshold: float, default_left: bool, rows: NDArray[np.integer[Any]]
+    ) -> NDArray[np.bool_]:
+        """Which of some rows a split sends left: those below its threshold, and perhaps the missing ones."""
+        values = self.column(feature)[rows]
+        return np.where(np.isnan(values), default_left, values < np.float32(threshold))
 
 
 def read_columns(X: Any, argument: str = "X") -> Columns:
@@ -165,6 +173,11 @@ class BinnedFeatures:
         missing = codes == len(self.cuts[feature])
         return np.where(missing, default_left, codes.astype(np.int64) <= last_left)
 
+    def counts(self) -> NDArray[np.int64]:
+        """Rows in each bin of each feature, and rows without a value."""
+        places = self.codes + self.bin_offsets[:-1]
+        return np.bincount(places.ravel(), minlength=int(self.bin_offsets[-1]))
+
 
 def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:
     """Values of any shape as float32.
@@ -220,20 +233,28 @@ def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
     """
     n_features = columns.n_features
     if n_features == 0:
-        empty = np.empty((columns.n_rows, 0), dtype=np.uint8)
-        return BinnedFeatures([], np.empty(0, dtype=np.float32), empty, np.zeros(1, dtype=np.int64))
+        return BinnedFeatures([], np.empty(0, dtype=np.float32), codes_of(columns, []), offsets_of([]))
     data = columns.data.tocsr() if scipy.sparse.issparse(columns.data) else columns.data
     starts, values = xgboost.QuantileDMatrix(data, max_bin=max_bin).get_quantile_cut()
     parts = [np.asarray(values[starts[f] : starts[f + 1]], dtype=np.float32) for f in range(n_features)]
     lower = np.array([part[0] for part in parts], dtype=np.float32)
     cuts = [part[1:] for part in parts]
-    most = max(len(c) for c in cuts)
-    if most > MAX_BINS:
+    if max(len(c) for c in cuts) > MAX_BINS:
         raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MAX_BINS} bins")
-    codes = np.empty((columns.n_rows, n_features), dtype=np.uint8 if most < 256 else np.uint16)
+    return BinnedFeatures(cuts, lower, codes_of(columns, cuts), offsets_of(cuts))
+
+
+def codes_of(columns: Columns, cuts: Sequence[NDArray[np.float32]]) -> NDArray[np.unsignedinteger[Any]]:
+    """The bin of every value; see `BinnedFeatures`."""
+    is_short = max((len(own) for own in cuts), default=0) < 256
+    codes = np.empty((columns.n_rows, len(cuts)), dtype=np.uint8 if is_short else np.uint16)
     for f, own in enumerate(cuts):
         column = columns.column(f)
         code = np.minimum(np.searchsorted(own, column, side="right"), len(own) - 1)
         codes[:, f] = np.where(np.isnan(column), len(own), code)
-    bin_offsets = np.concatenate([[0], np.cumsum([len(c) + 1 for c in cuts])]).astype(np.int64)
-    return BinnedFeatures(cuts, lower, codes, bin_offsets)
+    return codes
+
+
+def offsets_of(cuts: Sequence[NDArray[np.float32]]) -> NDArray[np.int64]:
+    """Places of features in a histogram: the bins of each, then one for missing values."""
+    return np.concatenate([[0], np.cumsum([len(own) + 1 for own in cuts])]).astype(np.int64)

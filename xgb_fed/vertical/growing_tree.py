@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits
-from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
-from xgb_fed.vertical.histogram import Histograms, build_histograms
+from xgb_fed.vertical.held_rows import HeldBins, TreeRows
+from xgb_fed.vertical.histogram import Histograms
 from xgb_fed.vertical.messages import SPLIT_BY_OTHERS, SPLIT_BY_YOU, FindSplits, Gradients, SplitStatistics
 from xgb_fed.vertical.partition import Partition
 
@@ -30,8 +30,8 @@ class GrowingTree:
 
     Attributes
     ----------
-    features : BinnedFeatures
-        With the codes of the sampled rows and the columns of this tree only.
+    rows : TreeRows
+        The sampled rows, in the columns of this tree.
     columns : ndarray of int32
         Which of the party's columns those are.
     sampled : ndarray of bool, shape (n_rows,)
@@ -59,7 +59,7 @@ class GrowingTree:
         Of nodes of the present level that this party split: which rows go left.
     """
 
-    features: BinnedFeatures
+    rows: TreeRows
     columns: NDArray[np.int32]
     sampled: NDArray[np.bool_]
     position: NDArray[np.int32]
@@ -77,7 +77,7 @@ class GrowingTree:
     @classmethod
     def started(
         cls,
-        features: BinnedFeatures,
+        bins: HeldBins,
         columns: NDArray[np.int32],
         sampled: NDArray[np.bool_],
         n_groups: int,
@@ -86,23 +86,16 @@ class GrowingTree:
 
         Parameters
         ----------
-        features : BinnedFeatures
-            All of the party's.
+        bins : HeldBins
+            All of the session's.
         columns : ndarray of int32
             Those of this tree, in ascending order.
         sampled : ndarray of bool, shape (n_rows,)
         n_groups : int
             Ciphertexts of each row.
         """
-        places = np.diff(features.bin_offsets)[columns]
-        of_tree = BinnedFeatures(
-            [features.cuts[f] for f in columns],
-            features.lower[columns],
-            np.ascontiguousarray(features.codes[sampled][:, columns]),
-            np.concatenate([[0], np.cumsum(places)]).astype(np.int64),
-        )
         return cls(
-            features=of_tree,
+            rows=bins.of_tree(columns, sampled),
             columns=columns,
             sampled=sampled,
             position=(np.cumsum(sampled) - 1).astype(np.int32),
@@ -115,7 +108,7 @@ class GrowingTree:
     def receive(self, key: PublicKey, message: Gradients) -> None:
         """Add the encrypted gradients of the next rows."""
         part = key.from_bytes(bytes(message.values))
-        n_sampled = len(self.features.codes)
+        n_sampled = self.rows.n_rows
         if not 0 <= message.group < len(self.received) or self.histograms is not None:
             raise ProtocolError("gradients at a wrong time, or of a wrong group")
         start = self.received[message.group]
@@ -134,21 +127,16 @@ class GrowingTree:
         A few rows are not: whatever their number, their sums are added bin by bin to those before.
         """
         start, received = self.n_added[group], self.received[group]
-        worth = max(MIN_ROWS_AHEAD, BINS_AHEAD * int(self.features.bin_offsets[-1]))
-        if received - start >= worth or received == len(self.features.codes):
+        worth = max(MIN_ROWS_AHEAD, BINS_AHEAD * int(self.rows.bin_offsets[-1]))
+        if received - start >= worth or received == self.rows.n_rows:
             self.n_added[group] = received
         return range(start, self.n_added[group])
 
     def add_at_root(self, key: PublicKey, group: int, rows: range) -> None:
         """Add the next rows to the sums at the root."""
-        histograms = build_histograms(
-            key,
-            [self.sources[group]],
-            self.features.codes,
-            np.arange(rows.start, rows.stop, dtype=np.int32),
-            np.array([0, len(rows)], dtype=np.int64),
-            self.features.bin_offsets,
-        )
+        numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
+        starts = np.array([0, len(rows)], dtype=np.int64)
+        histograms = self.rows.histograms(key, self.sources, [group], numbers, starts)
         if len(self.at_root) == group:
             self.at_root.append(histograms)
         else:
@@ -165,7 +153,7 @@ class GrowingTree:
     @property
     def is_complete(self) -> bool:
         """Whether all gradients have arrived."""
-        return set(self.received) == {len(self.features.codes)}
+        return set(self.received) == {self.rows.n_rows}
 
     def advance(self, message: FindSplits) -> NDArray[np.int64] | None:
         """Go down to the next level.
@@ -208,7 +196,7 @@ class GrowingTree:
             larger = (sizes[nodes] > sizes[sibling]) | ((sizes[nodes] == sizes[sibling]) & (nodes & 1 == 1))
             derived = nodes[larger]
             summed = np.union1d(nodes[~larger], derived ^ 1)
-        size = len(nodes) * int(self.features.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
+        size = len(nodes) * int(self.rows.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
         if size > MAX_STATISTICS_BYTES:
             raise ProtocolError(
                 f"statistics of this level take {size >> 20} MiB, this party keeps at most "
@@ -220,9 +208,8 @@ class GrowingTree:
         else:
             chosen = sampled.selected(summed)
             rows = self.position[chosen.rows]
-            built = build_histograms(
-                key, self.sources, self.features.codes, rows, chosen.starts, self.features.bin_offsets
-            )
+            groups = range(len(self.sources))
+            built = self.rows.histograms(key, self.sources, groups, rows, chosen.starts)
         self.slots = np.full(self.partition.n_nodes, -1, dtype=np.int64)
         self.slots[summed] = np.arange(len(summed))
         if len(derived) and parents is not None and above is not None:
@@ -264,7 +251,7 @@ class GrowingTree:
         if node not in self.with_statistics or place == len(self.columns) or self.columns[place] != column:
             raise ProtocolError("a split of a node or column without statistics")
         assert self.histograms is not None
-        first, end = self.features.bin_offsets[place : place + 2]
+        first, end = self.rows.bin_offsets[place : place + 2]
         counts = self.histograms.counts[self.slots[node], first:end]
         n_left = counts[:-1][: last_left + 1].sum() + (counts[-1] if default_left else 0)
         if not -1 <= last_left < len(counts) - 1 or not 0 < n_left < counts.sum():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,12 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message, from_bits, to_bits
 from gbdt_parties.session import SessionHandler
-from xgb_fed.boosting.features import Columns, bin_features
+from xgb_fed.boosting.features import Columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
 from xgb_fed.vertical.finder import MIN_ROWS
+from xgb_fed.vertical.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
     Assignments,
@@ -63,9 +64,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     Parameters
     ----------
-    columns : Columns
+    columns : Columns or HeldRows
         Rows to train on, or to predict.
-    eval_sets : list of Columns
+    eval_sets : list of Columns or HeldRows
         The same columns of evaluation rows.
     splits_by_model : dict
         This party's splits of trained models by model id; a finished training run adds its own.
@@ -95,8 +96,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def __init__(
         self,
-        columns: Columns,
-        eval_sets: list[Columns],
+        columns: Columns | HeldRows,
+        eval_sets: Sequence[Columns | HeldRows],
         splits_by_model: MutableMapping[bytes, Splits],
         allow_export: bool = False,
         allow_plain: bool = True,
@@ -110,8 +111,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         memory: MemoryAllowance | None = None,
     ) -> None:
         super().__init__(used)
-        self.columns = columns
-        self.eval_sets = eval_sets
+        self.columns = held(columns)
+        self.eval_sets = [held(rows) for rows in eval_sets]
         self.splits_by_model = splits_by_model
         self.allow_export = allow_export
         self.allow_plain = allow_plain
@@ -197,12 +198,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
         space = key.plaintext_limit.bit_length() - 1
         if not 1 <= message.field_bits <= space:
             raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
-        features = bin_features(columns, message.max_bin)
+        bins = columns.binned(message.max_bin)
         session = TrainingSession(
             columns,
             Splits(self.columns.names),
             key,
-            features,
+            bins,
             message.field_bits,
             space // message.field_bits,
             message.n_groups,
@@ -212,14 +213,13 @@ class PassiveParty(SessionHandler[PredictionSession]):
                 key.scheme,
                 key.n.bit_length() if isinstance(key, ResidueKey) else space,
                 message.max_bin,
-                digest_of(columns.names, columns.data, *(e.data for e in self.eval_sets)),
+                digest_of(columns.names, columns.identity, *(e.identity for e in self.eval_sets)),
             ),
             memory=self._memory,
         )
-        places = features.codes + features.bin_offsets[:-1]
         return session, TrainingOpened(
-            n_bins=(np.diff(features.bin_offsets) - 1).astype(np.int32),
-            counts=np.bincount(places.ravel(), minlength=features.bin_offsets[-1]).astype(np.int32),
+            n_bins=(np.diff(bins.bin_offsets) - 1).astype(np.int32),
+            counts=bins.counts().astype(np.int32),
             min_node_rows=self._min_node_rows,
         )
 
@@ -258,7 +258,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             )
         return PredictionSession(columns, splits), ModelOpened(columns.n_rows)
 
-    def _selected(self, rows: NDArray[np.int32]) -> Columns:
+    def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
         """The rows that a session is about."""
         if not len(rows):
             return self.columns
@@ -313,17 +313,16 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("more candidates than nodes")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
-        split_ids, flags = [], []
+        split_ids, questions = [], []
         for k, node in enumerate(message.nodes.tolist()):
             column, last_left = int(message.columns[k]), int(message.last_left[k])
             default_left = bool(message.default_left[k])
             tree.check_candidate(node, column, last_left, default_left)
-            rows = tree.partition.of(node)
-            left = session.features.goes_left(rows, column, last_left, default_left)
-            tree.owned[node] = left
-            threshold = session.features.threshold(column, last_left)
+            threshold = session.bins.threshold(column, last_left)
+            questions.append(SideQuestion(column, threshold, default_left, tree.partition.of(node)))
             split_ids.append(session.splits.add(column, threshold, default_left))
-            flags.append(left)
+        flags = session.columns.goes_left(questions)
+        tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         assert session.journal is not None
         session.journal.keep()
         return Assignments(
@@ -344,14 +343,15 @@ class PassiveParty(SessionHandler[PredictionSession]):
             message.split_ids
         ):
             raise ProtocolError("rows and splits do not match")
-        flags = []
+        questions = []
         for k, split in enumerate(message.split_ids.tolist()):
             if not 0 <= split < len(splits):
                 raise ProtocolError("no such split")
             rows = np.flatnonzero(from_bits(message.rows[k * size : (k + 1) * size], columns.n_rows))
             if len(rows) != message.n_rows[k]:
                 raise ProtocolError("rows and their number do not match")
-            flags.append(splits.goes_left(split, columns, rows))
+            questions.append(SideQuestion(*splits.rule(split), rows))
+        flags = columns.goes_left(questions)
         return Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
 
     def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
-from xgb_fed.boosting.features import BinnedFeatures, Columns
 from xgb_fed.ciphers.base import PublicKey
 from xgb_fed.vertical.growing_tree import GrowingTree
+from xgb_fed.vertical.held_rows import HeldBins, HeldRows
 from xgb_fed.vertical.journal import Journal, Terms
 from xgb_fed.vertical.meanwhile import Meanwhile
 from xgb_fed.vertical.messages import Gradients, SplitStatistics
@@ -29,14 +29,14 @@ class PredictionSession:
 
     Attributes
     ----------
-    columns : Columns
+    columns : HeldRows
         Of the rows that the session is about.
     splits : Splits
     rooms : dict
         Memory reserved for this session, by what it is for.
     """
 
-    columns: Columns
+    columns: HeldRows
     splits: Splits
     rooms: dict[str, Room] = field(default_factory=dict, kw_only=True)
 
@@ -46,7 +46,7 @@ class TrainingSession(PredictionSession):
     """What a passive party keeps from the start of a training run to its end."""
 
     key: PublicKey
-    features: BinnedFeatures
+    bins: HeldBins
     field_bits: int
     per_ciphertext: int
     n_groups: int
@@ -78,9 +78,9 @@ class TrainingSession(PredictionSession):
         """
         self.meanwhile.drop()
         self._reserve_gradients(int(sampled.sum()))
-        self.tree = GrowingTree.started(self.features, columns, sampled, self.n_groups)
+        self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
         self.n_prepared, self.n_sent = self.n_sent, 0
-        n_bins = int(self.tree.features.bin_offsets[-1])
+        n_bins = int(self.tree.rows.bin_offsets[-1])
         self._try_to_reserve(ROOT, 3 * n_bins * self.n_groups)
         self._try_to_reserve(RANDOMNESS, self.n_prepared)
         self._prepare()
@@ -122,7 +122,7 @@ class TrainingSession(PredictionSession):
         """Reserve memory for the encrypted histograms of a level, which take as much while they are made."""
         tree = self.growing()
         self.rooms.pop(ROOT, None)
-        n_bins = tree.partition.n_nodes * int(tree.features.bin_offsets[-1])
+        n_bins = tree.partition.n_nodes * int(tree.rows.bin_offsets[-1])
         self.rooms.pop("level", None)
         size = 3 * n_bins * self.n_groups * self.key.ciphertext_bytes
         self.rooms["level"] = self.memory.reserve(size, "statistics of this level")

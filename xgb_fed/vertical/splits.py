@@ -6,7 +6,7 @@ import logging
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,18 @@ from xgb_fed.errors import CorruptDataError
 
 logger = logging.getLogger(__name__)
 FORMAT = 1
+
+
+class NamedColumns(Protocol):
+    """A matrix as far as its columns go."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
 
 
 @dataclass
@@ -70,11 +82,13 @@ class Splits:
 
     def goes_left(self, split: int, columns: Columns, rows: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Which rows a split sends left."""
-        values = columns.column(self.features[split])[rows]
-        below = values < np.float32(self.thresholds[split])
-        return np.where(np.isnan(values), self.default_left[split], below)
+        return columns.goes_left(*self.rule(split), rows)
 
-    def check_columns(self, columns: Columns) -> None:
+    def rule(self, split: int) -> tuple[int, float, bool]:
+        """Column, threshold and side of missing values."""
+        return self.features[split], self.thresholds[split], self.default_left[split]
+
+    def check_columns(self, columns: NamedColumns) -> None:
         """Raise `InvalidDataError` unless the columns are named as the splits' are, and as many."""
         if columns.n_features != len(self.names):
             raise InvalidDataError("the data has another number of columns than the model was trained on")

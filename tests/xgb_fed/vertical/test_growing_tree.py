@@ -7,17 +7,18 @@ import pytest
 import xgb_fed
 from gbdt_parties.memory import MemoryAllowance
 from vertical_training import problem
-from xgb_fed.boosting.features import bin_features, read_columns
+from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical import growing_tree
 from xgb_fed.vertical.growing_tree import GrowingTree
+from xgb_fed.vertical.held_rows import RowsHere
 from xgb_fed.vertical.journal import Terms
 from xgb_fed.vertical.messages import FindSplits, Gradients
 from xgb_fed.vertical.passive_state import RANDOMNESS, ROOT, TrainingSession
 from xgb_fed.vertical.splits import Splits
 
 N_ROWS = 60
-COLUMNS = read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0])
-FEATURES = bin_features(COLUMNS, 6)
+COLUMNS = RowsHere(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
+BINS = COLUMNS.binned(6)
 KEY = xgb_fed.OkamotoUchiyama(512, True).generate()
 ALL_COLUMNS = np.arange(3, dtype=np.int32)
 EMPTY = np.empty(0, dtype=np.uint8)
@@ -35,7 +36,7 @@ def encrypted(n_groups=2):
 
 def grown(sources, cut_at, ahead):
     """A tree that received its gradients in pieces, with its root's histograms."""
-    tree = GrowingTree.started(FEATURES, ALL_COLUMNS, sampled_rows(), len(sources))
+    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), len(sources))
     summed = []
     for group, source in enumerate(sources):
         bounds = [0, *cut_at, len(source)]
@@ -83,7 +84,7 @@ def session(max_bytes=1 << 30):
         COLUMNS,
         Splits(COLUMNS.names),
         KEY.public,
-        FEATURES,
+        BINS,
         50,
         3,
         2,

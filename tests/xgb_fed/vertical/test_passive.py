@@ -14,7 +14,7 @@ from vertical_training import Recorder, clear_bytes, parties_of, problem, train
 from xgb_fed import LocalParty, OkamotoUchiyama, Paillier
 from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.ciphers.residue_key import ResidueKey
-from xgb_fed.vertical import passive
+from xgb_fed.vertical import held_rows, passive
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
 from xgb_fed.vertical.messages import (
     SPLIT_BY_OTHERS,
@@ -57,7 +57,7 @@ def same_cuts():
     with pytest.MonkeyPatch.context() as patch:
         known = {(len(X), 2, PARAMS["max_bin"]): FEATURES}
         patch.setattr(
-            passive,
+            held_rows,
             "bin_features",
             lambda columns, max_bin: (
                 known.get((columns.n_rows, columns.n_features, max_bin)) or bin_features(columns, max_bin)

@@ -86,8 +86,10 @@ class Redrawing:
 
     def handle(self, request):
         if isinstance(messages.read(request).message, StartTree):
-            session = list(self.party._sessions.values())[-1]
-            self.random.shuffle(session.kept.features.codes)
+            kept = list(self.party._sessions.values())[-1].kept
+            order = self.random.permutation(kept.columns.n_rows)
+            for values in (kept.bins.features.codes, kept.columns.columns.data):
+                values[:] = values[order]
         return self.party.handle(request)
 
 

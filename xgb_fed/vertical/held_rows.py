@@ -1,0 +1,210 @@
+"""A passive party's rows, wherever they are held: in this process, or on the workers of a cluster.
+
+Only ciphertexts and bins meet in `TreeRows.histograms`; what a training run needs besides is how rows are cut
+into bins, and which of them go left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.features import BinnedFeatures, Columns, bin_features
+from xgb_fed.ciphers.base import Ciphertexts, PublicKey
+from xgb_fed.vertical.histogram import Histograms, build_histograms
+
+
+class SideQuestion(NamedTuple):
+    """Which of some rows go left: those below the threshold in a column, and perhaps the missing ones."""
+
+    feature: int
+    threshold: float
+    default_left: bool
+    rows: NDArray[np.integer[Any]]
+
+
+class TreeRows(Protocol):
+    """The sampled rows of one tree, in the columns of that tree.
+
+    Rows are numbered in the order of their ciphertexts.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of sampled rows."""
+
+    @property
+    def bin_offsets(self) -> NDArray[np.int64]:
+        """Places of each column in a histogram: its bins, then one for missing values."""
+
+    def histograms(
+        self,
+        key: PublicKey,
+        sources: Sequence[Ciphertexts],
+        groups: Sequence[int],
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+    ) -> Histograms:
+        """Sum up the ciphertexts of every bin of every node.
+
+        Parameters
+        ----------
+        key : PublicKey
+        sources : sequence of ciphertexts, each of shape (n_rows, ...)
+            One array for each ciphertext of a row, complete as far as `rows` go.
+        groups : sequence of int
+            Which of them to sum up.
+        rows : ndarray of int32
+            Row numbers, node by node.
+        starts : ndarray of int64, shape (n_nodes + 1,)
+            Where each node's rows start.
+        """
+
+
+class HeldBins(Protocol):
+    """The rows of a session, cut into bins as XGBoost cuts them."""
+
+    @property
+    def bin_offsets(self) -> NDArray[np.int64]:
+        """Places of each column in a histogram: its bins, then one for missing values."""
+
+    def counts(self) -> NDArray[np.int64]:
+        """Rows in each bin of each column, and rows without a value."""
+
+    def threshold(self, feature: int, last_left: int) -> float:
+        """What XGBoost writes for a split whose last bin to the left is `last_left` (−1 for none)."""
+
+    def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRows:
+        """The sampled rows of a tree in its columns, which ascend."""
+
+
+class HeldRows(Protocol):
+    """A matrix of a passive party."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    @property
+    def identity(self) -> Any:
+        """What tells these values from others: an array, a matrix or a text, for `digest_of`."""
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> HeldRows:
+        """Some of the rows, in the order asked for."""
+
+    def binned(self, max_bin: int) -> HeldBins:
+        """The rows cut into at most so many bins, or one more where XGBoost makes one more."""
+
+    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+        """Which rows go left, question by question."""
+
+
+@dataclass(frozen=True)
+class TreeRowsHere:
+    """The codes of a tree's rows; see `TreeRows`."""
+
+    codes: NDArray[np.unsignedinteger[Any]]
+    bin_offsets: NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of sampled rows."""
+        return len(self.codes)
+
+    def histograms(
+        self,
+        key: PublicKey,
+        sources: Sequence[Ciphertexts],
+        groups: Sequence[int],
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+    ) -> Histograms:
+        """See `TreeRows`."""
+        chosen = [sources[group] for group in groups]
+        return build_histograms(key, chosen, self.codes, rows, starts, self.bin_offsets)
+
+
+@dataclass(frozen=True)
+class BinsHere:
+    """Cut columns in this process; see `HeldBins`."""
+
+    features: BinnedFeatures
+
+    @property
+    def bin_offsets(self) -> NDArray[np.int64]:
+        """Places of each column in a histogram."""
+        return self.features.bin_offsets
+
+    def counts(self) -> NDArray[np.int64]:
+        """Rows in each bin of each column, and rows without a value."""
+        return self.features.counts()
+
+    def threshold(self, feature: int, last_left: int) -> float:
+        """What XGBoost writes for a split."""
+        return self.features.threshold(feature, last_left)
+
+    def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRowsHere:
+        """The sampled rows of a tree in its columns."""
+        codes = np.ascontiguousarray(self.features.codes[sampled][:, columns])
+        return TreeRowsHere(codes, offsets_of(self.bin_offsets, columns))
+
+
+@dataclass(frozen=True)
+class RowsHere:
+    """A matrix in this process; see `HeldRows`."""
+
+    columns: Columns
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.columns.names
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.columns.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.columns.n_features
+
+    @property
+    def identity(self) -> Any:
+        """The values."""
+        return self.columns.data
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> RowsHere:
+        """Some of the rows."""
+        return RowsHere(self.columns.take(rows))
+
+    def binned(self, max_bin: int) -> BinsHere:
+        """The rows cut into bins."""
+        return BinsHere(bin_features(self.columns, max_bin))
+
+    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+        """Which rows go left, question by question."""
+        return [self.columns.goes_left(*question) for question in questions]
+
+
+def held(rows: Columns | HeldRows) -> HeldRows:
+    """Rows as a passive party keeps them; rows that are held already stay as they are."""
+    return RowsHere(rows) if isinstance(rows, Columns) else rows
+
+
+def offsets_of(bin_offsets: NDArray[np.int64], columns: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Places of some columns in a histogram of those alone."""
+    return np.concatenate([[0], np.cumsum(np.diff(bin_offsets)[columns])]).astype(np.int64)
