@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,27 @@ def codes_of(classes: NDArray[Any], y: Any, argument: str) -> NDArray[np.float32
     InvalidDataError
         If a label is not among the classes.
     """
-    y = np.asarray(y)
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    if (classes[codes] != y).any():
+    codes = places_among(classes.tolist(), y)
+    if (codes < 0).any():
         raise InvalidDataError(f"{argument} has labels that are not in y")
-    return np.asarray(codes, dtype=np.float32)
+    return codes.astype(np.float32)
+
+
+def places_among(classes: Sequence[Any], y: Any) -> NDArray[np.intp]:
+    """Look up labels among known classes, which may come from another party.
+
+    Classes and labels never share an array: NumPy would make every label as long as the longest class.
+
+    Parameters
+    ----------
+    classes : sequence
+    y : array-like of shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of intp, shape (n_rows,)
+        Place of each label's class; -1 where there is none.
+    """
+    places = {label: place for place, label in enumerate(classes)}
+    labels, row_label = np.unique(np.asarray(y), return_inverse=True)
+    return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)[row_label]

@@ -24,6 +24,7 @@ from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import check_weight, numeric_vector
+from xgb_fed.boosting.labels import places_among
 from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.lost_parties import Concurrently, Steadily, check_patience
 from xgb_fed.boosting.objectives import Objective
@@ -275,11 +276,10 @@ class TurnTaking:
         if self.classes is None:
             labels = numeric_vector(y, argument)
         else:
-            given = np.asarray(y)
-            unknown = set(given.tolist()) - set(self.classes.tolist())
-            if unknown:
-                raise InvalidDataError(f"{argument} has {len(unknown)} labels that no party has")
-            labels = np.searchsorted(self.classes, given).astype(np.float32)
+            places = places_among(self.classes.tolist(), y)
+            if (places < 0).any():
+                raise InvalidDataError(f"{argument} has {(places < 0).sum()} labels that no party has")
+            labels = places.astype(np.float32)
         self.objective.check_labels(labels)
         return labels
 

@@ -18,6 +18,9 @@ from xgb_fed.horizontal.messages import HorizontalOpened, Introduction
 MAX_CLASSES = 256
 """Maximum number of distinct labels that are told, and trained with."""
 
+MAX_CLASS_CHARACTERS = 200
+"""Maximum number of characters of a class: in an array all labels are as long as the longest."""
+
 MAX_TEXT = 1 << 20
 """Maximum number of characters of a text that holds JSON."""
 
@@ -44,7 +47,7 @@ def read_classes(text: str) -> list[Any]:
     Raises
     ------
     ProtocolError
-        If it is anything else, or has more than `MAX_CLASSES` items.
+        If it is anything else, has more than `MAX_CLASSES` items or one of more than `MAX_CLASS_CHARACTERS`.
     """
     try:
         classes = read_json_text(text)
@@ -55,6 +58,8 @@ def read_classes(text: str) -> list[Any]:
     texts = [isinstance(label, str) for label in classes]
     if any(texts) != all(texts) or not all(isinstance(label, str) or _is_number(label) for label in classes):
         raise ProtocolError("classes that are neither all texts nor all finite numbers")
+    if any(len(str(label)) > MAX_CLASS_CHARACTERS for label in classes):
+        raise ProtocolError(f"a class of more than {MAX_CLASS_CHARACTERS} characters")
     if any(not one < other for one, other in pairwise(classes)):
         raise ProtocolError("classes that are not different and in order")
     return classes

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
+from gbdt_hosts.xgboost.boosting import growing_bytes
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
 from gbdt_parties import messages
@@ -26,7 +27,7 @@ from gbdt_parties.messages import Message
 from gbdt_parties.session import SessionHandler
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.boosting_state import BoostingState
+from xgb_fed.horizontal.boosting_state import BoostingState, similar_bytes
 from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.lsh import TIE_DRAWS
 from xgb_fed.horizontal.messages import (
@@ -274,8 +275,11 @@ class HorizontalParty(SessionHandler[bytes]):
         objective.check_labels(y)
         # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
         room = self._memory.reserve(4 * len(y) * (10 * objective.n_classes + 2), "margins and gradients")
+        growing = self._memory.reserve(
+            growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
+        )
         state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
-        state.rooms["run"] = [room]
+        state.rooms["run"] = [room, growing]
         self._boosting = state
         return state
 
@@ -340,7 +344,10 @@ class HorizontalParty(SessionHandler[bytes]):
             else int(given)
         )
         start = state.run_start(message.base_score.tolist(), seed)
+        # Two copies while the journal is written: its arrays as one file, and the entry around them.
+        written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
         state.start(self._X.shape[1], self._journals.begin(self._session, start))
+        del written
         state.rooms.pop("hashes", None)
         state.make_grower(self._X, self._n_jobs)
         logger.info(
@@ -356,8 +363,7 @@ class HorizontalParty(SessionHandler[bytes]):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
         state = self._begin(start.opening(int(message.max_rounds)), len(journal.rounds))
-        size = 4 * TIE_DRAWS * sum(rows.shape[1] for rows in start.similar.values())
-        state.rooms["run"].append(self._memory.reserve(size, "similar rows"))
+        state.rooms["run"].append(self._memory.reserve(similar_bytes(start.similar), "similar rows"))
         shared = state.start(self._X.shape[1], journal)
         for trees, is_own in journal.rounds[: message.n_rounds]:
             self._add(trees, is_own)

@@ -13,9 +13,10 @@ from gbdt_parties._files import digest_of
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.boosting.features import check_weight, numeric_vector
+from xgb_fed.boosting.labels import places_among
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.introductions import MAX_CLASSES, read_classes
+from xgb_fed.horizontal.introductions import MAX_CLASS_CHARACTERS, MAX_CLASSES, read_classes
 from xgb_fed.horizontal.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.shared_model import read_rows
 
@@ -156,6 +157,8 @@ class PartyRows:
         classes: list[Any] = np.unique(self.y).tolist()
         if len(classes) > MAX_CLASSES:
             raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are told")
+        if any(len(str(label)) > MAX_CLASS_CHARACTERS for label in classes):
+            raise InvalidDataError(f"y has a class of more than {MAX_CLASS_CHARACTERS} characters")
         return classes
 
     def counted(self) -> NDArray[np.bool_]:
@@ -189,14 +192,14 @@ class PartyRows:
                 raise InvalidDataError(f"objective={settings.objective!r} without a list of classes")
             return numeric_vector(self.y, "y")
         self.classes()  # they are told, so that agreed classes cannot be used to guess at labels
-        known = np.array(read_classes(classes))
+        known = read_classes(classes)
         expected = {"multi:softprob": settings.n_classes, "binary:logistic": 2}.get(settings.objective)
         if expected is not None and len(known) != expected:
             raise ProtocolError(f"{len(known)} classes for an objective of {expected}")
-        if (known.dtype.kind == "U") != isinstance(self.y.tolist()[0], str):
+        if isinstance(known[0], str) != isinstance(self.y[0], str):
             raise InvalidDataError("y is text and the agreed classes are numbers, or the other way round")
-        place = np.minimum(np.searchsorted(known, self.y), len(known) - 1)
-        if not (known[place] == self.y).all():
+        place = places_among(known, self.y)
+        if (place < 0).any():
             raise InvalidDataError("y has labels that are not among the agreed classes")
         return place.astype(np.float32)
 

@@ -73,6 +73,30 @@ class TreeGrower:
         return as_json(booster), booster.predict(self._data, output_margin=True)
 
 
+def growing_bytes(shape: tuple[int, int], max_depth: int, max_bin: int) -> int:
+    """Estimate how much memory a `TreeGrower` takes beside the rows.
+
+    XGBoost keeps a histogram of 16 bytes per bin of every node that may be split, of which a tree has fewer
+    than 2^max_depth and fewer than rows.  Measured with XGBoost 3.2 at 16 and 256 bins and 20,000 to
+    2,000,000 rows: less than 4 bytes per value for the binned rows, and while they are binned, less than 24
+    bytes for each of the first 350 max_bin rows of a column.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Numbers of rows and columns.
+    max_depth, max_bin : int
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    n_rows, n_features = shape
+    histograms = 16 * max_bin * min(1 << max_depth, n_rows)
+    return n_features * (histograms + 4 * n_rows + 24 * min(n_rows, 350 * max_bin))
+
+
 def write_tree(tree: ScalarTree) -> bytes:
     """Write a tree for other parties, without what it tells of the rows that it was grown on.
 

@@ -1,18 +1,22 @@
 """A horizontal party behind a service: what is counted over all coordinators, and what is each one's own."""
 
 import json
+import os
+from contextlib import nullcontext
 from datetime import datetime, timezone
 
 import numpy as np
 import pytest
 
 from gbdt_parties import messages
+from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment import AlignRows
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.traffic import Traffic
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.horizontal.messages import Introduce, OpenHorizontal
+from xgb_fed.horizontal.messages import HorizontalOpened, Introduce, Introduction, OpenHorizontal
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.messages import OpenModel
 from xgb_fed.vertical.passive import PassiveParty
@@ -87,25 +91,49 @@ def test_sums_for_an_alleged_builder_are_reserved(tmp_path):
     """Before, one request of 60 bytes took 823 MiB that no allowance knew of."""
     service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_memory=16 << 20))
     rows = 1_000_000
-    coordinator = Coordinator(Caller(service, "acme"), rows=rows)
+    coordinator = Coordinator(Caller(service, "acme"), params={**LOGISTIC, "max_bin": 4}, rows=rows)
     coordinator.hash_table(n_hashes=1)
     coordinator.start([np.zeros(rows, dtype=np.int32)])
     with pytest.raises(PartyRefusedError, match=r"sums of gradients would take 45 MiB"):
         coordinator.sums()
 
 
+def test_growing_trees_is_reserved(tmp_path):
+    """Before, XGBoost's histograms of deep trees took gigabytes that no allowance knew of."""
+    party = HorizontalParty(np.zeros((600, 200)), np.arange(600) % 2, "wide", categorical_labels=True)
+    service = HorizontalService(party, tmp_path, HorizontalLimits(max_memory=64 << 20))
+    for max_depth, refused in ((10, True), (4, False)):
+        channel = Channel(Caller(service, "acme"), os.urandom(16), Traffic(), "coordinator")
+        channel.ask(Introduce(False), Introduction)
+        settings = json.dumps({**LOGISTIC, "max_depth": max_depth, "max_bin": 256})
+        opening = OpenHorizontal(settings, "[0, 1]", 0, np.array([600, 600]), 1, 10)
+        expected = pytest.raises(PartyRefusedError, match=r"bins and histograms of trees would take 471 MiB")
+        with expected if refused else nullcontext():
+            channel.ask(opening, HorizontalOpened)
+
+
+def test_the_journal_is_reserved_while_it_is_written(tmp_path):
+    """Before, rows similar to those of many alleged parties were copied twice beyond the allowance."""
+    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_memory=3 << 20))
+    n_others = 250
+    coordinator = Coordinator(Caller(service, "acme"), n_others, {**LOGISTIC, "max_bin": 4}, rows=1)
+    coordinator.hash_table(n_hashes=1)
+    with pytest.raises(PartyRefusedError, match="the journal of the training run would take"):
+        coordinator.start([np.zeros(1, dtype=np.int32)] * n_others)
+
+
 def test_the_model_is_reserved_with_the_trees_that_it_is_made_of(tmp_path):
     """Before, the end of a run took 34 times what was reserved for its trees."""
-    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_memory=1 << 20))
+    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_memory=4 << 20))
     coordinator = Coordinator(
-        Caller(service, "acme"), params={**LOGISTIC, "max_depth": 10}, turns=(100, 100)
+        Caller(service, "acme"), params={**LOGISTIC, "max_depth": 10, "max_bin": 2}, turns=(200, 200)
     ).started()
     tree = made_up_tree(10)
-    n_fitting = (1 << 20) // (32 * len(tree))
+    n_fitting = (4 << 20) // (32 * len(tree))
     more = iter(range(n_fitting + 2))
     with pytest.raises(PartyRefusedError, match="the trees so far, and their model"):
         coordinator.add_all(tree, more)
-    assert n_fitting - 4 < next(more) <= n_fitting + 1
+    assert 0.8 * n_fitting < next(more) <= n_fitting + 1
 
 
 def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):

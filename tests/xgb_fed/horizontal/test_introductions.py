@@ -1,18 +1,24 @@
 """A coordinator reads what a party says strictly, and names the party whose words do not fit."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from gbdt_parties import messages
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
+from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty, train_simfl
+from xgb_fed.boosting.labels import places_among
 from xgb_fed.horizontal.introductions import common_mean_label
 from xgb_fed.horizontal.messages import (
     ColumnMoments,
     HorizontalOpened,
+    Introduce,
     Introduction,
+    OpenHorizontal,
     SeedContribution,
     Trees,
 )
@@ -65,6 +71,7 @@ def train(liar, params=None):
         {"classes": "[1, 0]"},
         {"classes": json.dumps(list(range(257)))},
         {"classes": json.dumps(["x" * (1 << 20)])},
+        {"classes": json.dumps(["a", "b" * 201])},
         {"classes": "[" + "9" * 5000 + "]"},
         {"n_rows": -5},
         {"n_rows": 0},
@@ -82,7 +89,7 @@ def test_introductions_that_do_not_fit_are_refused_by_name(changed):
 
 def test_names_and_labels_are_quoted_and_cut():
     names = json.dumps(["\u202e\r\n" + "x" * 10_000, *"bcde"], ensure_ascii=False)
-    only = json.dumps(["\x1b[31m" + "x" * 10_000])
+    only = json.dumps(["\x1b[31m" + "x" * 190])
     for changed, text in (({"names": names}, "has columns"), ({"n_features": 7}, "has 7 columns")):
         with pytest.raises(InvalidDataError, match=f"'south' {text}") as caught:
             train(Liar(Introduction, **changed))
@@ -90,6 +97,42 @@ def test_names_and_labels_are_quoted_and_cut():
         assert str(caught.value).isprintable()
     with pytest.raises(InvalidDataError, match="text at one party"):
         train(Liar(Introduction, classes=only))
+
+
+@pytest.mark.parametrize("labels", [np.arange(len(Y)) % 2, np.array(["a", "b"])[np.arange(len(Y)) % 2]])
+def test_agreed_classes_of_long_texts_are_refused_before_they_take_memory(labels):
+    party = HorizontalParty(X, labels, "south", categorical_labels=True, n_jobs=1)
+    classes = json.dumps(["a", "b", *(f"c{place:03}" for place in range(253)), "z" * 20_000])
+    settings = json.dumps({"objective": "multi:softprob", "num_class": 256})
+    channel = Channel(party, bytes(16), Traffic(), "coordinator")
+    channel.ask(Introduce(False), Introduction)
+    opening = OpenHorizontal(settings, classes, 0, np.array([len(Y), 300]), 1, 10)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PartyRefusedError, match="more than 200 characters"):
+            channel.ask(opening, HorizontalOpened)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_party_does_not_tell_classes_of_long_texts():
+    labels = np.array(["a", "b" * 201])[np.arange(len(Y)) % 2]
+    south = HorizontalParty(X, labels, "south", categorical_labels=True, n_jobs=1)
+    with pytest.raises(PartyRefusedError, match="a class of more than 200 characters"):
+        train(south)
+
+
+def test_labels_do_not_widen_to_the_longest_class():
+    labels = np.array(["a", "b"])[np.arange(100_000) % 2]
+    tracemalloc.start()
+    try:
+        codes = places_among(["a", "b", "c" * 200], labels)
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(labels)
+    finally:
+        tracemalloc.stop()
+    assert codes[:3].tolist() == [0, 1, 0]
+    assert places_among(["a"], ["b", "a"]).tolist() == [-1, 0]
 
 
 def test_classes_of_all_parties_are_at_most_as_many_as_are_told():
