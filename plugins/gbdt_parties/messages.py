@@ -15,6 +15,9 @@ from gbdt_parties.parts import Parts
 from gbdt_parties.quoting import quoted
 
 VERSION = 1
+MAX_TEXT_BYTES = 4 << 20
+"""Maximum length of a text: in memory, one rare character makes each of its characters take four bytes."""
+
 _MAGIC = b"VBMS"
 _HEADER = struct.Struct("<4sHH16sQ")
 _I64 = struct.Struct("<q")
@@ -175,6 +178,8 @@ def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
     dtype = np.dtype(_DTYPES.get(tag, "<u1"))
     (count,) = _U64.unpack_from(view, at)
     at += 8
+    if tag == "s" and count > MAX_TEXT_BYTES:
+        raise ValueError("a text that is too long")
     if count > (len(view) - at) // dtype.itemsize:
         raise ValueError("longer than the message")
     content = view[at : at + count * dtype.itemsize]

@@ -124,6 +124,20 @@ def test_a_length_that_is_not_there_takes_no_memory(count, tag):
     assert peak < 100_000
 
 
+def test_long_texts_are_refused_before_they_take_memory():
+    """Before, a request of 63 MiB took six times that, twice over."""
+    message = messages.Refusal("x" * messages.MAX_TEXT_BYTES, 0)
+    assert messages.read(messages.write(bytes(16), 0, message)).message.reason == message.reason
+    longer = messages.write(bytes(16), 0, messages.Refusal("x" * messages.MAX_TEXT_BYTES + "\U0001f600", 0))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match="malformed"):
+            messages.read(longer)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_other_versions_and_kinds():
     data = bytearray(messages.write(bytes(16), 0, messages.Done()))
     for at, words in [(0, "not a veilboost message"), (4, "version"), (6, "kind")]:

@@ -51,7 +51,7 @@ from xgb_fed.horizontal.messages import (
 )
 from xgb_fed.horizontal.own_hashes import OwnHashes
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
-from xgb_fed.horizontal.row_groups import RowGroups, group_rows
+from xgb_fed.horizontal.row_groups import RowGroups, group_rows, hashing_bytes
 from xgb_fed.horizontal.run_journal import RunJournals
 from xgb_fed.horizontal.shared_model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.turns import Turns
@@ -294,7 +294,8 @@ class HorizontalParty(SessionHandler[bytes]):
 
     def _hash_rows(self, message: HashRows) -> Message:
         state, counted = self._state, self._rows.counted()
-        state.rooms["hashes"] = [self._memory.reserve(4 * len(self._y) * max(0, message.n_hashes), "hashes")]
+        size = hashing_bytes(len(self._y), max(0, int(message.n_hashes)))
+        state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
         with self._kept.locked():
             if self._kept.groups is None:  # and never again: other groups would tell rows apart
@@ -313,12 +314,11 @@ class HorizontalParty(SessionHandler[bytes]):
         if len(message.hashes) != state.party_rows[place] * state.hashes.shape[1]:
             raise ProtocolError("a hash table of another size than its party's rows")
         theirs = message.hashes.reshape(state.party_rows[place], -1)
-        size = 4 * TIE_DRAWS * len(self._groups.starts)
-        state.rooms["run"].append(self._memory.reserve(size, "similar rows"))
-        search = self._memory.reserve(
-            4 * (TIE_DRAWS * len(self._y) + 3 * (state.hashes.size + theirs.size)),
-            "the search for similar rows",
+        state.rooms["run"].append(
+            self._memory.reserve(4 * TIE_DRAWS * len(self._groups.starts), "similar rows")
         )
+        size = 4 * (TIE_DRAWS * len(self._y) + 3 * (state.hashes.size + theirs.size))
+        search = self._memory.reserve(size, "the search for similar rows")
         # The same for the same tables, however often somebody asks.
         random = self._kept.stream(
             "similar rows",

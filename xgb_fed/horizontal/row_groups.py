@@ -82,17 +82,32 @@ def group_rows(
         halved = sizes >= 2 * min_rows
         if not halved.any():
             return RowGroups(order, starts)
-        widest = _widest_hash(hashes[order].astype(np.float64), starts, sizes)
+        widest = _widest_hash(hashes, order, starts, sizes)
         group = np.repeat(np.arange(len(starts)), sizes)
         keys = (random.words(len(order), 1)[:, 0], hashes[order, widest[group]], group)
         order = order[np.lexsort(keys)]
         starts = np.sort(np.concatenate([starts, (starts + sizes // 2)[halved]]))
 
 
+def hashing_bytes(n_rows: int, n_hashes: int) -> int:
+    """How much memory hash tables and the grouping of rows take.
+
+    The table is there four times: as it is, in the order in which it is told, as the bytes of the answer, and
+    parsed for the record.  Grouping takes at most ten numbers of eight bytes per row.
+    """
+    return n_rows * (4 * 4 * n_hashes + 10 * 8)
+
+
 def _widest_hash(
-    values: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+    hashes: NDArray[np.int32], order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For each group the hash with the largest variance."""
-    sums = np.add.reduceat(values, starts, axis=0)
-    squares = np.add.reduceat(values**2, starts, axis=0)
-    return np.asarray((squares - sums**2 / sizes[:, None]).argmax(axis=1))
+    """For each group the hash with the largest variance, one hash at a time: tables are large."""
+    largest = np.full(len(starts), -1.0)
+    widest = np.zeros(len(starts), dtype=np.int64)
+    for place in range(hashes.shape[1]):
+        values = hashes[order, place].astype(np.float64)
+        sums = np.add.reduceat(values, starts)
+        spread = np.add.reduceat(values**2, starts) - sums**2 / sizes
+        wider = spread > largest
+        largest[wider], widest[wider] = spread[wider], place
+    return widest
