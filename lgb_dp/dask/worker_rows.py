@@ -131,22 +131,33 @@ class RowsOfWorker:
                 adopted.append((index, len(partition.label), partition.digest))
                 self._n_rows += len(partition.label)
                 hashes.append(partition.group_hash)
+            partition = None
             lists = _together(parts)
             parts.clear()
             self._leases[lease] = []
             self._group_hashes[lease] = np.concatenate(hashes)
-            while lists:  # as rows are put by columns, they leave
+            while lists:
                 self._leases[lease].append(self._summed(lists.pop()))
         self._loaded.clear()
         return {"adopted": adopted}
 
-    def _summed(self, rows: Sequence[TrainingRows]) -> LocalLeafSums:
-        """Rows that are next to each other from now on."""
-        numbers = _joined_groups([part.group for part in rows])
+    def _summed(self, rows: list[TrainingRows]) -> LocalLeafSums:
+        """Rows that are next to each other from now on; `rows` is emptied.
+
+        Codes leave as soon as they are put by columns, so that only those of these rows are there twice.
+        """
+        codes = [part.codes for part in rows]
+        label = np.concatenate([part.label for part in rows])
         weight = np.concatenate([part.weight for part in rows])
+        numbers = _joined_groups([part.group for part in rows])
+        rows.clear()
+        joined = joined_codes(codes)
+        codes.clear()
+        columns = by_columns(joined, self._n_threads)
+        del joined
         return LocalLeafSums(
-            by_columns(joined_codes([part.codes for part in rows])),
-            np.concatenate([part.label for part in rows]),
+            columns,
+            label,
             weight,
             self._rules.loss,
             self._rules.scale,

@@ -70,7 +70,9 @@ class StatePlugin(WorkerPlugin):
 
     async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
-            state = await asyncio.wrap_future(self._state)
+            if not self._state.done():  # else the answer would wait for another turn of the event loop
+                await asyncio.wrap_future(self._state)
+            state = self._state.result()
         except Exception as error:  # of an import
             return {"failed": f"{type(error).__name__}: {error}"}
         work = state.work(message)

@@ -1,10 +1,10 @@
 """Kernels of tree boosting, from binning to prediction, and the draws of private mechanisms."""
 
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
+from gbdt_kernels.trees.columns import DenseColumns, SparseColumns, by_columns
 from gbdt_kernels.trees.greedy import grow_structure
 from gbdt_kernels.trees.histogram import feature_counts, level_histograms, segment_sums
 from gbdt_kernels.trees.layout import BinLayout
-from gbdt_kernels.trees.leaves import DenseColumns, SparseColumns, by_columns
 from gbdt_kernels.trees.newton import (
     LogLinkPairs,
     RowPairs,

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.columns import DenseColumns, SparseColumns
 from gbdt_kernels.trees.layout import BinLayout
-from gbdt_kernels.trees.leaves import DenseColumns, SparseColumns
+from gbdt_kernels.trees.planes import ROWS_PER_BLOCK
+
+_ROWS_AT_ONCE = 16 * ROWS_PER_BLOCK
 
 
 @kernel
@@ -198,12 +201,11 @@ def level_histograms(
 
 
 @kernel
-def _count_rows(codes, weight, bin_offsets, first, last, out):
-    """Add the weights of rows `first` to `last` - 1 to the places of their codes in ``out``, int64."""
-    for row in range(first, last):
-        w = np.int64(weight[row])
-        for f in range(codes.shape[1]):
-            out[bin_offsets[f] + codes[row, f]] += w
+def _count_rows(codes, weight, bin_offsets, out):
+    """Add the rows' weights to the places of their codes, shape (n_features, n_rows), in ``out``, int64."""
+    for f in range(len(codes)):
+        for row in range(len(weight)):
+            out[bin_offsets[f] + codes[f, row]] += np.int64(weight[row])
 
 
 @kernel
@@ -239,11 +241,15 @@ def feature_counts(
     """
     if isinstance(columns, SparseColumns):
         return _sparse_counts(columns, weight, bin_offsets)
-    parts = blocks(len(weight), n_threads, len(bin_offsets) - 1)
+    n_blocks = -(-len(weight) // _ROWS_AT_ONCE)
+    parts = blocks(n_blocks, n_threads, _ROWS_AT_ONCE * (len(bin_offsets) - 1))
     own = np.zeros((len(parts), bin_offsets[-1]), dtype=np.int64)
 
     def work(part: int, first: int, last: int) -> None:
-        _count_rows(columns.codes, weight, bin_offsets, first, last, own[part])
+        for block in range(first, last):
+            of_block = weight[block * _ROWS_AT_ONCE : (block + 1) * _ROWS_AT_ONCE]
+            codes = columns.codes(block * (_ROWS_AT_ONCE // ROWS_PER_BLOCK), len(of_block))
+            _count_rows(codes, of_block, bin_offsets, own[part])
 
     run(work, parts)
     return np.asarray(own.sum(axis=0))

@@ -3,30 +3,25 @@
 All nodes of a block of rows are decided first, each as a set of bits, one per row.  Merging the decisions of
 two children into their parent's is then a bitwise operation on 512 rows, and so is comparing with a threshold
 where the codes are kept as bit planes.  That beats sending rows down one by one as long as a tree has few
-nodes; below `_LEVELS_TOGETHER` levels, rows go on alone.
+nodes; below `LEVELS_TOGETHER` levels, rows go on alone, by codes that are read back from the planes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import types, uintp
 from numba.core import cgutils
 from numba.extending import intrinsic as numba_intrinsic
-from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
-from gbdt_kernels.trees.layout import offsets
-from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
-from gbdt_kernels.trees.routing import left_bits, send_down
+from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK
 
 _ROWS_AT_ONCE = ROWS_PER_BLOCK
 _WORDS = WORDS_PER_BLOCK
-_LEVELS_TOGETHER = 8
+LEVELS_TOGETHER = 8
 
 # Vectors of 512 bits, which LLVM divides where a processor has shorter ones.  numba has no type for them, and
 # finds the same instructions in loops over eight words only by luck.
@@ -34,7 +29,6 @@ _LEVELS_TOGETHER = 8
 intrinsic: Any = numba_intrinsic  # its types count the first argument, which callers leave out
 _INT64 = ir.IntType(64)
 _BLOCK = ir.VectorType(_INT64, _WORDS)
-_NUMBERS = ir.VectorType(ir.IntType(16), 64)
 _ZERO = ir.Constant(_BLOCK, None)
 
 
@@ -129,21 +123,23 @@ def _merge(_context, words, left, right, goes_right):
 
 @intrinsic
 def _spread(_context, words, at, n_bits, numbers, to):
-    """Write 64 numbers (uint16) whose bits are in every eighth of `words` from `at` on, lowest first."""
+    """Write 64 unsigned numbers whose bits are in every eighth of `words` from `at` on, lowest first."""
 
     def generate(context, builder, signature, arguments):
-        number = cgutils.alloca_once(builder, _NUMBERS)
-        nothing = ir.Constant(_NUMBERS, None)
+        element = ir.IntType(numbers.dtype.bitwidth)
+        vector = ir.VectorType(element, 64)
+        number = cgutils.alloca_once(builder, vector)
+        nothing = ir.Constant(vector, None)
         builder.store(nothing, number)
         with cgutils.for_range(builder, arguments[2]) as loop:
             place = builder.add(arguments[1], builder.mul(loop.index, ir.Constant(_INT64, _WORDS)))
             word = builder.load(_element(context, builder, signature.args[0], arguments[0], place))
             is_set = builder.bitcast(word, ir.VectorType(ir.IntType(1), 64))
-            bit = builder.shl(ir.Constant(ir.IntType(16), 1), builder.trunc(loop.index, ir.IntType(16)))
-            added = builder.select(is_set, _splat(builder, bit, _NUMBERS), nothing)
+            bit = builder.shl(ir.Constant(element, 1), builder.trunc(loop.index, element))
+            added = builder.select(is_set, _splat(builder, bit, vector), nothing)
             builder.store(builder.or_(builder.load(number), added), number)
-        target = _vector(context, builder, signature.args[3], arguments[3], arguments[4], _NUMBERS)
-        builder.store(builder.load(number), target, align=2)
+        target = _vector(context, builder, signature.args[3], arguments[3], arguments[4], vector)
+        builder.store(builder.load(number), target, align=numbers.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(words, types.intp, types.intp, numbers, types.intp), generate
@@ -197,13 +193,71 @@ def _merge_levels(words, n_levels):
 
 
 @kernel
-def _write_leaves(words, n_levels, start, first, last, block, leaf):
-    """Write the leaf numbers of a block of rows from `start` on, as far as they are `first` to `last` - 1."""
+def _spread_leaves(words, n_levels, block):
+    """Write the leaf numbers (uint16) of a block of rows."""
     at = ((1 << (n_levels - 1)) - 1) * _WORDS
     for w in range(_WORDS):
         _spread(words, at + w, n_levels, block, 64 * w)
+
+
+@kernel
+def _copy_leaves(block, start, first, last, leaf):
+    """Copy the leaf numbers of the rows from `start` on, as far as they are `first` to `last` - 1."""
     first, last = max(first, start), min(last, start + _ROWS_AT_ONCE)
     leaf[first:last] = block[first - start : last - start]
+
+
+@kernel
+def _number_of_blocks(planes, plane_offsets):
+    """Blocks of rows whose codes have planes; 0 if every feature has one code at most."""
+    return len(planes) // (plane_offsets[-1] * _WORDS) if plane_offsets[-1] else 0
+
+
+@kernel
+def _read_ranks(planes, plane_offsets, n_blocks, b, is_read, ranks):
+    """Write the ranks (uint8) of a block's codes, the rows of one feature after those of another."""
+    for f in range(len(is_read)):
+        if not is_read[f]:
+            continue
+        n_planes = plane_offsets[f + 1] - plane_offsets[f]
+        at = (plane_offsets[f] * n_blocks + b * n_planes) * _WORDS
+        for w in range(_WORDS):
+            _spread(planes, at + w, n_planes, ranks, f * _ROWS_AT_ONCE + 64 * w)
+
+
+@kernel
+def read_codes(planes, plane_offsets, present, present_offsets, first_block, codes):
+    """Write the codes of rows from a block's first one on: ``codes`` is uint8, shape (n_features, n_rows)."""
+    n_features, n_rows = codes.shape
+    n_blocks = _number_of_blocks(planes, plane_offsets)
+    is_read = np.ones(n_features, dtype=np.bool_)
+    ranks = np.empty(n_features * _ROWS_AT_ONCE, dtype=np.uint8)
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        _read_ranks(planes, plane_offsets, n_blocks, first_block + start // _ROWS_AT_ONCE, is_read, ranks)
+        for f in range(n_features):
+            for j in range(min(_ROWS_AT_ONCE, n_rows - start)):
+                codes[f, start + j] = present[present_offsets[f] + ranks[f * _ROWS_AT_ONCE + j]]
+
+
+@kernel
+def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
+    """Send a block's rows on from a level of a tree to its leaves, all one level at a time.
+
+    `bits` is flat, 32 bytes per node from that level on.  Unsigned indices spare numba its check for counting
+    from the end.
+    """
+    n_above = uintp((1 << n_levels) - 1)
+    base = n_above
+    while base < len(feature):
+        for j in range(_ROWS_AT_ONCE):
+            node = base + uintp(block[j])
+            f = uintp(feature[node])
+            rank = uintp(ranks[f * uintp(_ROWS_AT_ONCE) + uintp(j)])
+            code = uintp(present[uintp(present_offsets[f]) + rank])
+            byte = np.int64(bits[(node - n_above) * uintp(32) + (code >> uintp(3))])
+            left = (byte >> np.int64(code & uintp(7))) & 1
+            block[j] = np.uint16(2 * np.int64(block[j]) + 1 - left)
+        base = uintp(2) * base + uintp(1)
 
 
 @kernel
@@ -247,19 +301,39 @@ def _is_first(feature, n_features):
 
 
 @kernel
-def _leaves_dense(
-    planes, plane_offsets, present, present_offsets, feature, goes_left, n_levels, first, last, words, leaf
+def leaves_dense(
+    planes,
+    plane_offsets,
+    present,
+    present_offsets,
+    feature,
+    goes_left,
+    bits,
+    n_levels,
+    first,
+    last,
+    words,
+    leaf,
 ):
-    """As `DenseColumns.leaves`, down to a level: its nodes are the leaves."""
+    """As `DenseColumns.leaves` of `gbdt_kernels.trees.columns`.
+
+    The nodes of the first `n_levels` levels are decided for blocks of rows.
+    """
     n_nodes = (1 << n_levels) - 1
     begins_right = np.empty(n_nodes, dtype=np.uint64)
     cuts = np.empty(n_nodes * 255, dtype=np.uint8)
     cut_offsets = np.zeros(n_nodes + 1, dtype=np.int64)
     _find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts, cut_offsets)
     cleared = _cleared_bits()
-    is_first = _is_first(feature[:n_nodes], len(plane_offsets) - 1)
-    n_blocks = len(planes) // (plane_offsets[-1] * _WORDS) if plane_offsets[-1] else 0
+    n_features = len(plane_offsets) - 1
+    is_first = _is_first(feature[:n_nodes], n_features)
+    n_blocks = _number_of_blocks(planes, plane_offsets)
     block = np.empty(_ROWS_AT_ONCE, dtype=np.uint16)
+    is_deep = len(feature) > n_nodes
+    ranks = np.empty(n_features * _ROWS_AT_ONCE if is_deep else 0, dtype=np.uint8)
+    is_read = np.zeros(n_features, dtype=np.bool_)
+    for node in range(n_nodes, len(feature)):
+        is_read[feature[node]] = True
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
         b = start // _ROWS_AT_ONCE
         for node in range(n_nodes):
@@ -272,7 +346,11 @@ def _leaves_dense(
             for c in range(cut_offsets[node], cut_offsets[node + 1]):
                 _flip_above(planes, at, n_planes, cleared, cuts[c], words, node * _WORDS)
         _merge_levels(words, n_levels)
-        _write_leaves(words, n_levels, start, first, last, block, leaf)
+        _spread_leaves(words, n_levels, block)
+        if is_deep:
+            _read_ranks(planes, plane_offsets, n_blocks, b, is_read, ranks)
+            _send_down(ranks, present, present_offsets, feature, bits, n_levels, block)
+        _copy_leaves(block, start, first, last, leaf)
 
 
 @kernel
@@ -288,10 +366,11 @@ def _first_entry(rows, low, high, row):
 
 
 @kernel
-def _leaves_sparse(indptr, rows, codes, zero_codes, feature, goes_left, first, last, leaf):
+def leaves_sparse(indptr, rows, codes, zero_codes, feature, goes_left, first, last, leaf):
+    """As `SparseColumns.leaves` of `gbdt_kernels.trees.columns`."""
     n_internal = len(feature)
     n_levels = 1
-    while n_levels < _LEVELS_TOGETHER and (1 << n_levels) <= n_internal:
+    while n_levels < LEVELS_TOGETHER and (1 << n_levels) <= n_internal:
         n_levels += 1
     n_together = (1 << n_levels) - 1
     words = np.empty(n_together * _WORDS, dtype=np.uint64)
@@ -312,7 +391,8 @@ def _leaves_sparse(indptr, rows, codes, zero_codes, feature, goes_left, first, l
                 e += 1
             entry[i] = e
         _merge_levels(words, n_levels)
-        _write_leaves(words, n_levels, start, first, last, block, leaf)
+        _spread_leaves(words, n_levels, block)
+        _copy_leaves(block, start, first, last, leaf)
         if n_together == n_internal:
             continue
         for row in range(max(first, start), min(last, start + _ROWS_AT_ONCE)):
@@ -323,108 +403,3 @@ def _leaves_sparse(indptr, rows, codes, zero_codes, feature, goes_left, first, l
                 code = codes[e] if e < indptr[f + 1] and rows[e] == row else zero_codes[f]
                 node = 2 * node + 2 - goes_left[node, code]
             leaf[row] = node - n_internal
-
-
-@dataclass(frozen=True)
-class DenseColumns:
-    """Binned matrix whose codes are also kept as bit planes.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_features), C order
-        Not copied.
-    planes : BitPlanes
-    """
-
-    codes: NDArray[np.uint8]
-    planes: BitPlanes
-
-    def leaves(
-        self,
-        feature: NDArray[np.int32],
-        goes_left: NDArray[np.uint8],
-        first: int,
-        last: int,
-        leaf: NDArray[np.uint16],
-    ) -> None:
-        """Write the leaf of a complete tree that each of some rows falls into.
-
-        Parameters
-        ----------
-        feature : ndarray of int32, shape (2**depth - 1,)
-            Split feature of each node, level by level; at least one node.
-        goes_left : ndarray of uint8, shape (2**depth - 1, 256)
-            1 where a bin code goes left, 0 elsewhere.
-        first, last : int
-            Rows ``first`` to ``last - 1``.
-        leaf : ndarray of uint16, shape (n_rows,)
-            Written there.
-        """
-        depth = len(feature).bit_length()
-        n_levels = min(depth, _LEVELS_TOGETHER)
-        _leaves_dense(
-            self.planes.bits,
-            self.planes.plane_offsets,
-            self.planes.present,
-            self.planes.present_offsets,
-            feature,
-            goes_left,
-            n_levels,
-            first,
-            last,
-            aligned_words(_WORDS << n_levels),
-            leaf,
-        )
-        if n_levels < depth:
-            send_down(self.codes, feature, left_bits(goes_left), n_levels, first, last, leaf)
-
-
-@dataclass(frozen=True)
-class SparseColumns:
-    """Binned CSC matrix: codes of the stored entries; all others have the code of zero.
-
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n_features + 1,)
-    rows : ndarray of int32, shape (n_entries,)
-        Row of each entry, ascending within a column.
-    codes : ndarray of uint8, shape (n_entries,)
-    zero_codes : ndarray of uint8, shape (n_features,)
-    """
-
-    indptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    codes: NDArray[np.uint8]
-    zero_codes: NDArray[np.uint8]
-
-    def leaves(
-        self,
-        feature: NDArray[np.int32],
-        goes_left: NDArray[np.uint8],
-        first: int,
-        last: int,
-        leaf: NDArray[np.uint16],
-    ) -> None:
-        """As for `DenseColumns`."""
-        _leaves_sparse(
-            self.indptr, self.rows, self.codes, self.zero_codes, feature, goes_left, first, last, leaf
-        )
-
-
-def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseColumns | SparseColumns:
-    """The same codes, column after column.
-
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-        Kept in the result if dense.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    """
-    if isinstance(matrix, DenseCodes):
-        return DenseColumns(matrix.codes, bit_planes(matrix.codes, n_threads))
-    n_features = len(matrix.zero_codes)
-    order = np.argsort(matrix.indices, kind="stable")
-    rows = np.repeat(np.arange(matrix.n_rows, dtype=np.int32), np.diff(matrix.indptr))
-    indptr = offsets(np.bincount(matrix.indices, minlength=n_features))
-    return SparseColumns(indptr, rows[order], matrix.codes[order], matrix.zero_codes)

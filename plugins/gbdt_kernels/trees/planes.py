@@ -35,6 +35,7 @@ def _fill_planes(codes, rank, plane_offsets, first, last, planes):
     for b in range(first, last):
         start = b * ROWS_PER_BLOCK
         n = min(len(codes) - start, ROWS_PER_BLOCK)
+        block[n:] = 0
         for f in range(codes.shape[1]):
             own = plane_offsets[f + 1] - plane_offsets[f]
             if own == 0:

@@ -111,13 +111,13 @@ def partition_level(
 
 
 @kernel
-def _send_down(codes, n_features, feature, bits, n_levels, depth, first, place):
-    """Send rows from `first` on from one level of a tree down to another, all one level at a time.
+def _send_down(codes, n_features, feature, bits, depth, first, place):
+    """Send rows from `first` on down a tree, all one level at a time.
 
     `codes` and `bits` are flat; ``place`` is uint16, a row's node within its level.  Unsigned indices spare
     numba its check for counting from the end.
     """
-    for level in range(n_levels, depth):
+    for level in range(depth):
         base = uintp((1 << level) - 1)
         at = uintp(first * n_features)
         for j in range(len(place)):
@@ -128,47 +128,9 @@ def _send_down(codes, n_features, feature, bits, n_levels, depth, first, place):
             at += uintp(n_features)
 
 
-@kernel
-def _send_blocks_down(codes, n_features, feature, bits, n_levels, depth, first, last, place):
-    """As `send_down`."""
-    for start in range(first, last, _ROWS_AT_ONCE):
-        stop = min(last, start + _ROWS_AT_ONCE)
-        _send_down(codes, n_features, feature, bits, n_levels, depth, start, place[start:stop])
-
-
 def left_bits(goes_left: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Tables of one byte per code, shape (..., 256), with one bit per code, shape (..., 32)."""
     return np.packbits(goes_left, axis=-1, bitorder="little")
-
-
-def send_down(
-    codes: NDArray[np.uint8],
-    feature: NDArray[np.int32],
-    bits: NDArray[np.uint8],
-    n_levels: int,
-    first: int,
-    last: int,
-    place: NDArray[np.uint16],
-) -> None:
-    """Send rows on from a level of a complete tree to its leaves.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_features), C order
-    feature : ndarray of int32, shape (2**depth - 1,)
-    bits : ndarray of uint8, shape (2**depth - 1, 32)
-        As from `left_bits`.
-    n_levels : int
-        Levels above the one that the rows are in.
-    first, last : int
-        Rows ``first`` to ``last - 1``.
-    place : ndarray of uint16, shape (n_rows,)
-        Each row's node, counted within the level; afterwards its leaf.
-    """
-    depth = len(feature).bit_length()
-    _send_blocks_down(
-        codes.reshape(-1), codes.shape[1], feature, bits.reshape(-1), n_levels, depth, first, last, place
-    )
 
 
 @kernel
@@ -179,7 +141,7 @@ def _add_trees_dense(codes, n_features, feature, bits, leaf_value, depth, first,
         n = min(_ROWS_AT_ONCE, last - start)
         for tree in range(len(feature)):
             place[:n] = 0
-            _send_down(codes, n_features, feature[tree], bits[tree], 0, depth, start, place[:n])
+            _send_down(codes, n_features, feature[tree], bits[tree], depth, start, place[:n])
             for j in range(n):
                 score[start + j] += leaf_value[tree, place[j]]
 
@@ -196,7 +158,7 @@ def _add_trees_sparse(
             row_codes[indices[e]] = codes[e]
         for tree in range(len(feature)):
             place[0] = 0
-            _send_down(row_codes, len(row_codes), feature[tree], bits[tree], 0, depth, 0, place)
+            _send_down(row_codes, len(row_codes), feature[tree], bits[tree], depth, 0, place)
             score[row] += leaf_value[tree, place[0]]
         for e in range(indptr[row], indptr[row + 1]):
             row_codes[indices[e]] = zero_codes[indices[e]]

@@ -1,0 +1,132 @@
+"""Binned rows column after column, which is how the leaves of known trees are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import leaves as kernels
+from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.layout import offsets
+from gbdt_kernels.trees.planes import WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
+from gbdt_kernels.trees.routing import left_bits
+
+
+@dataclass(frozen=True)
+class DenseColumns:
+    """Binned matrix as bit planes, which take at most a byte per value.
+
+    Parameters
+    ----------
+    planes : BitPlanes
+    """
+
+    planes: BitPlanes
+
+    def codes(self, first_block: int, n_rows: int) -> NDArray[np.uint8]:
+        """Codes of the rows from the first one of a block of `ROWS_PER_BLOCK` on.
+
+        Parameters
+        ----------
+        first_block, n_rows : int
+
+        Returns
+        -------
+        ndarray of uint8, shape (n_features, n_rows)
+        """
+        planes = self.planes
+        codes = np.empty((len(planes.plane_offsets) - 1, n_rows), dtype=np.uint8)
+        kernels.read_codes(
+            planes.bits, planes.plane_offsets, planes.present, planes.present_offsets, first_block, codes
+        )
+        return codes
+
+    def leaves(
+        self,
+        feature: NDArray[np.int32],
+        goes_left: NDArray[np.uint8],
+        first: int,
+        last: int,
+        leaf: NDArray[np.uint16],
+    ) -> None:
+        """Write the leaf of a complete tree that each of some rows falls into.
+
+        Parameters
+        ----------
+        feature : ndarray of int32, shape (2**depth - 1,)
+            Split feature of each node, level by level; at least one node.
+        goes_left : ndarray of uint8, shape (2**depth - 1, 256)
+            1 where a bin code goes left, 0 elsewhere.
+        first, last : int
+            Rows ``first`` to ``last - 1``.
+        leaf : ndarray of uint16, shape (n_rows,)
+            Written there.
+        """
+        n_levels = min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
+        kernels.leaves_dense(
+            self.planes.bits,
+            self.planes.plane_offsets,
+            self.planes.present,
+            self.planes.present_offsets,
+            feature,
+            goes_left,
+            left_bits(goes_left[(1 << n_levels) - 1 :]).reshape(-1),
+            n_levels,
+            first,
+            last,
+            aligned_words(WORDS_PER_BLOCK << n_levels),
+            leaf,
+        )
+
+
+@dataclass(frozen=True)
+class SparseColumns:
+    """Binned CSC matrix: codes of the stored entries; all others have the code of zero.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (n_features + 1,)
+    rows : ndarray of int32, shape (n_entries,)
+        Row of each entry, ascending within a column.
+    codes : ndarray of uint8, shape (n_entries,)
+    zero_codes : ndarray of uint8, shape (n_features,)
+    """
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    codes: NDArray[np.uint8]
+    zero_codes: NDArray[np.uint8]
+
+    def leaves(
+        self,
+        feature: NDArray[np.int32],
+        goes_left: NDArray[np.uint8],
+        first: int,
+        last: int,
+        leaf: NDArray[np.uint16],
+    ) -> None:
+        """As for `DenseColumns`."""
+        kernels.leaves_sparse(
+            self.indptr, self.rows, self.codes, self.zero_codes, feature, goes_left, first, last, leaf
+        )
+
+
+def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseColumns | SparseColumns:
+    """The same codes, column after column.
+
+    Parameters
+    ----------
+    matrix : DenseCodes or SparseCodes
+        Copied.
+    n_threads : int
+        Threads at most; 0 means all available processors.
+    """
+    if isinstance(matrix, DenseCodes):
+        return DenseColumns(bit_planes(matrix.codes, n_threads))
+    n_features = len(matrix.zero_codes)
+    order = np.argsort(matrix.indices, kind="stable")
+    rows = np.repeat(np.arange(matrix.n_rows, dtype=np.int32), np.diff(matrix.indptr))
+    indptr = offsets(np.bincount(matrix.indices, minlength=n_features))
+    return SparseColumns(indptr, rows[order], matrix.codes[order], matrix.zero_codes)

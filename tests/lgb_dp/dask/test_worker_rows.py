@@ -1,0 +1,60 @@
+"""What a worker's memory holds for a training run."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import lgb_dp
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.dask.messages import SentTrees
+from lgb_dp.dask.partitions import RowRules
+from lgb_dp.dask.worker_rows import RowsOfWorker
+from lgb_dp.newton.leaf_sums import Round
+from lgb_dp.newton.loss import NewtonLoss
+from lgb_dp.newton.public_splits import PublicTree
+
+N_ROWS, N_COLUMNS = 160_000, 30
+
+
+def worker_and_rows(n_partitions):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (N_ROWS, N_COLUMNS))
+    y = (X[:, 0] > 0).astype(float)
+    bins = lgb_dp.Dataset(X[:1], y[:1], bounds=(-1, 1), max_bin=255).construct().bins
+    loss, scale = NewtonLoss("binary", 1.0, 0.1), LabelScale("binary", 1, 0.0, 1.0)
+    worker = RowsOfWorker(RowRules(bins, ("float64",), scale, loss, "raise", None, None, None, 1.0, 1))
+    worker.begin(1)
+    parts = zip(np.array_split(X, n_partitions), np.array_split(y, n_partitions), strict=True)
+    return worker, list(enumerate(parts))
+
+
+def load_and_ask(worker, parts):
+    for index, (X, y) in parts:
+        worker.store(index, X, y, None, None)
+    lease = (1, list(range(len(parts))))
+    tree = PublicTree(np.arange(3, dtype=np.int32), np.ones((3, 256), np.uint8), np.full(3, -1))
+    for message in (
+        {"ask": "adopt", "keep": [], "leases": [lease], "seed": bytes(32)},
+        {"ask": "counts", "leases": [1]},
+        {"ask": "features", "leases": [1]},
+        {"ask": "sums", "leases": [1], **SentTrees().message(Round(1, tree, np.zeros(1), []))},
+    ):
+        assert not worker.work(message)().keys() & {"failed", "wrong", "unknown"}
+
+
+@pytest.mark.parametrize("n_partitions", [1, 8])
+def test_a_worker_needs_little_more_than_a_byte_per_value(n_partitions):
+    """The values themselves are left out.  Codes and bit planes are there at once for one partition only."""
+    worker, parts = worker_and_rows(1)
+    load_and_ask(worker, [(0, [part[:9] for part in parts[0][1]])])  # imports, and loads kernels
+    worker, parts = worker_and_rows(n_partitions)
+    tracemalloc.start()
+    try:
+        load_and_ask(worker, parts)
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    small = 300_000  # what does not grow with the rows
+    assert held < 1.01 * N_ROWS * N_COLUMNS + 23 * N_ROWS + small
+    assert peak < 1.3 * N_ROWS * N_COLUMNS + 40 * N_ROWS + small
