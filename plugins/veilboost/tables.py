@@ -102,6 +102,8 @@ def read_table(
         raise InvalidDataError(f"{path}: the name must end in .csv, .csv.gz, .parquet, .svm or .libsvm")
     table = _read_arrow(path, kind, [c for c in (id_column, *one_hot) if c is not None])
     names = list(table.column_names)
+    if len(set(names)) < len(names):
+        raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
     special = [c for c in (id_column, label) if c is not None]
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot] if c not in names]
     if absent:
@@ -122,12 +124,14 @@ def read_table(
             unseen |= {name: n_unseen} if n_unseen else {}
             data |= {f"{name}={value}": flags for value, flags in zip(values, encoded, strict=True)}
         else:
-            data[name] = _numbers(column, name, path).astype(np.float32)
+            # Without a line of names, a column's name is a value of the first row, which no error quotes.
+            shown = f"column {names.index(name) + 1} of {len(names)}" if keep is None else f"column {name!r}"
+            data[name] = _numbers(column, shown, path).astype(np.float32)
     if not data:
         raise InvalidDataError(f"{path} has no columns left to use")
     matrix = np.stack(list(data.values()), axis=1)
     checked = read_columns(matrix, str(path))
-    target = None if label is None else _numbers(table.column(label), label, path)
+    target = None if label is None else _numbers(table.column(label), f"column {label!r}", path)
     return Table(
         Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories, unseen
     )
@@ -175,20 +179,20 @@ def _checked_ids(values: list[Any], path: Path) -> list[str]:
     return values
 
 
-def _numbers(column: Any, name: str, path: Path) -> NDArray[np.float64]:
+def _numbers(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
     import pyarrow
 
     kind = column.type
     numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
     if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_null(kind)):
         raise InvalidDataError(
-            f"{path}: column {name!r} is {kind}, not numbers; encode it (--one-hot) or leave it out (--drop)"
+            f"{path}: {shown} is {kind}, not numbers; encode it (--one-hot) or leave it out (--drop)"
         )
     try:
         numbers = column.cast(pyarrow.float64()).to_numpy()
     except pyarrow.ArrowException:
         # Arrow quotes the value.
-        raise InvalidDataError(f"{path}: column {name!r} has integers beyond what float64 holds") from None
+        raise InvalidDataError(f"{path}: {shown} has integers beyond what float64 holds") from None
     return np.asarray(numbers, dtype=np.float64)
 
 

@@ -83,7 +83,8 @@ def test_libsvm(tmp_path):
 def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     for how, message in [
         (dict(id_column="nobody"), "no column 'nobody'"),
-        (dict(id_column="user"), "'city' is string, not numbers"),
+        (dict(id_column="user"), r"column \d of \d is string, not numbers"),
+        (dict(id_column="user", keep=["city"]), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=[]), "no columns left"),
         (dict(drop=["x"]), "no column 'x'"),
     ]:
@@ -99,6 +100,14 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
         path.write_text(text)
         with pytest.raises(InvalidDataError, match=message) as caught:
             read_table(path, id_column="user")
+        assert "4711" not in str(caught.value)
+    for text, message in [
+        ("secret-4711,1.5,yes\nsecret-4712,2.5,no\n", "column 1 of 3 is string"),
+        ("4711,4711,4711\n1,2,3\n", "3 columns have 1 different names"),
+    ]:
+        path.write_text(text)  # without a line of names
+        with pytest.raises(InvalidDataError, match=message) as caught:
+            read_table(path)
         assert "4711" not in str(caught.value)
     with pytest.raises(InvalidDataError, match="not a file"):
         read_table(tmp_path / "absent.csv")
