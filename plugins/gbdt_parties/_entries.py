@@ -7,6 +7,7 @@ else that does not fit its digest is damage, and an error.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import struct
@@ -18,6 +19,7 @@ from threading import Lock
 from typing import BinaryIO
 
 from gbdt_parties._files import open_to_append
+from gbdt_parties.errors import ProtocolError
 
 _LENGTH = struct.Struct("<Q")
 _HEAD = struct.Struct("<QI16s")
@@ -98,18 +100,36 @@ class EntryFile:
         ------
         OSError
             If the disk is full, for example; the entry then does not count, or is whole.
+        ProtocolError
+            If the file was changed through another object, in this process or another; it stays as it is.
         """
         entry = entry_of(content)
         with self._lock:
-            if os.fstat(self._descriptor).st_size != self._size:
-                # What a crash, or an append that failed, left of an entry.
-                os.ftruncate(self._descriptor, self._size)
-            left = memoryview(entry)
-            while left:
-                left = left[os.write(self._descriptor, left) :]
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            try:
+                self._check_size()
+                left = memoryview(entry)
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
+            finally:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self._size += len(entry)
         if sync:
             self.sync()
+
+    def _check_size(self) -> None:
+        """Cut off what a crash, or an append that failed, left of an entry; refuse what somebody else did."""
+        size = os.fstat(self._descriptor).st_size
+        head = os.pread(self._descriptor, _HEAD.size, self._size)
+        if len(head) == _HEAD.size:
+            length, checksum, _ = _HEAD.unpack(head)
+            fits = checksum == zlib.crc32(_LENGTH.pack(length)) and self._size + _HEAD.size + length < size
+            if fits and os.pread(self._descriptor, 1, self._size + _HEAD.size + length) == _END:
+                raise ProtocolError("this run is continued elsewhere, from the same files")
+        if size < self._size:
+            raise ProtocolError("the files of this run were cut off while it was going on")
+        if size > self._size:
+            os.ftruncate(self._descriptor, self._size)
 
     def sync(self) -> None:
         """Wait until all entries are on the disk."""

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_parties._entries import EntryFile, entry_of, read_entries
+from gbdt_parties.errors import ProtocolError
 
 CONTENTS = st.lists(st.binary(max_size=60) | st.just(b"\0" * 9), max_size=5)
 
@@ -86,3 +87,17 @@ def test_the_file_is_its_owners_only_and_is_closed(tmp_path):
     del file
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+def test_entries_of_another_object_are_neither_cut_off_nor_followed(tmp_path):
+    """Before, each object cut the other's entries off, and the file was damaged for both."""
+    path = tmp_path / "entries"
+    one, other = EntryFile(path, 0), EntryFile(path, 0)
+    one.append(b"first", sync=False)
+    with pytest.raises(ProtocolError, match="continued elsewhere"):
+        other.append(b"another first", sync=False)
+    one.append(b"second", sync=False)
+    assert [content for content, _ in read_entries(path)] == [b"first", b"second"]
+    path.write_bytes(b"")
+    with pytest.raises(ProtocolError, match="cut off"):
+        one.append(b"third", sync=False)

@@ -414,12 +414,12 @@ class HorizontalParty(SessionHandler[bytes]):
         if state.builder == state.place:
             raise ProtocolError("trees of another party in this party's turn")
         state.journal.check(number, message)
-        if number < len(state.journal.rounds):
-            self._add(message, is_own=False)
-        else:
+        self._reserve(message)
+        values = state.values_of(self._X, message, self._n_jobs)
+        if number >= len(state.journal.rounds):
             self._kept.count_round(self._rows.max_rounds)
-            self._add(message, is_own=False)
             state.journal.add(message, is_own=False)
+        state.add_others(message, values)
         logger.info("round %d: received", number + 1)
         state.present_gradients()  # while the other parties do the same
         return messages.Done()

@@ -1,6 +1,7 @@
 """A SimFL run that was interrupted, anywhere, goes on and ends in the model of the undisturbed run."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -11,6 +12,7 @@ from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
+from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
@@ -372,3 +374,19 @@ def test_another_run_of_a_party_does_not_lock_out_an_interrupted_one(tmp_path, a
     train_simfl(params, [first, third], 2, **how)
     again = train_simfl(params, [first, second], 2, checkpoint=tmp_path / "run", **how)
     assert again.booster.num_boosted_rounds() == 2
+
+
+def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
+    """Before, both gave sums of the same round after different trees, and damaged the journal."""
+    first = Coordinator(victim(directory=tmp_path), turns=(10**6, 100)).started()
+    second = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
+    second.ask(Introduce(0), Introduction)
+    second.ask(ResumeBoosting(first.channel._session, 0, 100), messages.Done)
+    trees = [made_up_tree(1, 0, [0.0], [5.0, -5.0]), made_up_tree(1, 1, [0.3], [5.0, -5.0])]
+    first.add(trees[0])
+    with pytest.raises(PartyRefusedError, match="continued elsewhere"):
+        second.ask(Trees(np.array([len(trees[1])]), trees[1]), messages.Done)
+    first.add(trees[0])
+    third = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
+    third.ask(Introduce(0), Introduction)
+    third.ask(ResumeBoosting(first.channel._session, 2, 100), messages.Done)
