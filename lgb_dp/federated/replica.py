@@ -31,7 +31,8 @@ from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.loss import STEPS
 from lgb_dp.newton.public_splits import LeafRelease, PublicTree
-from lgb_dp.newton.trainer import NewtonBoost, _NewtonTraining
+from lgb_dp.newton.trainer import NewtonBoost
+from lgb_dp.newton.training import NewtonTraining
 
 STDS_IN_RANGE = 12.0
 """Standard deviations of the noise that an honest sum is not beyond; once in 10^32 sums it is."""
@@ -195,7 +196,7 @@ def train_replica(
     return Replica(train)
 
 
-class _FederatedTraining(_NewtonTraining):
+class _FederatedTraining(NewtonTraining):
     """NewtonBoost whose noise comes from all parties, and whose structures from a public stream."""
 
     def __init__(self, task: TrainingTask, trainer: _FederatedNewton) -> None:

@@ -201,6 +201,48 @@ def _number(released: Sequence[ReleasedTree]) -> int:
     return released[-1].number if released else 0
 
 
+def greedy_tree(
+    tree: PublicTree,
+    bins: PublicBins,
+    codes: NDArray[np.uint8],
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    random: SecureRandom,
+) -> PublicTree:
+    """The structure of a greedy tree fitted to the target; where it finds no split, that of the given one.
+
+    Parameters
+    ----------
+    tree : PublicTree
+    bins : PublicBins
+    codes : ndarray of uint8, shape (n_rows, n_features)
+    target, weight : ndarray of float64, shape (n_rows,)
+        Weights are positive.
+    random : SecureRandom
+        Draws the features that each node may split by, and where in a gap between codes a threshold is.
+    """
+    features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
+    n_nodes, n_tried = len(tree.feature), min((len(features) + 1) // 2, _MAX_TRIED)
+    # A node's mean explains nothing, and what is large next to what is looked for costs digits.
+    target = target - np.average(target, weights=weight)
+    order = np.argpartition(random.words(n_nodes, len(features)), n_tried - 1, axis=1)
+    feature, goes_left = tree.feature.copy(), tree.goes_left.copy()
+    grow_structure(
+        codes,
+        target,
+        weight,
+        bins.n_bins,
+        bins.is_categorical,
+        features[order[:, :n_tried]],
+        uniform(random.words(n_nodes)),
+        random.coins(n_nodes),
+        _MIN_CHILD_ROWS,
+        feature,
+        goes_left,
+    )
+    return PublicTree(feature, goes_left, np.full(n_nodes, -1))
+
+
 class DistilledSplits(LearnedSplits):
     """Learned splits, and structures of greedy trees fitted to the model's last steps.
 
@@ -245,8 +287,6 @@ class DistilledSplits(LearnedSplits):
         self._bins, self._objective, self._released = bins, objective, released
         self._codes = surrogate.codes
         self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
-        self._features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
-        self._n_tried = min((len(self._features) + 1) // 2, _MAX_TRIED)
         self._first = max(_START * n_rounds, _MIN_WINDOW, self._n_opening)
         self._trial = self._first + (_TRIAL * n_rounds if has_trial else 0.0)
         self._has_trial = has_trial
@@ -288,29 +328,10 @@ class DistilledSplits(LearnedSplits):
 
     def _greedy(self, tree: PublicTree, random: SecureRandom) -> PublicTree:
         """The structure of a greedy tree; where it finds no split, that of the given one."""
-        n_nodes, n_features = len(tree.feature), len(self._features)
         target, weight = self._target(random)
         half = np.unpackbits(random.words((len(target) + 63) // 64).view(np.uint8))[: len(target)]
         rows = np.flatnonzero(half)
-        target, weight = target[rows], weight[rows]
-        # A node's mean explains nothing, and what is large next to what is looked for costs digits.
-        target = target - np.average(target, weights=weight)
-        order = np.argpartition(random.words(n_nodes, n_features), self._n_tried - 1, axis=1)
-        feature, goes_left = tree.feature.copy(), tree.goes_left.copy()
-        grow_structure(
-            self._codes[rows],
-            target,
-            weight,
-            self._bins.n_bins,
-            self._bins.is_categorical,
-            self._features[order[:, : self._n_tried]],
-            uniform(random.words(n_nodes)),
-            random.coins(n_nodes),
-            _MIN_CHILD_ROWS,
-            feature,
-            goes_left,
-        )
-        return PublicTree(feature, goes_left, np.full(n_nodes, -1))
+        return greedy_tree(tree, self._bins, self._codes[rows], target[rows], weight[rows], random)
 
     def _target(self, random: SecureRandom) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What a tree is fitted to, and the weights of the rows, which are the loss's curvature.

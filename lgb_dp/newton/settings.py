@@ -112,6 +112,14 @@ def automatic_depth(nu: float) -> int:
     return max([2, *(depth for start, depth in _DEPTH_FROM if nu >= start)])
 
 
+MAX_RATE = {"multiclass": 0.5}
+"""Largest automatic rate, times the factors of the round.
+
+The softmax loss's Hessian diag(p) - pp' is at most twice its diagonal (Gershgorin), which leaf values divide
+by.  Beyond ½, the steps of all classes together therefore overshoot.
+"""
+
+
 def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     """Learning rate.
 
@@ -168,6 +176,22 @@ def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) 
         if nu >= start and depth >= shallowest:
             return min(depth, deepest), has_trial
     return None
+
+
+_EXACT_ROWS_PER_LEAF, _EXACT_DEPTHS = 500.0, (3, 8)
+_EXACT_LENGTH, _EXACT_LENGTH_OF_ROWS = 20.0, 25_000.0
+"""Rounds times rate without privacy, at so many balanced rows; it grows with the root of these."""
+
+
+def exact_depth(n_rows: float) -> int:
+    """Levels of greedy trees that are fitted to the rows, without privacy."""
+    return int(np.clip(np.log2(max(n_rows / _EXACT_ROWS_PER_LEAF, 1.0)), *_EXACT_DEPTHS))
+
+
+def exact_rate(balanced: float, n_rounds: int) -> float:
+    """Learning rate of these trees, of `balanced_rows`: ordinary boosting in small steps."""
+    length = max(_EXACT_LENGTH * np.sqrt(balanced / _EXACT_LENGTH_OF_ROWS), 3.0)
+    return float(np.clip(length / n_rounds, 0.01, 0.3))
 
 
 def balanced_rows(n_rows: float, objective: str, prior: NDArray[np.float64]) -> float:

@@ -44,11 +44,14 @@ class StepSize:
         Steps are always full unless labels are classes.
     weight_steps : int
         Integer steps of the largest weight, 1 if all rows weigh the same; elsewhere steps are always full.
+    may_end : bool
+        Otherwise steps are always full.  Where every leaf holds many rows of balanced classes, little of what
+        is learned is chance, and what S lacks for N is rather that labels are nearly certain.
     """
 
-    def __init__(self, n_rounds: int, objective: str, weight_steps: int) -> None:
+    def __init__(self, n_rounds: int, objective: str, weight_steps: int, *, may_end: bool = True) -> None:
         # The variance of G is H if labels are classes and all rows weigh the same.
-        self._is_chance_known = objective in LOG_LOSSES and weight_steps == 1
+        self._is_chance_known = may_end and objective in LOG_LOSSES and weight_steps == 1
         # Trees of one feature each soon explain nothing more.
         self._first = OPENING_SHARE * n_rounds
         self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))

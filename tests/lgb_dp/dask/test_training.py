@@ -166,7 +166,7 @@ def test_public_rows_are_evaluated_and_stop_training_early(client):
 
 
 def test_distilled_structures_are_those_of_one_process(client, monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.trainer.distilled_depth", lambda *_: (3, True))
+    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, True))
     data = lgb_dp.Dataset(X, Y, **PUBLIC)
     one = lgb.train(QUIET, data, 8, callbacks=[pinned()])
     many = on_cluster(client, even(5), 8)

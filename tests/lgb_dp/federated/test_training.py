@@ -39,7 +39,7 @@ from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.trainer import _NewtonTraining
+from lgb_dp.newton.training import NewtonTraining
 
 KEY = bytes(range(32))
 MULTICLASS = {**BINARY, "objective": "multiclass", "num_class": 3}
@@ -130,7 +130,7 @@ def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_
         self._noise_factor = math.sqrt(variance) / parts[0][1]
         return [part[0] + pooled_noise.noise(part[0].shape) for part in parts]
 
-    monkeypatch.setattr(_NewtonTraining, "_with_noise", with_noise)
+    monkeypatch.setattr(NewtonTraining, "_with_noise", with_noise)
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9

@@ -11,7 +11,7 @@ from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton import budget_plan
-from lgb_dp.newton import trainer as newton
+from lgb_dp.newton import training as newton
 from lgb_dp.newton.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset, leaf_values
@@ -223,9 +223,9 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
             trainer = lgb_dp.NewtonBoost(2.0, DELTA, structure="random", depth=1, gradient_clip=1.0)
             sums = []
             with pytest.MonkeyPatch.context() as patch:
-                release = newton._NewtonTraining._release
+                release = newton.NewtonTraining._release
                 patch.setattr(
-                    newton._NewtonTraining,
+                    newton.NewtonTraining,
                     "_release",
                     lambda self, *args, sums=sums, release=release: (
                         sums.append(release(self, *args)) or sums[-1]

@@ -9,7 +9,7 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts import lightgbm as host
-from lgb_dp.newton import trainer as newton
+from lgb_dp.newton import training as newton
 from newton_training import QUIET, X, Y, live_booster, training_scores
 
 

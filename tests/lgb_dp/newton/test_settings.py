@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from lgb_dp.newton import trainer as newton
+from lgb_dp.newton import training as newton
 from lgb_dp.newton.settings import automatic_depth, automatic_rate, balanced_rows, distilled_depth
 from newton_training import X, Y, boosted, live_booster
 from small_training import dataset, field
@@ -51,9 +51,9 @@ def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
     """With the released number of rows fixed, twice the rows change no setting."""
-    release = newton._NewtonTraining._release_label_counts
+    release = newton.NewtonTraining._release_label_counts
     monkeypatch.setattr(
-        newton._NewtonTraining, "_release_label_counts", lambda self: release(self) * 0 + 5000.0
+        newton.NewtonTraining, "_release_label_counts", lambda self: release(self) * 0 + 5000.0
     )
     texts = []
     for rows in (X, np.repeat(X, 2, axis=0)):

@@ -9,10 +9,10 @@ from lgb_dp.newton.step_size import StepSize
 N_LEAVES = 16
 
 
-def factors(share, std=1e-3, hessian=100.0, n_rounds=300, seed=0, of_rows=("binary", 1)):
+def factors(share, std=1e-3, hessian=100.0, n_rounds=300, seed=0, of_rows=("binary", 1), may_end=True):
     """Factors along releases whose G² is `share` of H on average, with noise of the given deviation."""
     rng = np.random.default_rng(seed)
-    steps, found = StepSize(n_rounds, *of_rows), []
+    steps, found = StepSize(n_rounds, *of_rows, may_end=may_end), []
     for _ in range(n_rounds):
         h = hessian + 0.6 * std * rng.normal(size=(N_LEAVES, 1))
         g = np.sqrt(share * hessian) * rng.normal(size=(N_LEAVES, 1)) + std * rng.normal(size=(N_LEAVES, 1))
@@ -26,6 +26,7 @@ def test_steps_are_full_while_more_than_chance_is_explained_and_end_at_half_of_i
     assert factors(0.25)[50:].max() < 0.05
     assert (factors(0.0, of_rows=("regression", 1)) == 1.0).all()
     assert (factors(0.0, of_rows=("binary", 1024)) == 1.0).all()
+    assert (factors(0.0, may_end=False) == 1.0).all()
 
 
 def test_noise_alone_holds_nothing_back():

@@ -1,0 +1,361 @@
+"""One training run of NewtonBoost: what it releases, and what follows from that.
+
+The data is read in one place only: the sums of gradients and hessians over the leaves of a tree whose splits
+were drawn before (`lgb_dp.newton.leaf_sums`).  There is one Gaussian release per tree, and every tree reads
+all rows.  Releases compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).
+Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts import lightgbm as host
+from gbdt_kernels.trees import DenseCodes, by_columns
+from lgb_dp.boosting.labels import REGRESSIONS
+from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.checks import Auto, delta_note
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import (
+    InterruptedTrainingError,
+    InvalidArgumentError,
+    NotPrivateWarning,
+)
+from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.distilled_splits import (
+    DistilledSplits,
+    FeatureHistograms,
+    released_cells,
+    start_scores,
+    surrogate_rows,
+)
+from lgb_dp.newton.exact_splits import MAX_ROWS, ExactSplits
+from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
+from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
+from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, Start
+from lgb_dp.newton.model_memory import check_model_fits
+from lgb_dp.newton.monotone import MonotoneConstraints
+from lgb_dp.newton.public_splits import (
+    CyclicSplits,
+    LeafRelease,
+    PublicSplits,
+    PublicTree,
+    RandomSplits,
+    StructureKind,
+)
+from lgb_dp.newton.regression_losses import loss_of
+from lgb_dp.newton.settings import (
+    GRADIENT_CLIP,
+    MAX_RATE,
+    SHRINKAGE,
+    automatic_depth,
+    automatic_rate,
+    balanced_rows,
+    distilled_depth,
+    exact_depth,
+    exact_rate,
+    nu_of_depth,
+    nu_of_rate,
+)
+from lgb_dp.newton.step_size import StepSize
+
+
+class NewtonSettings(Protocol):
+    """What a training run reads of `NewtonBoost`, whose parameters these are."""
+
+    epsilon: float
+    delta: float
+    structure: StructureKind
+    depth: int | Auto
+    hessian_share: float | Auto
+    gradient_clip: float | Auto
+    subsample: float
+
+
+class NewtonTraining(Training):
+    """State of one training run of NewtonBoost."""
+
+    sigmoid = 1.0
+    can_be_monotone = True
+    objectives = ("binary", "multiclass", *sorted(REGRESSIONS))
+    _noise_factor = 1.0
+
+    def __init__(self, task: TrainingTask, settings: NewtonSettings) -> None:
+        super().__init__(task)
+        self.settings = settings
+        self._is_exact = math.isinf(settings.epsilon)
+        self._plan_budget()
+        self.loss = self._loss()
+        if not self._is_exact:
+            self._make_reserves()
+        given = task.params.given
+        self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
+        self._rate = task.params.learning_rate if "learning_rate" in given else None
+        if self._depth is not None:
+            check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
+        assert self.data.bins is not None
+        self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
+        if task.train_set._predictor is not None:
+            self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
+        self._leaf_sums = self._where_the_rows_are()
+        self._released: list[ReleasedTree] = []
+        self._splits: PublicSplits | None = None
+        self._step_size: StepSize | None = None
+        self._prior = np.zeros(task.params.n_outputs)
+        self._start: Start
+
+    def _where_the_rows_are(self) -> LeafSums:
+        data, subsample = self.train_set, self.settings.subsample
+        if isinstance(data, RowsElsewhere):
+            return data.leaf_sums(self.loss, self.label_scale, subsample)
+        return LocalLeafSums(
+            by_columns(self.codes, self.params.n_threads),
+            self.label,
+            self.weight,
+            self.loss,
+            self.label_scale,
+            self.data.start_scores,
+            self.params.n_threads,
+            subsample,
+            partial(self.data.draw_words, self.random),
+        )
+
+    def _loss(self) -> Loss:
+        clip, share = self.settings.gradient_clip, self.settings.hessian_share
+        given = None if clip == "auto" else clip
+        return loss_of(self.label_scale, given, 0.0 if share == "auto" else share, self._mu)
+
+    def _check_group_mean(self) -> None:
+        """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.
+
+        By the triangle inequality the rows together add at most w̄ times the longest row to the sums.
+        """
+
+    def _checked_depth(self, asked: int | None) -> int | None:
+        """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""
+        depth = self.settings.depth
+        if depth == "auto":
+            return asked
+        if asked not in (None, depth):
+            raise InvalidArgumentError(
+                f"max_depth={asked} and depth={depth} of NewtonBoost differ; give only one of the two"
+            )
+        return depth
+
+    def _plan_budget(self) -> None:
+        settings = self.settings
+        if self._is_exact:
+            self._mu = self._prior_mu = math.inf
+            self.train_without_privacy()
+            return
+        of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
+        self._plan = BudgetPlan(self.ledger, *of_run, may_distil=self._may_distil)
+        self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
+
+    @property
+    def _may_distil(self) -> bool:
+        """Whether structures may be distilled: not for other losses, for which nothing was gained by it."""
+        return self.settings.structure == "auto" and self.params.objective in GRADIENT_CLIP
+
+    def _make_reserves(self) -> None:
+        """The noise that a tree's leaf sums get, once it is known what they may cost."""
+        scales = [self.weight_steps * std for std in self.loss.stds(self._plan.tree.mu)]
+        self._noise_g, self._noise_h = (GaussianReserve(scale, self.random) for scale in scales)
+
+    # The first release: how many rows there are, and the mean of the label.
+
+    def _begin(self) -> PublicSplits:
+        """Release label counts once; from them follow the prior and the automatic settings."""
+        if self.iteration > 1:
+            text = "training was interrupted in its first release and cannot continue; start it anew"
+            raise InterruptedTrainingError(text)
+        self._n_rows = self._release_label_counts()
+        self._judge_delta()
+        nu, objective = self._n_rows * self._mu, self.params.objective
+        opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
+        depth = automatic_depth(nu_of_depth(self._n_rows, self._mu)) if self._depth is None else self._depth
+        rows = balanced_rows(self._n_rows, objective, self._start.prior)
+        is_here = isinstance(self.codes, DenseCodes) and not isinstance(self.train_set, RowsElsewhere)
+        can_see_rows = self._is_exact and self._may_distil and is_here
+        bins, structure = self.data.bins, self.settings.structure
+        assert bins is not None
+        distilled = distilled_depth(nu, self._n_rows, rows, int(np.sum(bins.n_bins > 1)))
+        if self._rate is None and can_see_rows:
+            self._rate = exact_rate(rows, self.n_rounds)
+        elif self._rate is None:
+            self._rate = automatic_rate(nu_of_rate(self._n_rows, self._mu), self.n_rounds, objective)
+            may_end = distilled is None or distilled[1]
+            self._step_size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
+        if structure == "cyclic":
+            return CyclicSplits(bins, self._depth)
+        if structure == "random":
+            return RandomSplits(bins, depth)
+        if can_see_rows:
+            return self._exact_splits(bins, exact_depth(self._n_rows) if self._depth is None else self._depth)
+        if distilled is None or not self._may_distil:
+            return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+        surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)
+        start = start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior
+        greedy_depth = distilled[0] if self._depth is None else self._depth
+        sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
+        model = (objective, surrogate, start, self._released)
+        return DistilledSplits(bins, *sizes, *model, has_trial=distilled[1])
+
+    def _exact_splits(self, bins: PublicBins, depth: int) -> ExactSplits:
+        """Splits fitted to the rows themselves; without privacy alone."""
+        n_rows = len(self.label)
+        rows = np.sort(np.argsort(self.random.words(n_rows))[:MAX_ROWS])
+        codes = self.codes.take(rows)
+        assert isinstance(codes, DenseCodes)
+        start = np.tile(self._prior, (len(rows), 1))
+        if self.data.start_scores is not None:
+            given = self.data.start_scores.reshape(n_rows, -1)[rows]
+            start += (given - self.label_scale.centre) / self.label_scale.scale
+        target, weight = self.loss.targets(self.label[rows], self.label_scale), self.weight[rows]
+
+        def gradients(some: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.float64]:
+            sums = np.zeros((len(some), score.shape[1], 2), dtype=np.int64)
+            pairs = self.loss.pairs(target[some], self._start.clip)
+            pairs.add_up(score, weight[some], np.arange(len(some), dtype=np.uint16), 0, len(some), sums)
+            return sums / (STEPS * self.weight_steps)
+
+        return ExactSplits(bins, depth, codes, start, self._released, gradients)
+
+    def _release_feature_histograms(self, bins: PublicBins) -> FeatureHistograms:
+        """Noisy numbers of rows in every bin of every feature.
+
+        A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.
+        """
+        cells, scale = released_cells(bins), 0.0
+        if not self._is_exact:
+            self._plan.charge_histograms()
+            self._make_reserves()
+            scale = (
+                np.sqrt(np.sum(bins.n_bins > 1)) * (1 + 1e-12) * self.weight_steps / self._plan.histograms.mu
+            )
+        sums = self._leaf_sums.feature_counts(bins.layout())
+        if not self._is_exact:
+            (sums[cells],) = self._with_noise((sums[cells], scale, self.random))
+            scale *= self._noise_factor
+        counts = np.where(cells, sums / self.weight_steps, 0.0)
+        return FeatureHistograms.of(counts, scale / self.weight_steps, bins)
+
+    def _judge_delta(self) -> None:
+        """Warn of a δ, with that of earlier results, above one over the released number of rows."""
+        note = delta_note(self.ledger.granted_delta + self.ledger.cost.delta, self._n_rows)
+        if note is not None:
+            self.notes.append(note)
+            warnings.warn(note, NotPrivateWarning, stacklevel=8)
+
+    def _release_label_counts(self) -> float:
+        """Noisy number of rows; sets the prior unless training continues a model.
+
+        A row adds a vector that is at most its weight long, at most w̄ (`Loss.label_counts`).  Noise w̄/μ is
+        μ-GDP.
+        """
+        sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
+        if not self._is_exact:
+            self.ledger.charge(self._plan.counts)
+            (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
+        self._start = self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
+        if not self.continues:
+            self._prior = self._start.prior
+        return self._start.n_rows
+
+    # Trees.
+
+    def grow_iteration(self) -> list[PrivateTree]:
+        """One structure, one release, one tree per output."""
+        if self._splits is None:
+            self._splits = self._begin()
+        assert self._rate is not None
+        del self._released[len(self.trees) :]  # what was rolled back, or interrupted
+        tree = self._splits.draw(self.random)
+        release = self._release(tree)
+
+        # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
+        start, bound = self._start, self.loss.largest_value
+        lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
+        denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.std
+        value = -release.gradient / denominator
+        rate = self._rate
+        if self._step_size is not None:
+            rate *= self._step_size.factor(release, denominator) * self._splits.rate_factor
+            rate = min(rate, MAX_RATE.get(self.params.objective, 2.0))
+        value = np.clip(value, -bound, bound) * (rate * start.value_unit)
+        value = self._constraints.hold(tree, value, denominator)
+        self._splits.learn(tree, release, value)
+        self._released.append(ReleasedTree(self.iteration, tree, value))
+        if not self.trees and not self.continues:
+            value = value + self._prior
+        # In rows of the largest weight.  LightGBM adds counts in 32 bits.
+        count = (
+            np.rint(release.hessian / start.row_hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
+        )
+        return [
+            PrivateTree(
+                feature=tree.feature,
+                goes_left=tree.goes_left,
+                leaf_value=value[:, k] * self.label_scale.scale,
+                leaf_count=count[:, k],
+                learning_rate=self._rate,
+            )
+            for k in range(self.params.n_outputs)
+        ]
+
+    def _release(self, tree: PublicTree) -> LeafRelease:
+        """Noisy sums of gradients and hessians over the tree's leaves.
+
+        A row is in one leaf, and what it adds there is at most μ long in units of the noise
+        (`lgb_dp.newton.loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
+        Poisson sample of the rows its cost is `dp_accounting`'s.
+        """
+        probability = self.settings.subsample
+        if not self._is_exact:
+            self.ledger.charge(self._plan.tree)
+        question = Round(self.iteration, tree, self._prior, self._released, self._start.clip)
+        sums = self._leaf_sums.sums(question)
+        expected = STEPS * self.weight_steps * probability
+        if self._is_exact:
+            return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, EXACT_STD)
+        gradient, hessian = self._with_noise(
+            (sums[:, :, 0], self._noise_g.scale, self._noise_g),
+            (sums[:, :, 1], self._noise_h.scale, self._noise_h),
+        )
+        std = self._noise_factor * self._noise_g.scale / expected
+        return LeafRelease(gradient / expected, hessian / expected, std)
+
+    def _with_noise(
+        self, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
+    ) -> list[NDArray[np.int64]]:
+        """One release's sums with noise; several parties each add a share of it (`lgb_dp.federated`)."""
+        return [release_gaussian(*part) for part in parts]
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate of later trees."""
+        super().reset_parameter(params)
+        if params:
+            self._rate, self._step_size = self.learning_rate, None
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file."""
+        settings = {
+            "boosting": "gbdt",
+            "objective": self.params.objective,
+            "num_iterations": str(self.n_rounds),
+            "lambda_l2": repr(self.params.lambda_l2),
+            **{name: repr(value) for name, value in self.params.of_objective.items()},
+        }
+        if self._rate is not None and self._splits is not None:
+            settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._splits.depth)}
+        return settings
