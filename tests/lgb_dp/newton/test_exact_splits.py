@@ -33,7 +33,7 @@ def test_other_objectives_are_fitted_too(params):
     bounds = {"label_bounds": (0, 2)} if params["objective"] == "regression" else {}
     data = lgb_dp.Dataset(ROWS, label, bounds=(-2, 2), **bounds)
     trainer = lgb_dp.NewtonBoost(np.inf, DELTA, random_state=0)
-    booster = lgb.train({**QUIET, **params}, data, 60, callbacks=[trainer])
+    booster = lgb.train({**QUIET, **params, "learning_rate": 0.3}, data, 60, callbacks=[trainer])
     predicted = booster.predict(ROWS)
     predicted = predicted.argmax(axis=1) if predicted.ndim == 2 else np.rint(predicted)
     assert (predicted == label).mean() > 0.9
