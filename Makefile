@@ -26,12 +26,16 @@ demo: $(VENV)/.installed
 demo-remote: $(VENV)/.installed
 	$(BIN)/python examples/remote_training.py
 
+# One process per processor, up to four; `make test WORKERS=0` runs all tests in one process.
+WORKERS ?= auto
+PYTEST := python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/$(PYTEST)
 
 test-all: $(VENV)/.installed $(OLDEST)/.installed
-	$(BIN)/python -m pytest -m "slow or not slow"
-	$(OLDEST)/bin/python -m pytest
+	$(BIN)/$(PYTEST) -m "slow or not slow"
+	$(OLDEST)/bin/$(PYTEST)
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m ruff check .

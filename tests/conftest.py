@@ -1,10 +1,64 @@
+"""How all tests run: in how many processes, and on which random draws."""
+
+import contextlib
+import hashlib
+import itertools
 import os
 
 # On a busy machine, threads of LightGBM and XGBoost that wait by spinning make tests slower by factors.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+import pytest
 from hypothesis import settings
 
 # A busy machine is no error: examples may take as long as they like.
 settings.register_profile("veilboost", deadline=None)
 settings.load_profile("veilboost")
+
+MAX_WORKERS = 4
+"""Each process of ``--numprocesses auto`` imports everything and collects all tests, which takes memory."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    return min(MAX_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"processes of one run must agree on the names of tests: {item.nodeid}")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--draws",
+        default="0",
+        help="draw other random bytes in all tests, to see which of them depend on what is drawn",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with pinned_bytes(item.config, item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    if fixturedef.scope == "function":
+        return (yield)
+    # Which test asks for a fixture of many tests first depends on how tests are spread over processes.
+    with pinned_bytes(request.config, f"{fixturedef.baseid}::{fixturedef.argname}"):
+        return (yield)
+
+
+@contextlib.contextmanager
+def pinned_bytes(config, name):
+    """Let `os.urandom` give bytes that follow from a name, so that no test fails by what is drawn."""
+    key, calls, before = f"{config.getoption('draws')} {name}", itertools.count(), os.urandom
+    os.urandom = lambda size: hashlib.shake_256(f"{key} {next(calls)}".encode()).digest(size)
+    try:
+        yield
+    finally:
+        os.urandom = before

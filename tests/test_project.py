@@ -1,6 +1,9 @@
-"""What the project's own pages promise: files, targets, one version, pictures drawn from published tables."""
+"""What the project's own pages promise: files, targets, one version, pictures drawn from published
+tables, and tests whose draws are pinned."""
 
+import hashlib
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -91,3 +94,8 @@ def test_the_changelog_keeps_its_headings():
         "Fixed",
         "Security",
     }
+
+
+def test_what_tests_draw_follows_from_their_names(request):
+    name = f"{request.config.getoption('draws')} {request.node.nodeid} 0"
+    assert os.urandom(8) == hashlib.shake_256(name.encode()).digest(8)

@@ -42,6 +42,14 @@ def receive(end, n_bytes):
         n_bytes -= len(data)
 
 
+def assert_some(low, high, measure, *args):
+    """One of many measurements is within bounds; a busy machine delays the begin or the end of others."""
+    seen, end = [], time.monotonic() + 30
+    while not seen or not low < seen[-1] < high:
+        assert time.monotonic() < end, seen
+        seen.append(measure(*args))
+
+
 def seconds_between_first_and_last(sender, receiver, n_bytes):
     thread = Thread(target=sender.sendall, args=(bytes(n_bytes + 1),))
     thread.start()
@@ -58,41 +66,52 @@ def test_bandwidth_is_within_a_tenth_in_each_direction(mbit):
     n_bytes = int(mbit * 1e6 / 8 * 0.3)
     with connection(mbit, 5) as (near, far):
         for sender, receiver in ((near, far), (far, near)):
-            seconds = min(seconds_between_first_and_last(sender, receiver, n_bytes) for _ in range(2))
-            assert 0.27 < seconds < 0.33
+            assert_some(0.27, 0.33, seconds_between_first_and_last, sender, receiver, n_bytes)
+
+
+def seconds_in_both_directions(near, far, n_bytes):
+    start = time.perf_counter()
+    thread = Thread(target=seconds_between_first_and_last, args=(near, far, n_bytes))
+    thread.start()
+    seconds_between_first_and_last(far, near, n_bytes)
+    thread.join()
+    return time.perf_counter() - start
+
+
+def seconds_beside_another(near, far, n_bytes):
+    with socket.create_connection(near.getpeername(), timeout=20) as other:
+        # A connection that nobody reads from keeps its share of the link busy while its buffers fill.
+        thread = Thread(target=other.sendall, args=(bytes(n_bytes),))
+        thread.start()
+        seconds = seconds_between_first_and_last(near, far, n_bytes)
+        thread.join()
+    return seconds
 
 
 def test_both_directions_have_the_whole_bandwidth_and_connections_share_it():
     n_bytes = 250_000
     with connection(10, 1) as (near, far):
-        start = time.perf_counter()
-        thread = Thread(target=seconds_between_first_and_last, args=(near, far, n_bytes))
-        thread.start()
-        seconds_between_first_and_last(far, near, n_bytes)
-        thread.join()
-        assert 0.18 < time.perf_counter() - start < 0.3
-        with socket.create_connection(near.getpeername(), timeout=20) as other:
-            # A connection that nobody reads from keeps its share of the link busy while its buffers fill.
-            thread = Thread(target=other.sendall, args=(bytes(n_bytes),))
-            thread.start()
-            assert seconds_between_first_and_last(near, far, n_bytes) > 0.33
-            thread.join()
+        assert_some(0.18, 0.3, seconds_in_both_directions, near, far, n_bytes)
+        assert_some(0.33, 0.6, seconds_beside_another, near, far, n_bytes)
+
+
+def seconds_there(sender, receiver):
+    start = time.perf_counter()
+    sender.sendall(b"x")
+    receive(receiver, 1)
+    return time.perf_counter() - start
+
+
+def seconds_there_and_back(near, far):
+    return seconds_there(near, far) + seconds_there(far, near)
 
 
 @pytest.mark.parametrize("one_way_ms", [0, 10, 50])
 def test_a_round_trip_takes_twice_the_latency(one_way_ms):
     with connection(100, one_way_ms) as (near, far):
-        times = []
-        for _ in range(6):
-            start = time.perf_counter()
-            near.sendall(b"x")
-            receive(far, 1)
-            there = time.perf_counter() - start
-            far.sendall(b"x")
-            receive(near, 1)
-            times.append((time.perf_counter() - start, there))
-    assert min(times)[0] == pytest.approx(2 * one_way_ms / 1000, abs=0.01)
-    assert min(there for _, there in times) == pytest.approx(one_way_ms / 1000, abs=0.006)
+        seconds = one_way_ms / 1000
+        assert_some(seconds - 0.006, seconds + 0.006, seconds_there, near, far)
+        assert_some(2 * seconds - 0.01, 2 * seconds + 0.01, seconds_there_and_back, near, far)
 
 
 def test_the_end_of_a_stream_arrives_after_its_bytes():

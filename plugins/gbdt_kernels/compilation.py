@@ -10,6 +10,7 @@ Cached machine code is executed, so that a directory that another user can write
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import stat
@@ -53,7 +54,20 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
                 compiled.enable_caching()
             finally:
                 settings.CACHE_DIR = before
+        file = compiled._cache._cache_file
+        file.save = partial(_save_alone, Path(file._cache_path), file.save)
     return compiled
+
+
+def _save_alone(directory: Path, save: Callable[[Any, Any], None], key: Any, data: Any) -> None:
+    """Save machine code while no other process saves any in the same directory.
+
+    numba numbers the files of a kernel's signatures after those that its index names.  Two processes that
+    save different signatures at once would choose the same number, and the code of one would be run for both.
+    """
+    with open(directory / "veilboost-kernels.lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
+        save(key, data)
 
 
 @lru_cache

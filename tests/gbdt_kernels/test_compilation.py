@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,35 @@ def test_machine_code_for_another_processor_does_not_count(tmp_path):
     assert run(LOAD, tmp_path / "small.py").stdout.split() == ["False", "1", "2"]
     other = run(LOAD, tmp_path / "small.py", NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
     assert other.stdout.split() == ["False", "1", "2"]
+
+
+def test_processes_that_save_at_once_keep_their_machine_code_apart(choice, monkeypatch, private):
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private))
+    cache_directory.cache_clear()
+    mine, theirs = (kernel(double.py_func)._cache._cache_file for _ in range(2))
+    Path(mine._cache_path).mkdir(exist_ok=True)
+    they = threading.Thread(target=theirs.save, args=("their key", "theirs"))
+    they_chose, i_chose = threading.Event(), threading.Event()
+
+    def save_my_index(overloads, save=mine._save_index):
+        they.start()
+        they_chose.wait(0.3)  # in vain if they may not save before I have
+        save(overloads)
+        i_chose.set()
+
+    def save_their_index(overloads, save=theirs._save_index):
+        they_chose.set()
+        i_chose.wait()
+        save(overloads)
+
+    def save_my_data(name, data, save=mine._save_data):
+        they.join(0.3)
+        save(name, data)
+
+    mine._save_index, mine._save_data, theirs._save_index = save_my_index, save_my_data, save_their_index
+    mine.save("my key", "mine")
+    they.join()
+    assert {mine.load("their key"), theirs.load("my key")} == {"theirs", "mine"}
 
 
 @kernel

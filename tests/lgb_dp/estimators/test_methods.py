@@ -110,7 +110,7 @@ def test_evaluation_sets_in_every_form_agree():
         ({"eval_sample_weight": [None, None], **EVALUATED}, "eval_sample_weight"),
         ({"eval_metric": lambda a, b, c, d: None, **EVALUATED}, "4 arguments"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ", ".join(value),
 )
 def test_bad_evaluation_arguments_are_named(arguments, words):
     with pytest.raises(lgb_dp.InvalidArgumentError, match=words):
