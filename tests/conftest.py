@@ -5,7 +5,9 @@ import hashlib
 import itertools
 import os
 
-# On a busy machine, threads of LightGBM and XGBoost that wait by spinning make tests slower by factors.
+# Read when LightGBM and XGBoost are imported.  Several threads add up metrics and histograms in any order,
+# and those that wait by spinning make tests slower by factors on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
@@ -17,6 +19,11 @@ settings.load_profile("veilboost")
 
 MAX_WORKERS = 4
 """Each process of ``--numprocesses auto`` imports everything and collects all tests, which takes memory."""
+
+
+def pytest_configure(config):
+    # In pyproject.toml, this would import the package before this file sets the number of threads.
+    config.addinivalue_line("filterwarnings", "error::lgb_dp.errors.PrivacyLeakWarning")
 
 
 @pytest.hookimpl(optionalhook=True)
