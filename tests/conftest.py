@@ -13,15 +13,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import pytest
 from hypothesis import settings
 
-# A busy machine is no error: examples may take as long as they like.
-settings.register_profile("veilboost", deadline=None)
-settings.load_profile("veilboost")
-
 MAX_WORKERS = 4
 """Each process of ``--numprocesses auto`` imports everything and collects all tests, which takes memory."""
 
 
 def pytest_configure(config):
+    # A busy machine is not an error: examples may take as long as they like.
+    settings.register_profile("veilboost", deadline=None, derandomize=config.getoption("draws") == "0")
+    settings.load_profile("veilboost")
     # In pyproject.toml, this would import the package before this file sets the number of threads.
     config.addinivalue_line("filterwarnings", "error::lgb_dp.errors.PrivacyLeakWarning")
 
@@ -41,7 +40,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--draws",
         default="0",
-        help="draw other random bytes in all tests, to see which of them depend on what is drawn",
+        help="draw other random bytes and examples in all tests, to see which depend on what is drawn",
     )
 
 
