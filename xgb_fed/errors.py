@@ -57,6 +57,26 @@ class PackingError(CipherError):
     """The plaintext space is too small for the sums that training may need."""
 
 
+class MissingDependencyError(FederatedTrainingError, ImportError):
+    """An optional package that the called function needs is not installed."""
+
+
+class ClusterError(FederatedTrainingError, RuntimeError):
+    """A Dask cluster cannot do its part of a party's work."""
+
+
+class WorkersLostError(ClusterError):
+    """No worker of the cluster was left, and none came within the timeout."""
+
+
+class SchedulerLostError(ClusterError):
+    """The cluster's scheduler could not be reached within the timeout."""
+
+
+class PartitionError(ClusterError):
+    """A partition could not be computed, or another time gave other rows."""
+
+
 class LabelLeakWarning(UserWarning):
     """A setting was chosen that lets passive parties infer labels."""
 

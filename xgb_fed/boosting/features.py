@@ -66,15 +66,7 @@ class Columns:
         InvalidDataError
             Naming the columns that are missing and those that are too many, or the right order.
         """
-        if self.names in (names, [f"f{k}" for k in range(len(names))]):
-            return
-        missing = [name for name in names if name not in self.names]
-        unknown = [name for name in self.names if name not in names]
-        if missing or unknown:
-            raise InvalidDataError(
-                f"{argument} must have the columns that were trained on: missing {missing}, unknown {unknown}"
-            )
-        raise InvalidDataError(f"{argument} must have its columns in the order of training, {names}")
+        check_names(self.names, names, argument)
 
     def column(self, feature: int) -> NDArray[np.float32]:
         """Values of one column, NaN where missing."""
@@ -91,6 +83,19 @@ class Columns:
         """Which of some rows a split sends left: those below its threshold, and perhaps the missing ones."""
         values = self.column(feature)[rows]
         return np.where(np.isnan(values), default_left, values < np.float32(threshold))
+
+
+def check_names(own: list[str], names: list[str], argument: str) -> None:
+    """Check that columns are those that were trained on; see `Columns.check_names`."""
+    if own in (names, [f"f{k}" for k in range(len(names))]):
+        return
+    missing = [name for name in names if name not in own]
+    unknown = [name for name in own if name not in names]
+    if missing or unknown:
+        raise InvalidDataError(
+            f"{argument} must have the columns that were trained on: missing {missing}, unknown {unknown}"
+        )
+    raise InvalidDataError(f"{argument} must have its columns in the order of training, {names}")
 
 
 def read_columns(X: Any, argument: str = "X") -> Columns:

@@ -136,7 +136,7 @@ class GrowingTree:
         """Add the next rows to the sums at the root."""
         numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
         starts = np.array([0, len(rows)], dtype=np.int64)
-        histograms = self.rows.histograms(key, self.sources, [group], numbers, starts)
+        histograms = self.rows.histograms(key, {group: self.sources[group]}, numbers, starts)
         if len(self.at_root) == group:
             self.at_root.append(histograms)
         else:
@@ -208,8 +208,8 @@ class GrowingTree:
         else:
             chosen = sampled.selected(summed)
             rows = self.position[chosen.rows]
-            groups = range(len(self.sources))
-            built = self.rows.histograms(key, self.sources, groups, rows, chosen.starts)
+            sources = dict(enumerate(self.sources))
+            built = self.rows.histograms(key, sources, rows, chosen.starts)
         self.slots = np.full(self.partition.n_nodes, -1, dtype=np.int64)
         self.slots[summed] = np.arange(len(summed))
         if len(derived) and parents is not None and above is not None:

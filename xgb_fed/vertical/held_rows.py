@@ -6,7 +6,7 @@ into bins, and which of them go left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -44,8 +44,7 @@ class TreeRows(Protocol):
     def histograms(
         self,
         key: PublicKey,
-        sources: Sequence[Ciphertexts],
-        groups: Sequence[int],
+        sources: Mapping[int, Ciphertexts],
         rows: NDArray[np.int32],
         starts: NDArray[np.int64],
     ) -> Histograms:
@@ -54,10 +53,8 @@ class TreeRows(Protocol):
         Parameters
         ----------
         key : PublicKey
-        sources : sequence of ciphertexts, each of shape (n_rows, ...)
-            One array for each ciphertext of a row, complete as far as `rows` go.
-        groups : sequence of int
-            Which of them to sum up.
+        sources : mapping of int to ciphertexts, each of shape (n_rows, ...)
+            By number, the ciphertexts of each row to sum up, complete as far as `rows` go.
         rows : ndarray of int32
             Row numbers, node by node.
         starts : ndarray of int64, shape (n_nodes + 1,)
@@ -126,14 +123,12 @@ class TreeRowsHere:
     def histograms(
         self,
         key: PublicKey,
-        sources: Sequence[Ciphertexts],
-        groups: Sequence[int],
+        sources: Mapping[int, Ciphertexts],
         rows: NDArray[np.int32],
         starts: NDArray[np.int64],
     ) -> Histograms:
         """See `TreeRows`."""
-        chosen = [sources[group] for group in groups]
-        return build_histograms(key, chosen, self.codes, rows, starts, self.bin_offsets)
+        return build_histograms(key, list(sources.values()), self.codes, rows, starts, self.bin_offsets)
 
 
 @dataclass(frozen=True)
@@ -157,8 +152,7 @@ class BinsHere:
 
     def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRowsHere:
         """The sampled rows of a tree in its columns."""
-        codes = np.ascontiguousarray(self.features.codes[sampled][:, columns])
-        return TreeRowsHere(codes, offsets_of(self.bin_offsets, columns))
+        return tree_rows(self.features.codes, self.bin_offsets, columns, sampled)
 
 
 @dataclass(frozen=True)
@@ -205,6 +199,15 @@ def held(rows: Columns | HeldRows) -> HeldRows:
     return RowsHere(rows) if isinstance(rows, Columns) else rows
 
 
-def offsets_of(bin_offsets: NDArray[np.int64], columns: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Places of some columns in a histogram of those alone."""
-    return np.concatenate([[0], np.cumsum(np.diff(bin_offsets)[columns])]).astype(np.int64)
+def tree_rows(
+    codes: NDArray[np.unsignedinteger[Any]],
+    bin_offsets: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    sampled: NDArray[np.bool_],
+) -> TreeRowsHere:
+    """Some rows and columns of all codes."""
+    places = np.cumsum(np.diff(bin_offsets)[columns])
+    return TreeRowsHere(
+        np.ascontiguousarray(codes[sampled][:, columns]),
+        np.concatenate([[0], places]).astype(np.int64),
+    )

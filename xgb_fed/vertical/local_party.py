@@ -2,20 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import Columns, read_columns
+from xgb_fed.boosting.features import check_names, read_columns
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.vertical.held_rows import HeldRows, RowsHere
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.row_names import RowNames
 from xgb_fed.vertical.splits import Splits
 
 
-class LocalParty:
+class InProcessParty:
+    """A passive party that answers in this process, wherever its rows are.
+
+    Parameters
+    ----------
+    name : str
+    rows : HeldRows
+    eval_sets : sequence of HeldRows
+    row_names : list of RowNames or None
+        Of the rows and of each evaluation set.
+    allow_export, require_encryption : bool
+        See `LocalParty`.
+    splits_by_model : dict, optional
+        This party's splits of trained models by model id.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: HeldRows,
+        eval_sets: Sequence[HeldRows],
+        row_names: list[RowNames | None],
+        allow_export: bool,
+        require_encryption: bool,
+        splits_by_model: dict[bytes, Splits] | None = None,
+    ) -> None:
+        if rows.n_features == 0:
+            raise InvalidDataError(f"X of party {name!r} has no columns")
+        for k, other in enumerate(eval_sets):
+            check_same_number(rows, other, name)
+            check_names(other.names, rows.names, f"eval_sets[{k}] of party {name!r}")
+        self.name, self.row_names = name, row_names
+        self._rows, self._evals = rows, list(eval_sets)
+        self._allow_export, self._require_encryption = allow_export, require_encryption
+        self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
+        self._start()
+
+    def _start(self) -> None:
+        self._handler = PassiveParty(
+            self._rows,
+            self._evals,
+            self._splits_by_model,
+            allow_export=self._allow_export,
+            allow_plain=not self._require_encryption,
+            allow_weak_key=not self._require_encryption,
+        )
+
+    def __repr__(self) -> str:
+        """Show name and shape."""
+        shape = f"{self._rows.n_rows} rows, {self._rows.n_features} columns"
+        return f"{type(self).__name__}({self.name!r}, {shape})"
+
+    def handle(self, request: bytes) -> bytes:
+        """Answer a request."""
+        return self._handler.handle(request)
+
+    def save_model(self, directory: str | Path) -> None:
+        """Write this party's splits of the models it helped to train, one file each."""
+        directory = make_folder(directory)
+        for model, splits in self._splits_by_model.items():
+            splits.save(directory / f"{model.hex()}.splits.json")
+        write_atomically(directory / "party.txt", self.name + "\n")
+
+    def load_model(self, directory: str | Path) -> None:
+        """Read the splits that `save_model` wrote."""
+        for path in sorted(Path(directory).glob("*.splits.json")):
+            self._splits_by_model[bytes.fromhex(path.name.split(".")[0])] = Splits.load(path)
+
+
+class LocalParty(InProcessParty):
     """A passive party in this process, which exchanges the same bytes as a remote one does.
 
     Parameters
@@ -42,32 +113,14 @@ class LocalParty:
         allow_export: bool = False,
         require_encryption: bool = False,
     ) -> None:
-        if not isinstance(name, str) or not name or name == ACTIVE or not name.isprintable():
-            raise InvalidArgumentError(f"name={name!r} must be a printable text other than {ACTIVE!r}")
-        columns = read_columns(X, f"X of party {name!r}")
-        if columns.n_features == 0:
-            raise InvalidDataError(f"X of party {name!r} has no columns")
-        eval_sets = list(eval_sets)
-        evals = [read_columns(e, f"eval_sets[{k}] of party {name!r}") for k, e in enumerate(eval_sets)]
-        for k, other in enumerate(evals):
-            _same_number(columns, other, name)
-            other.check_names(columns.names, f"eval_sets[{k}] of party {name!r}")
-        self.name = name
-        self.row_names = [RowNames.of(rows) for rows in (X, *eval_sets)]
-        self._columns, self._evals = columns, evals
-        self._allow_export, self._require_encryption = allow_export, require_encryption
-        self._splits_by_model: dict[bytes, Splits] = {}
-        self._start()
-
-    def _start(self) -> None:
-        self._handler = PassiveParty(
-            self._columns,
-            self._evals,
-            self._splits_by_model,
-            allow_export=self._allow_export,
-            allow_plain=not self._require_encryption,
-            allow_weak_key=not self._require_encryption,
-        )
+        check_name(name)
+        matrices = [X, *eval_sets]
+        rows = [
+            RowsHere(read_columns(matrix, argument))
+            for matrix, argument in zip(matrices, arguments_of(matrices, name), strict=True)
+        ]
+        row_names = [RowNames.of(matrix) for matrix in matrices]
+        super().__init__(name, rows[0], rows[1:], row_names, allow_export, require_encryption)
 
     def __getstate__(self) -> dict[str, Any]:
         """Give data and splits, but no session."""
@@ -78,14 +131,6 @@ class LocalParty:
         self.__dict__.update(state)
         self._start()
 
-    def __repr__(self) -> str:
-        """Show name and shape."""
-        return f"LocalParty({self.name!r}, {self._columns.n_rows} rows, {self._columns.n_features} columns)"
-
-    def handle(self, request: bytes) -> bytes:
-        """Answer a request."""
-        return self._handler.handle(request)
-
     def with_rows(self, X: Any) -> LocalParty:
         """The same party with its columns of other rows, to predict those with its splits of models."""
         other = LocalParty(
@@ -94,25 +139,26 @@ class LocalParty:
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
         )
-        _same_number(self._columns, other._columns, self.name)
+        check_same_number(self._rows, other._rows, self.name)
         other._splits_by_model = self._splits_by_model
         other._start()
         return other
 
-    def save_model(self, directory: str | Path) -> None:
-        """Write this party's splits of the models it helped to train, one file each."""
-        directory = make_folder(directory)
-        for model, splits in self._splits_by_model.items():
-            splits.save(directory / f"{model.hex()}.splits.json")
-        write_atomically(directory / "party.txt", self.name + "\n")
 
-    def load_model(self, directory: str | Path) -> None:
-        """Read the splits that `save_model` wrote."""
-        for path in sorted(Path(directory).glob("*.splits.json")):
-            self._splits_by_model[bytes.fromhex(path.name.split(".")[0])] = Splits.load(path)
+def check_name(name: Any) -> None:
+    """Raise `InvalidArgumentError` unless something can be the name of a passive party."""
+    if not isinstance(name, str) or not name or name == ACTIVE or not name.isprintable():
+        raise InvalidArgumentError(f"name={name!r} must be a printable text other than {ACTIVE!r}")
 
 
-def _same_number(one: Columns, other: Columns, name: str) -> None:
+def arguments_of(matrices: Sequence[Any], name: str) -> list[str]:
+    """What errors call a party's matrices: its rows, and its evaluation sets."""
+    evals = [f"eval_sets[{k}] of party {name!r}" for k in range(len(matrices) - 1)]
+    return [f"X of party {name!r}", *evals]
+
+
+def check_same_number(one: HeldRows, other: HeldRows, name: str) -> None:
+    """Raise `InvalidDataError` unless two matrices of a party have as many columns."""
     if one.n_features != other.n_features:
         raise InvalidDataError(
             f"party {name!r} has {one.n_features} columns to train on and {other.n_features} in other rows"

@@ -1,0 +1,158 @@
+"""The partitions of a party's matrix on a cluster, and where each row is."""
+
+from __future__ import annotations
+
+import uuid
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts import dask as host
+from gbdt_parties._files import digest_of
+from xgb_fed.dask.failures import ERRORS
+from xgb_fed.dask.worker_columns import ColumnsOfWorker, load_partition
+
+Part = dict[str, Any]
+
+
+class Partitions:
+    """The partitions of a matrix on a cluster, and what their workers answer.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    partitions : sequence of Delayed
+        One after the other, they have the matrix's rows.
+    declared : tuple of str
+        Columns and data types of every partition, as `described` gives them.
+    names : list of str
+        Of the columns.
+    timeout : float
+        Seconds after which silence means that something is lost.
+
+    Raises
+    ------
+    InvalidDataError
+        If a partition has other columns than declared, or values that cannot be used, or there are no rows.
+    ClusterError
+        If no worker can compute it.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        partitions: Sequence[Any],
+        declared: tuple[str, ...],
+        names: list[str],
+        timeout: float,
+    ) -> None:
+        name = f"veilboost-party-{uuid.uuid4().hex}"
+        self.names = names
+        self._cluster = host.Cluster(client, name, timeout, ERRORS)
+        self._leases = host.Leases(self._cluster, name, load_partition, [(part,) for part in partitions])
+        self._lock = RLock()
+        self._numbers = count()
+        self._views: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        try:
+            self._cluster.register(ColumnsOfWorker(declared, len(names)))
+            self._leases.load()
+        except BaseException:
+            self.close()
+            raise
+        self.lengths = np.array([self._leases.adopted[k][0] for k in range(len(partitions))], dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all partitions."""
+        return int(self.starts[-1])
+
+    @property
+    def digest(self) -> str:
+        """Of all values, as they are divided."""
+        return digest_of(self.names, *(self._leases.adopted[k] for k in range(len(self.lengths))))
+
+    def labels(self) -> list[list[Any] | None]:
+        """The index of each partition of a data frame, None for other partitions."""
+        found: dict[int, list[Any] | None] = {}
+        for leases, answer in self.answers(lambda lease: {}, ask="index"):
+            for lease in leases:
+                found.update(zip(sorted(lease.partitions), answer["index"][lease.number], strict=True))
+        return [found[k] for k in sorted(found)]
+
+    @property
+    def present(self) -> list[host.Lease]:
+        """Which worker has which partitions, as far as is known."""
+        return self._leases.present
+
+    def answers(
+        self, part: Callable[[host.Lease], Part | None], **message: Any
+    ) -> list[tuple[list[host.Lease], host.Answer]]:
+        """What all workers answer to a message.
+
+        Parameters
+        ----------
+        part : callable
+            What the message holds of a lease; None to leave it out.
+        **message : object
+            What it says of all of them.
+        """
+
+        def make(_: host.KnownWorker, leases: list[host.Lease]) -> Mapping[str, Any]:
+            parts = {lease.number: part(lease) for lease in leases}
+            named = {number: own for number, own in parts.items() if own is not None}
+            return {**message, "parts": named, "views": list(self._views)}
+
+        with self._lock:
+            return self._leases.answers(make)
+
+    def remember(self, view: object) -> int:
+        """A number for a session's bins, which workers keep for as long as these exist."""
+        number = next(self._numbers)
+        self._views[number] = view
+        return number
+
+    def close(self) -> None:
+        """Make the workers forget the rows, as far as they can be reached."""
+        try:
+            self._cluster.close()
+            self._cluster.unregister()
+        except Exception:  # whatever Dask raises about a cluster that is gone
+            pass
+        self._leases.forget()
+
+
+class Places:
+    """Where rows are: in which partition, and at which place there.
+
+    Attributes
+    ----------
+    partition : ndarray of int32, shape (n_rows,)
+    within : ndarray of int32, shape (n_rows,)
+    """
+
+    def __init__(self, partitions: Partitions, rows: NDArray[np.integer[Any]]) -> None:
+        starts = partitions.starts
+        self._lengths = partitions.lengths
+        self.partition = (np.searchsorted(starts, rows, side="right") - 1).astype(np.int32)
+        self.within = (rows - starts[self.partition]).astype(np.int32)
+
+    def are_in(self, lease: host.Lease, rows: NDArray[np.integer[Any]] | None = None) -> NDArray[np.bool_]:
+        """Which rows, of all or some, a lease has."""
+        mine = np.zeros(len(self._lengths), dtype=bool)
+        mine[list(lease.partitions)] = True
+        flags: NDArray[np.bool_] = mine[self.partition if rows is None else self.partition[rows]]
+        return flags
+
+    def in_lease(self, lease: host.Lease, rows: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+        """Places of rows among all that a lease has, whose partitions follow each other in it."""
+        held = sorted(lease.partitions)
+        base = np.zeros(len(self._lengths), dtype=np.int64)
+        base[held] = np.concatenate([[0], np.cumsum(self._lengths[held])[:-1]])
+        places: NDArray[np.int32] = (base[self.partition[rows]] + self.within[rows]).astype(np.int32)
+        return places

@@ -1,0 +1,296 @@
+"""What a worker holds for a passive party: columns of its rows, and the ciphertexts of a growing tree.
+
+Tasks put partitions there and give nothing back; all that leaves are answers to the party's own messages.
+Nothing here raises within Dask, which would log the arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from gbdt_hosts import dask as host
+from gbdt_kernels._version import __version__
+from gbdt_parties.errors import InvalidDataError, places_of
+from gbdt_parties.messages import to_bits
+from xgb_fed.boosting.features import Columns, codes_of, offsets_of, read_columns
+from xgb_fed.ciphers.base import Ciphertexts, PublicKey
+from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.ciphers.residue_key import ResidueKey
+from xgb_fed.vertical.held_rows import TreeRowsHere, tree_rows
+from xgb_fed.vertical.histogram import Histograms
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Tree:
+    """The rows of a growing tree, and their ciphertexts as far as they have come."""
+
+    rows: TreeRowsHere
+    sources: dict[int, Ciphertexts] = field(default_factory=dict)
+    received: dict[int, int] = field(default_factory=dict)
+
+    def receive(self, group: int, width: int, data: bytes) -> None:
+        """Keep the ciphertexts of the next rows."""
+        part = np.frombuffer(data, dtype=np.uint64).reshape(-1, width)
+        if group not in self.sources:
+            self.sources[group] = np.empty((self.rows.n_rows, width), dtype=np.uint64)
+        start = self.received.get(group, 0)
+        self.sources[group][start : start + len(part)] = part
+        self.received[group] = start + len(part)
+
+
+@dataclass
+class _View:
+    """The rows of a session, cut into bins."""
+
+    codes: NDArray[np.unsignedinteger[Any]]
+    bin_offsets: NDArray[np.int64]
+    tree: _Tree | None = None
+
+
+@dataclass
+class _Lease:
+    """Partitions that are held together, one after the other."""
+
+    columns: Columns
+    index: list[Any]
+    views: dict[int, _View] = field(default_factory=dict)
+
+
+class ColumnsOfWorker:
+    """The columns of one matrix on one worker; as for `gbdt_hosts.dask`'s `WorkerState`.
+
+    Parameters
+    ----------
+    declared : tuple of str
+        What `described` gives for every partition.
+    n_features : int
+    """
+
+    def __init__(self, declared: tuple[str, ...], n_features: int) -> None:
+        self._declared, self._n_features = declared, n_features
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._declared, self._n_features)  # rows never travel
+
+    def begin(self, n_threads: int) -> None:
+        """Hold nothing yet, on a worker of as many threads."""
+        self._n_threads = n_threads
+        self._loaded: dict[int, tuple[Columns | None, Any] | InvalidDataError | str] = {}
+        self._leases: dict[int, _Lease] = {}
+        self._keys: dict[bytes, PublicKey] = {}
+
+    # What tasks call.
+
+    def store(self, index: int, X: Any) -> None:
+        """Keep a partition, or what was wrong with it, until the party asks."""
+        try:
+            self._loaded[index] = self._read(X)
+        except InvalidDataError as error:
+            self._loaded[index] = InvalidDataError(str(error))
+        except Exception as error:
+            self._loaded[index] = type(error).__name__
+
+    def _read(self, X: Any) -> tuple[Columns | None, Any]:
+        found = described(X)
+        if found != self._declared:
+            raise InvalidDataError(
+                "its columns or data types differ from those of the collection: got "
+                f"{_difference(found, self._declared)} was declared"
+            )
+        index = X.index.to_numpy() if hasattr(X, "columns") and hasattr(X, "index") else None
+        return (read_columns(X, "it") if X.shape[0] else None), index
+
+    # What the party asks.
+
+    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+        """What finds the answer to one of the party's messages."""
+        answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "loaded": self._which_are_loaded,
+            "adopt": self._adopt,
+            "index": self._index,
+            "values": self._values,
+            "sides": self._sides,
+            "hear": self._hear,
+            "histograms": self._histograms,
+        }
+        return partial(self._guarded, answers[message["ask"]], message)
+
+    def is_quick(self, message: dict[str, Any]) -> bool:
+        """Whether the answer takes less time than waking another thread."""
+        return bool(message["ask"] == "loaded")
+
+    def _guarded(
+        self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            if not self._leases.keys() >= set(message.get("parts", ())):
+                return {"unknown": True}
+            return answer(message)
+        except Exception as error:  # its text may quote a value
+            logger.error("a message could not be answered: %s", places_of(error))
+            return {"failed": type(error).__name__}
+
+    def _which_are_loaded(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        return {"version": __version__, "loaded": sorted(self._loaded)}
+
+    def _adopt(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Make leases of partitions; all leases that the party does not list are forgotten."""
+        self._leases = {number: self._leases[number] for number in message["keep"]}
+        adopted: list[tuple[int, int, bytes]] = []
+        for number, indices in message["leases"]:
+            parts, index = [], []
+            for k in indices:
+                loaded = self._loaded.pop(k)
+                if isinstance(loaded, str):
+                    return {"wrong": (k, "", loaded)}
+                if isinstance(loaded, InvalidDataError):
+                    return {"wrong": (k, "InvalidDataError", str(loaded))}
+                columns, labels = loaded
+                index.append(labels)
+                if columns is None:
+                    adopted.append((k, 0, b""))
+                    continue
+                adopted.append((k, columns.n_rows, _digest(columns)))
+                parts.append(columns)
+            self._leases[number] = _Lease(_joined(parts, self._n_features), index)
+        self._loaded.clear()
+        return {"adopted": adopted}
+
+    def _index(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The labels of rows, partition by partition."""
+        found = {number: self._leases[number].index for number in message["parts"]}
+        return {
+            "index": {
+                number: [None if labels is None else labels.tolist() for labels in index]
+                for number, index in found.items()
+            }
+        }
+
+    def _values(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Some columns of some rows."""
+        values = {}
+        for number, part in message["parts"].items():
+            columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
+            of_lease = [columns.column(feature)[rows] for feature in message["features"]]
+            values[number] = np.concatenate([np.empty(0, dtype=np.float32), *of_lease]).tobytes()
+        return {"values": values}
+
+    def _sides(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Which rows go left, question by question."""
+        sides = {}
+        for number, part in message["parts"].items():
+            columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
+            starts = part["starts"]
+            flags = [
+                columns.goes_left(feature, threshold, default_left, rows[starts[k] : starts[k + 1]])
+                for k, (feature, threshold, default_left) in enumerate(message["rules"])
+            ]
+            sides[number] = to_bits(np.concatenate([np.empty(0, dtype=bool), *flags])).tobytes()
+        return {"sides": sides}
+
+    def _hear(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep what is told of a session and its tree."""
+        views = set(message["views"])
+        for lease in self._leases.values():
+            lease.views = {number: view for number, view in lease.views.items() if number in views}
+        for number, part in message["parts"].items():
+            lease = self._leases[number]
+            for told in part["told"]:
+                if "cuts" in told:
+                    cuts = [np.frombuffer(own, dtype=np.float32) for own in told["cuts"]]
+                    rows = np.frombuffer(told["rows"], dtype=np.int32)
+                    lease.views[told["view"]] = _View(
+                        codes_of(lease.columns.take(rows), cuts), offsets_of(cuts)
+                    )
+                elif "sampled" in told:
+                    view = lease.views[told["view"]]
+                    view.tree = None
+                    columns = np.frombuffer(told["columns"], dtype=np.int32)
+                    sampled = np.frombuffer(told["sampled"], dtype=bool)
+                    view.tree = _Tree(tree_rows(view.codes, view.bin_offsets, columns, sampled))
+                else:
+                    tree = lease.views[told["view"]].tree
+                    assert tree is not None
+                    tree.receive(told["group"], told["width"], told["ciphertexts"])
+        return {}
+
+    def _histograms(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The sums of this worker's rows, all leases together."""
+        self._hear(message)
+        key = self._key(message["key"])
+        total: Histograms | None = None
+        for number, part in message["parts"].items():
+            tree = self._leases[number].views[message["view"]].tree
+            assert tree is not None
+            rows = np.frombuffer(part["rows"], dtype=np.int32)
+            starts = np.frombuffer(part["starts"], dtype=np.int64)
+            sources = {group: tree.sources[group] for group in message["groups"]}
+            own = tree.rows.histograms(key, sources, rows, starts)
+            total = own if total is None else total.plus(key, own)
+        if total is None:
+            return {}
+        return {"counts": total.counts.tobytes(), "sums": [sums.tobytes() for sums in total.sums]}
+
+    def _key(self, data: bytes) -> PublicKey:
+        if data not in self._keys:
+            key = read_public_key(data)
+            if isinstance(key, ResidueKey):
+                key = ResidueKey(key.scheme, key.n, self._n_threads)
+            self._keys = {data: key}
+        return self._keys[data]
+
+
+def described(X: Any) -> tuple[str, ...]:
+    """Names and data types of the columns of a matrix; without names, their number and data type."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return tuple(f"{name}: {dtype}" for name, dtype in zip(X.columns, X.dtypes, strict=True))
+    if getattr(X, "ndim", 0) != 2:
+        return (type(X).__name__,)
+    return (f"{X.shape[1]} columns of {X.dtype}",)
+
+
+def _difference(found: tuple[str, ...], declared: tuple[str, ...]) -> str:
+    """The first column that is another one."""
+    n = max(len(found), len(declared))
+    one, other = ([*names, *["nothing"] * (n - len(names))] for names in (found, declared))
+    mine, wanted = next(pair for pair in zip(one, other, strict=True) if pair[0] != pair[1])
+    return f"{mine!r} where {wanted!r}"
+
+
+def _joined(parts: list[Columns], n_features: int) -> Columns:
+    """The rows of several partitions, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Columns(np.empty((0, n_features), dtype=np.float32), [])
+    if scipy.sparse.issparse(parts[0].data):
+        return Columns(scipy.sparse.vstack([part.data for part in parts]).tocsc(), parts[0].names)
+    return Columns(np.concatenate([part.data for part in parts]), parts[0].names)
+
+
+def _digest(columns: Columns) -> bytes:
+    """Of a partition's values."""
+    hashed = hashlib.blake2b(digest_size=32)
+    data = columns.data
+    arrays = (data.indptr, data.indices, data.data) if scipy.sparse.issparse(data) else (data,)
+    for array in arrays:
+        hashed.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return hashed.digest()
+
+
+def load_partition(name: str, index: int, X: Any) -> None:
+    """The task that puts a partition where it runs; its result says nothing."""
+    columns = host.state_of_task(name)
+    if isinstance(columns, ColumnsOfWorker):
+        columns.store(index, X)
