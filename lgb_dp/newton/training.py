@@ -291,7 +291,7 @@ class NewtonTraining(Training):
         rate = self._rate
         if self._step_size is not None:
             rate *= self._step_size.factor(release, denominator) * self._splits.rate_factor
-            rate = min(rate, MAX_RATE.get(self.params.objective, 2.0))
+            rate = min(rate, MAX_RATE.get(self.params.objective, math.inf))
         value = np.clip(value, -bound, bound) * (rate * start.value_unit)
         value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)

@@ -5,10 +5,17 @@ import warnings
 import lightgbm as lgb
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import lgb_dp
 from lgb_dp.newton import training as newton
-from lgb_dp.newton.settings import automatic_depth, automatic_rate, balanced_rows, distilled_depth
+from lgb_dp.newton.settings import (
+    MAX_RATE,
+    automatic_depth,
+    automatic_rate,
+    balanced_rows,
+    distilled_depth,
+)
 from newton_training import X, Y, boosted, live_booster
 from small_training import dataset, field
 
@@ -31,6 +38,21 @@ def test_automatic_settings_grow_with_rows_and_budget():
     assert automatic_rate(1e9, 1, "binary") == 1.0
     assert automatic_rate(2500, 2000, "binary") == pytest.approx(0.1)
     assert automatic_rate(2500, 2000, "regression") == pytest.approx(0.05)
+
+
+@pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning")
+def test_the_automatic_rate_of_several_classes_is_held_to_its_bound(monkeypatch):
+    label, params = Y + (X[:, 1] > 0), {"objective": "multiclass", "num_class": 3}
+    kwargs = {"epsilon": np.inf, "n_rounds": 1, "structure": "random", "random_state": 0}
+    rows = lgb_dp.Dataset(X, label, bounds=(-3, 3))
+    full = boosted(rows, params=params, **kwargs).predict(X, raw_score=True)
+    assert MAX_RATE["multiclass"] == 0.5
+    monkeypatch.setitem(MAX_RATE, "multiclass", 0.25)
+    half = boosted(rows, params=params, **kwargs).predict(X, raw_score=True)
+    # Both begin at the logarithms of the classes' frequencies.
+    prior = 2 * half - full
+    np.testing.assert_allclose(prior - prior[0], 0.0, atol=1e-9)
+    np.testing.assert_allclose(softmax(prior[0]), np.bincount(label.astype(int)) / len(label), atol=1e-3)
 
 
 def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
