@@ -77,7 +77,7 @@ plt.show()
 #
 # The estimator returns a model that stock XGBoost loads.
 
-model = xgb_fed.HorizontalXGBClassifier(ROUNDS, max_depth=4, learning_rate=0.1)
+model = xgb_fed.HorizontalXGBClassifier(ROUNDS, max_depth=4, learning_rate=0.1, method="simfl")
 model.fit(parties=hospitals)
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "model.json")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ClusterError,
         CorruptDataError,
         FederatedTrainingError,
+        FewPartiesWarning,
         HeuristicProtectionWarning,
         InvalidArgumentError,
         InvalidCiphertextError,
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     )
     from xgb_fed.horizontal.baselines import train_tfl
     from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
+    from xgb_fed.horizontal.exact import train_exact
+    from xgb_fed.horizontal.exact_run import ExactTerms
     from xgb_fed.horizontal.party import HorizontalParty
     from xgb_fed.horizontal.shared_model import HorizontalModel
     from xgb_fed.horizontal.simfl import train_simfl
@@ -74,7 +77,9 @@ __all__ = [
     "ClusterError",
     "ConsentError",
     "CorruptDataError",
+    "ExactTerms",
     "FederatedTrainingError",
+    "FewPartiesWarning",
     "HeuristicProtectionWarning",
     "HorizontalModel",
     "HorizontalParty",
@@ -116,6 +121,7 @@ __all__ = [
     "WrongKeyError",
     "align",
     "train",
+    "train_exact",
     "train_simfl",
     "train_tfl",
 ]
@@ -151,6 +157,7 @@ _NAMES_OF = {
         "ClusterError",
         "CorruptDataError",
         "FederatedTrainingError",
+        "FewPartiesWarning",
         "HeuristicProtectionWarning",
         "InvalidArgumentError",
         "InvalidCiphertextError",
@@ -173,6 +180,8 @@ _NAMES_OF = {
         "HorizontalXGBClassifier",
         "HorizontalXGBRegressor",
     ),
+    "xgb_fed.horizontal.exact": ("train_exact",),
+    "xgb_fed.horizontal.exact_run": ("ExactTerms",),
     "xgb_fed.horizontal.party": ("HorizontalParty",),
     "xgb_fed.horizontal.shared_model": ("HorizontalModel",),
     "xgb_fed.horizontal.simfl": ("train_simfl",),

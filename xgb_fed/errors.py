@@ -85,6 +85,10 @@ class HeuristicProtectionWarning(UserWarning):
     """Rows and labels are protected by a heuristic only, and others may infer them (SimFL)."""
 
 
+class FewPartiesWarning(UserWarning):
+    """There are so few parties that sums protect them less than it may seem."""
+
+
 class NotEncryptedWarning(UserWarning):
     """A training run without encryption was asked for."""
 

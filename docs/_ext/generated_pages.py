@@ -31,6 +31,7 @@ MESSAGE_MODULES = {
     "vertical": ["xgb_fed.vertical.messages"],
     "horizontal": ["xgb_fed.horizontal.messages"],
     "federated": ["lgb_dp.federated.messages"],
+    "exact": ["xgb_fed.horizontal.exact_messages"],
     "secure-sum": ["gbdt_parties.secure_sum.messages"],
 }
 TAGS = {

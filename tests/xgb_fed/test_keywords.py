@@ -18,7 +18,9 @@ def fitted(**keywords):
 
 
 def horizontal(**keywords):
-    model = xgb_fed.HorizontalXGBClassifier(n_estimators=1, max_depth=1, random_state=0, **keywords)
+    model = xgb_fed.HorizontalXGBClassifier(
+        n_estimators=1, max_depth=1, random_state=0, method="simfl", **keywords
+    )
     return model.fit(parties=[(X[:30], Y[:30]), (X[30:], Y[30:])])
 
 

@@ -38,7 +38,7 @@ def test_a_model_alone_has_as_many_rounds_as_asked_for():
     assert model.get_booster().num_boosted_rounds() == 15
 
 
-@pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+@pytest.mark.filterwarnings("ignore::xgb_fed.FewPartiesWarning")
 def test_rows_of_this_party_are_those_of_the_first():
     kind = xgb_fed.HorizontalXGBClassifier
     ours, theirs = (X[:40], Y[:40]), (X[40:], Y[40:])

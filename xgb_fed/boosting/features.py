@@ -236,17 +236,21 @@ def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
 
     The sketch works column by column, unweighted: cuts are those of pooled training on the same rows.
     """
+    cuts, lower = cut_columns(columns, max_bin)
+    return BinnedFeatures(cuts, lower, codes_of(columns, cuts), offsets_of(cuts))
+
+
+def cut_columns(columns: Columns, max_bin: int) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
+    """The cuts and lower bounds that XGBoost's quantile sketch finds; see `BinnedFeatures`."""
     n_features = columns.n_features
     if n_features == 0:
-        return BinnedFeatures([], np.empty(0, dtype=np.float32), codes_of(columns, []), offsets_of([]))
+        return [], np.empty(0, dtype=np.float32)
     data = columns.data.tocsr() if scipy.sparse.issparse(columns.data) else columns.data
     starts, values = xgboost.QuantileDMatrix(data, max_bin=max_bin).get_quantile_cut()
     parts = [np.asarray(values[starts[f] : starts[f + 1]], dtype=np.float32) for f in range(n_features)]
-    lower = np.array([part[0] for part in parts], dtype=np.float32)
-    cuts = [part[1:] for part in parts]
-    if max(len(c) for c in cuts) > MAX_BINS:
+    if max(len(part) for part in parts) > MAX_BINS + 1:
         raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MAX_BINS} bins")
-    return BinnedFeatures(cuts, lower, codes_of(columns, cuts), offsets_of(cuts))
+    return [part[1:] for part in parts], np.array([part[0] for part in parts], dtype=np.float32)
 
 
 def codes_of(columns: Columns, cuts: Sequence[NDArray[np.float32]]) -> NDArray[np.unsignedinteger[Any]]:

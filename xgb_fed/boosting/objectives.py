@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.exponentials import exponentials
 from gbdt_parties.errors import InvalidDataError
 
 Vector = NDArray[np.float32]
@@ -14,20 +15,23 @@ MIN_HESSIAN = np.float32(1e-16)
 OBJECTIVES = ("binary:logistic", "reg:squarederror", "multi:softprob")
 
 
-def _exp(x: Vector) -> Vector:
-    """Exp to float32 as a C library rounds it, which computes in double."""
-    return np.exp(x.astype(np.float64)).astype(np.float32)
+_LEAST_MAXIMUM = np.finfo(np.float32).tiny
+"""XGBoost's search for the largest margin of a row starts here, in gradients; in predictions it does not."""
 
 
 def sigmoid(margin: Vector) -> Vector:
     """Probability of a margin."""
     one = np.float32(1)
-    return np.asarray(one / (_exp(np.minimum(-margin, np.float32(88.7))) + one))
+    return np.asarray(one / (exponentials(np.minimum(-margin, np.float32(88.7))) + one))
 
 
-def softmax(margin: Vector) -> Vector:
-    """Probabilities of the margins of all classes, shape (n_rows, n_classes)."""
-    e = _exp(margin - margin.max(axis=1, keepdims=True))
+def softmax(margin: Vector, least_maximum: float = -np.inf) -> Vector:
+    """Probabilities of the margins of all classes, shape (n_rows, n_classes).
+
+    The largest margin of a row, or `least_maximum` if that is larger, is subtracted from all.
+    """
+    largest = np.maximum(margin.max(axis=1, keepdims=True), np.float32(least_maximum))
+    e = exponentials(margin - largest)
     # XGBoost adds up in double, class by class, and divides by the float32 of that.
     total = np.cumsum(e.astype(np.float64), axis=1)[:, -1:]
     return np.asarray(e / total.astype(np.float32))
@@ -85,7 +89,7 @@ class Objective:
                 w = np.where(y[:, None] == 1, w * np.float32(self.scale_pos_weight), w)
             h = np.maximum(p * (np.float32(1) - p), MIN_HESSIAN)
             return (p - y[:, None]) * w, h * w
-        p, w = softmax(margin), weight[:, None]
+        p, w = softmax(margin, float(_LEAST_MAXIMUM)), weight[:, None]
         is_class = y[:, None].astype(np.int64) == np.arange(self.n_classes)
         g = np.where(is_class, p - np.float32(1), p) * w
         h = np.maximum(np.float32(2) * p * (np.float32(1) - p) * w, MIN_HESSIAN)

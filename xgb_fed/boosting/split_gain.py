@@ -57,14 +57,6 @@ class SplitGain:
                 gain = square / (h + np.float64(self.reg_lambda)).astype(np.float32)
         return np.where(h <= 0, 0.0, gain).astype(np.float32)
 
-    def root_gain(self, g: Sums, h: Sums) -> np.float32:
-        """Gain of a node that is not split; g and h hold one sum per class."""
-        if len(g) == 1:
-            gain: np.float32 = self.side_gains(g, h)[0]
-        else:
-            gain = self._vector_gains(g[None], h[None]).astype(np.float32)[0]
-        return gain
-
     def _vector_gains(self, g: Sums, h: Sums) -> Sums:
         """Gain of vector leaves: −Σ w·T(G), with float32 weights, in float64."""
         return np.asarray(-(self.weights(g, h).astype(np.float64) * self._soft_threshold(g)).sum(axis=1))
@@ -86,7 +78,7 @@ class SplitGain:
             return self.scalar_loss_changes(left_g[:, 0], left_h[:, 0], g, h)
         right_g, right_h = g - left_g, h - left_h
         both = self._vector_gains(left_g, left_h) + self._vector_gains(right_g, right_h)
-        change = (both - np.float64(self.root_gain(g, h))).astype(np.float32)
+        change = (both - np.float64(np.float32(self._vector_gains(g[None], h[None])[0]))).astype(np.float32)
         possible = np.isfinite(change) & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
         return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)
 

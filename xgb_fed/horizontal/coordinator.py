@@ -31,6 +31,7 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import CheckpointError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.checkpoint import Checkpoint, Progress
+from xgb_fed.horizontal.exact_run import ExactTerms
 from xgb_fed.horizontal.introductions import (
     check_introduction,
     common_classes,
@@ -65,6 +66,7 @@ def as_parties(
     categorical_labels: bool = True,
     min_similar: int = MIN_SIMILAR,
     at_least: int = 2,
+    exact: Callable[[int], ExactTerms] = lambda _: ExactTerms(),
 ) -> list[Party]:
     """Make parties of pairs (X, y) and triples (X, y, sample_weight), and check those given as objects.
 
@@ -78,6 +80,8 @@ def as_parties(
         For the parties that are made here; see `HorizontalParty`.
     at_least : int
         Number of parties that there must be.
+    exact : callable
+        Terms of exact training of the k-th party, if it is made here.
 
     Raises
     ------
@@ -105,6 +109,7 @@ def as_parties(
                 categorical_labels=categorical_labels,
                 min_similar=min_similar,
                 random_state=None if random_state is None else int(random_state) * 65_537 + k,
+                exact=exact(k),
             )
         found.append(given)
     if len(found) < at_least:

@@ -1,4 +1,4 @@
-"""scikit-learn estimators of models that parties with different rows of the same columns train by SimFL."""
+"""scikit-learn estimators of models that parties with different rows of the same columns train together."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from xgb_fed.boosting.estimator import (
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
 from xgb_fed.horizontal.baselines import train_alone
+from xgb_fed.horizontal.exact import train_exact
+from xgb_fed.horizontal.exact_task import MIN_ROWS_PER_NODE
+from xgb_fed.horizontal.methods import check_arguments, with_methods
 from xgb_fed.horizontal.party_rows import MIN_SIMILAR
 from xgb_fed.horizontal.shared_model import HorizontalModel, read_rows
 from xgb_fed.horizontal.simfl import train_simfl
@@ -59,6 +62,10 @@ class _HorizontalXGB(FederatedXGBModel):
         eval_metric: str | Sequence[str] | None = None,
         callbacks: Sequence[TrainingCallback] | None = None,
         random_state: int | None = None,
+        method: str = "exact",
+        cuts: Any = "grid",
+        min_rows_per_node: int = MIN_ROWS_PER_NODE,
+        min_parties: int = 2,
         n_hashes: int | None = None,
         min_similar: int = MIN_SIMILAR,
         known_features: int = 0,
@@ -84,6 +91,10 @@ class _HorizontalXGB(FederatedXGBModel):
             random_state=random_state,
             **keywords,
         )
+        self.method = method
+        self.cuts = cuts
+        self.min_rows_per_node = min_rows_per_node
+        self.min_parties = min_parties
         self.n_hashes = n_hashes
         self.min_similar = min_similar
         self.known_features = known_features
@@ -110,7 +121,8 @@ class _HorizontalXGB(FederatedXGBModel):
             Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects.  Left out, the model is
             trained on this party's rows alone, with a `NoPartiesWarning`.
         eval_set : sequence of (X, y), optional
-            Rows of the coordinator's own to compute metrics on.
+            Rows to compute metrics on, not trained on.  With ``method="exact"`` the first party given as
+            (X, y) holds them, and those of other parties (`ExactTerms.held_out`) count with them.
         sample_weight_eval_set : sequence of array-like, optional
             Weights of the rows of each evaluation set.
         verbose : bool or int, default=False
@@ -169,6 +181,20 @@ class _HorizontalXGB(FederatedXGBModel):
     def _train_together(
         self, params: dict[str, Any], parties: Sequence[Any], evals: Any, verbose: bool | int
     ) -> HorizontalModel:
+        check_arguments(self)
+        if self.method == "exact":
+            return train_exact(
+                params,
+                parties,
+                self.n_estimators,
+                cuts=self.cuts,
+                min_rows_per_node=self.min_rows_per_node,
+                min_parties=self.min_parties,
+                evals=evals,
+                early_stopping_rounds=self.early_stopping_rounds,
+                verbose_eval=verbose,
+                random_state=self.random_state,
+            )
         return train_simfl(
             params,
             parties,
@@ -197,7 +223,7 @@ class _HorizontalXGB(FederatedXGBModel):
     def feature_importances_(self) -> NDArray[np.float32]:
         """Fraction of all splits that are on each column, shape (n_features,); sums to 1.
 
-        Gains, which XGBoost's estimators take by default, are removed from the model.
+        Gains, which XGBoost's estimators take by default, are removed from the models of SimFL.
         """
         booster = self.get_booster()
         splits = booster.get_score(importance_type="weight")
@@ -244,23 +270,18 @@ class _HorizontalXGB(FederatedXGBModel):
         return np.asarray(booster.predict(data, iteration_range=iteration_range, **how))
 
 
+@with_methods
 @with_common_parameters
 class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     """XGBoost classifier of rows that several organisations hold, with the same columns.
 
-    The parties train one model by SimFL (Li, Wen and He, 2020), in which all messages are in clear; the guide
-    to horizontal training says what they reveal.  The objective is "binary:logistic", or "multi:softprob" if
-    the parties together have more than two classes.
+    The guide to horizontal training says what each method hides from whom.  The objective is
+    "binary:logistic", or "multi:softprob" if the parties together have more than two classes.
 
     Parameters
     ----------
     [common parameters]
-    n_hashes : int, optional
-        Number L of hashes per row.  By default min(40, n_features - 1), or fewer where a party allows fewer.
-    min_similar : int, default=3
-        Minimum number of rows whose gradients a party given as (X, y) sends as one sum.
-    known_features : int, default=0
-        Number of features of a row that other parties may know.  It lowers the number of hashes.
+    [methods]
 
     Attributes
     ----------
@@ -279,7 +300,7 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
 
     See Also
     --------
-    train_simfl : The same as a function.
+    train_exact, train_simfl : The same as functions.
     VerticalXGBClassifier : For organisations with different columns of the same rows.
 
     Examples
@@ -288,7 +309,7 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     >>> from xgb_fed import HorizontalXGBClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = HorizontalXGBClassifier(n_estimators=20, max_depth=3, random_state=0)
-    >>> model = model.fit(parties=[(X[:300], y[:300]), (X[300:], y[300:])])
+    >>> model = model.fit(parties=[(X[:200], y[:200]), (X[200:400], y[200:400]), (X[400:], y[400:])])
     >>> model.predict_proba(X).shape
     (569, 2)
     """
@@ -344,22 +365,18 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
 
+@with_methods
 @with_common_parameters
 class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
     """XGBoost regressor of rows that several organisations hold, with the same columns.
 
-    The parties train one model by SimFL (Li, Wen and He, 2020), in which all messages are in clear; the guide
-    to horizontal training says what they reveal.  The objective is "reg:squarederror".
+    The guide to horizontal training says what each method hides from whom.  The objective is
+    "reg:squarederror".
 
     Parameters
     ----------
     [common parameters]
-    n_hashes : int, optional
-        Number L of hashes per row.  By default min(40, n_features - 1), or fewer where a party allows fewer.
-    min_similar : int, default=3
-        Minimum number of rows whose gradients a party given as (X, y) sends as one sum.
-    known_features : int, default=0
-        Number of features of a row that other parties may know.  It lowers the number of hashes.
+    [methods]
 
     Attributes
     ----------
@@ -376,7 +393,7 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
 
     See Also
     --------
-    train_simfl : The same as a function.
+    train_exact, train_simfl : The same as functions.
     VerticalXGBRegressor : For organisations with different columns of the same rows.
 
     Examples
@@ -385,7 +402,7 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
     >>> from xgb_fed import HorizontalXGBRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = HorizontalXGBRegressor(n_estimators=20, max_depth=2, random_state=0)
-    >>> model = model.fit(parties=[(X[:200], y[:200]), (X[200:], y[200:])])
+    >>> model = model.fit(parties=[(X[:150], y[:150]), (X[150:300], y[150:300]), (X[300:], y[300:])])
     >>> model.predict(X).shape
     (442,)
     """

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,25 @@ def check_introduction(party: str, answer: Introduction, wants_classes: bool) ->
         raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
 
 
-def common_columns(parties: Sequence[str], introductions: Sequence[Introduction]) -> tuple[int, list[str]]:
+class DescribedColumns(Protocol):
+    """What any party says of its columns and labels."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    @property
+    def names(self) -> str:
+        """Column names, a JSON list; empty if the columns have none."""
+
+    @property
+    def classes(self) -> str:
+        """Distinct labels, a JSON list, if asked for."""
+
+
+def common_columns(
+    parties: Sequence[str], introductions: Sequence[DescribedColumns]
+) -> tuple[int, list[str]]:
     """Number and names of the columns, which all parties must have alike.
 
     Raises
@@ -118,7 +136,7 @@ def common_columns(parties: Sequence[str], introductions: Sequence[Introduction]
     return first.n_features, json.loads(first.names) if first.names else []
 
 
-def common_classes(introductions: Sequence[Introduction]) -> NDArray[Any]:
+def common_classes(introductions: Sequence[DescribedColumns]) -> NDArray[Any]:
     """All parties' labels, in order.
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,25 @@ class PartyRows:
             int(max_rows),
             int(max_rounds),
         )
+
+    def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> PartyRows:
+        """Check further rows of the same columns and kind of labels.
+
+        Raises
+        ------
+        InvalidDataError
+            Naming the argument.
+        """
+        rows, names = read_rows(X, f"{argument} of party {self.name!r}")
+        if (rows.shape[1], names) != (self.X.shape[1], self.names):
+            raise InvalidDataError(f"{argument} of party {self.name!r} has other columns than its X")
+        labels = np.asarray(y)
+        if labels.shape != (rows.shape[0],):
+            raise InvalidDataError(
+                f"{argument} of party {self.name!r} has {rows.shape[0]} rows, labels of shape {labels.shape}"
+            )
+        weight = check_weight(sample_weight, len(labels), f"weight of {argument} of party {self.name!r}")
+        return replace(self, X=rows, y=labels, weight=weight)
 
     @property
     def weights(self) -> NDArray[np.float32]:

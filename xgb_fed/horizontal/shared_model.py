@@ -192,6 +192,8 @@ class HorizontalModel:
         Round, from 0, and metric that early stopping found best; None without early stopping.
     evals_result : dict
         Lists with one number per round, by evaluation set and metric.
+    cuts : list of ndarray of float32, or None
+        Where exact training has cut each column; None for other methods.
 
     Examples
     --------
@@ -211,6 +213,7 @@ class HorizontalModel:
     best_iteration: int | None = None
     best_score: float | None = None
     evals_result: dict[str, Any] = field(default_factory=dict)
+    cuts: list[NDArray[np.float32]] | None = None
 
     def as_json(self) -> bytes:
         """The booster in XGBoost's JSON format."""

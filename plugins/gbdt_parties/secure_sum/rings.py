@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import PartyArgumentError, SumRangeError
 
 Words = NDArray[np.uint64]
+OUT_OF_RANGE = (
+    "the opened sum is out of range: a party added what it should not have, or somebody is not among those "
+    "whose masks cancel"
+)
 
 
 class WordStream(Protocol):
@@ -115,11 +119,26 @@ class Ring:
             integers = (vector << unused).view(np.int64) >> unused.astype(np.int64)
         # Not abs(), which leaves the smallest integer as it is.
         if len(integers) and not (-bound <= integers.min() and integers.max() <= bound):
-            raise SumRangeError(
-                "the opened sum is out of range: a party added what it should not have, or somebody is not "
-                "among those whose masks cancel"
-            )
+            raise SumRangeError(OUT_OF_RANGE)
         return integers
+
+    def check_bits(self, vector: Words, bits: int) -> None:
+        """Check that the values modulo 2^128 are below ``2**bits``, up and down, as they are.
+
+        Parameters
+        ----------
+        vector : ndarray of uint64, shape (n, 2)
+        bits : int
+            64 to 127.
+
+        Raises
+        ------
+        SumRangeError
+            If one is not; the text quotes none of them.
+        """
+        high, limit = vector[:, 1].view(np.int64), np.int64(1 << (bits - 64)) if bits < 127 else None
+        if limit is not None and len(high) and not (-limit <= high.min() and high.max() < limit):
+            raise SumRangeError(OUT_OF_RANGE)
 
 
 MODULO_64, MODULO_128 = Ring(64), Ring(128)

@@ -1,4 +1,4 @@
-"""Horizontal estimators."""
+"""Horizontal estimators that train by SimFL."""
 
 import pickle
 
@@ -24,7 +24,7 @@ def parts(loader, counts, seed=0):
 def test_binary_classifier_of_text_labels():
     one, two, test = parts(load_breast_cancer, (200, 200))
     names = np.array(["malignant", "benign"])
-    model = HorizontalXGBClassifier(20, max_depth=3, random_state=0)
+    model = HorizontalXGBClassifier(20, max_depth=3, random_state=0, method="simfl")
     model.fit(parties=[(one[0], names[one[1]]), (two[0], names[two[1]])])
     assert model.classes_.tolist() == ["benign", "malignant"]
     assert model.score(test[0], names[test[1]]) > 0.9
@@ -37,7 +37,7 @@ def test_binary_classifier_of_text_labels():
 def test_ten_classes_none_of_which_two_parties_share():
     X, y = load_digits(return_X_y=True)
     low = y < 5
-    model = HorizontalXGBClassifier(30, max_depth=4, random_state=0)
+    model = HorizontalXGBClassifier(30, max_depth=4, random_state=0, method="simfl")
     model.fit(parties=[(X[low], y[low]), (X[~low], y[~low])])
     assert model.classes_.tolist() == list(range(10))
     assert model.get_booster().num_boosted_rounds() == 30
@@ -47,15 +47,19 @@ def test_ten_classes_none_of_which_two_parties_share():
 
 def test_regressor_and_its_common_base_score():
     one, two, test = parts(load_diabetes, (150, 150))
-    model = HorizontalXGBRegressor(40, max_depth=2, learning_rate=0.1, random_state=0).fit(parties=[one, two])
+    model = HorizontalXGBRegressor(40, max_depth=2, learning_rate=0.1, random_state=0, method="simfl").fit(
+        parties=[one, two]
+    )
     assert model.score(test[0], test[1]) > 0.25
-    stump = HorizontalXGBRegressor(1, learning_rate=1e-9, random_state=0).fit(parties=[one, two])
+    stump = HorizontalXGBRegressor(1, learning_rate=1e-9, random_state=0, method="simfl").fit(
+        parties=[one, two]
+    )
     assert np.allclose(stump.predict(test[0]), np.concatenate([one[1], two[1]]).mean(), rtol=1e-5)
 
 
 def test_saved_model_is_native(tmp_path):
     one, two, test = parts(load_breast_cancer, (200, 200))
-    model = HorizontalXGBClassifier(10, random_state=0).fit(parties=[one, two])
+    model = HorizontalXGBClassifier(10, random_state=0, method="simfl").fit(parties=[one, two])
     path = tmp_path / "model.json"
     model.save_model(path)
     native = xgboost.Booster(model_file=path)
@@ -71,7 +75,9 @@ def test_saved_model_is_native(tmp_path):
 
 def test_early_stopping_predicts_with_the_best_round():
     one, two, test = parts(load_breast_cancer, (100, 100))
-    model = HorizontalXGBClassifier(300, learning_rate=1.0, early_stopping_rounds=3, random_state=0)
+    model = HorizontalXGBClassifier(
+        300, learning_rate=1.0, early_stopping_rounds=3, random_state=0, method="simfl"
+    )
     model.fit(parties=[one, two], eval_set=[test])
     best = model.best_iteration
     assert best < len(model.evals_result()["validation_0"]["logloss"]) < 300
@@ -83,7 +89,7 @@ def test_early_stopping_predicts_with_the_best_round():
 
 def test_clone_and_errors():
     one, two, _ = parts(load_breast_cancer, (200, 200))
-    model = HorizontalXGBClassifier(5, random_state=0, known_features=1)
+    model = HorizontalXGBClassifier(5, random_state=0, method="simfl", known_features=1)
     assert clone(model).get_params() == model.get_params()
     with pytest.raises(NotFittedError):
         model.predict(one[0])

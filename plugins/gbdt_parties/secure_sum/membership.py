@@ -1,0 +1,152 @@
+"""A party's side of a session of secure sums, from its introduction to sums that it has opened itself.
+
+Every sum is over all parties, and sums are numbered: round k is attempted once, as attempt k + 1.  A party's
+vector for a round is a function of what it holds and of the sums before, so that a question that is asked
+again gets the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.rings import Ring, Words
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+
+
+class Membership:
+    """What a party keeps for one session in which all parties answer every question.
+
+    Parameters
+    ----------
+    name : str
+        The common name of its certificate.
+    credentials : Credentials
+    allowed : AllowList
+    session : bytes
+        16 bytes.
+    """
+
+    def __init__(self, name: str, credentials: Credentials, allowed: AllowList, session: bytes) -> None:
+        self.session = session
+        self._credentials, self._allowed = credentials, allowed
+        self._keys = SessionKeys()
+        self.introduction = Introduction.of(name, credentials, self._keys)
+        self._roster: Roster | None = None
+        self._secure: SecureSession | None = None
+        self._transcript = b""
+        self.n_opened = 0
+
+    def endorse(self, roster: Roster, statement: bytes, min_parties: int) -> bytes:
+        """Sign a roster, which must be of this session and of parties that this one accepts.
+
+        Parameters
+        ----------
+        roster : Roster
+        statement : bytes
+            What this party takes the session to be for.
+        min_parties : int
+            Parties that there must be.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If it is not.
+        """
+        if self._roster is not None and roster != self._roster:
+            raise ProtocolError("another roster was signed in this run")
+        if roster.session != self.session:
+            raise ProtocolError("the roster is of another run")
+        if roster.statement != statement:
+            raise ProtocolError("the roster is for other settings than this party was told")
+        if len(roster.introductions) < min_parties:
+            raise ProtocolError(
+                f"a roster of {len(roster.introductions)} parties; this party takes part with at least "
+                f"{min_parties}"
+            )
+        roster.place_of(self.introduction)
+        roster.check_members(self.introduction, self._allowed)
+        self._roster = roster
+        return self._credentials.sign(roster.digest)
+
+    def reveal(self, signatures: Sequence[bytes]) -> bytes:
+        """Reveal this party's seed, once everybody has signed the roster."""
+        if self._roster is None:
+            raise ProtocolError("there is no roster yet")
+        self._roster.check_endorsements(signatures)
+        self._secure = SecureSession(self._keys, self._roster, self.introduction)
+        return self._keys.seed
+
+    def begin(self, seeds: Sequence[bytes]) -> bytes:
+        """The key of the public stream, which the seeds of all parties give."""
+        roster, _ = self._parts()
+        public_seed = roster.public_seed(dict(enumerate(seeds)))
+        self._transcript = question_digest([roster.digest, public_seed])
+        return public_seed
+
+    @property
+    def n_parties(self) -> int:
+        """Parties in the roster."""
+        return len(self._parts()[0].introductions)
+
+    @property
+    def place(self) -> int:
+        """Where this party stands in the roster."""
+        return self._parts()[1].place
+
+    def _parts(self) -> tuple[Roster, SecureSession]:
+        if self._roster is None or self._secure is None:
+            raise ProtocolError("the roster is not signed by everybody yet")
+        return self._roster, self._secure
+
+    def _attempt(self, question: bytes) -> Attempt:
+        """The attempt at this party's own question, by everybody: any other does not fit it."""
+        digest = question_digest([self._transcript, question])
+        return Attempt(self.n_opened, self.n_opened + 1, tuple(range(self.n_parties)), digest)
+
+    def check_asked(self, round_number: int, number: int, members: Sequence[int]) -> None:
+        """Refuse to answer unless the next sum is asked for, and over everybody.
+
+        Raises
+        ------
+        ProtocolError
+            Saying what was asked instead.
+        """
+        if round_number != self.n_opened or number != round_number + 1:
+            raise ProtocolError(
+                f"round {round_number}, attempt {number} was asked for; round {self.n_opened}, attempt "
+                f"{self.n_opened + 1} is next"
+            )
+        if list(members) != list(range(self.n_parties)):
+            raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
+
+    def contribute(self, question: bytes, ring: Ring, values: Words) -> bytes:
+        """Mask and sign this party's vector for the next sum.
+
+        Parameters
+        ----------
+        question : bytes
+            What is asked, as this party has worked it out.
+        ring : Ring
+        values : ndarray of uint64
+        """
+        _, secure = self._parts()
+        return b"".join(secure.contribute(self._attempt(question), ring, values))
+
+    def open(self, question: bytes, ring: Ring, n_values: int, contributions: Mapping[int, bytes]) -> Words:
+        """Add up everybody's vectors for the next sum; their range is left to the caller.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If a vector is missing, or not signed by its party as the answer to this question.
+        """
+        _, secure = self._parts()
+        attempt = self._attempt(question)
+        total = secure.add_up(attempt, ring, n_values, contributions)
+        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
+        self.n_opened += 1
+        return total

@@ -1,0 +1,180 @@
+"""What exact training refuses: settings and rows before anything leaves, and coordinators that lie."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gbdt_parties import messages
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened
+from xgb_fed import (
+    ExactTerms,
+    HorizontalParty,
+    HorizontalXGBClassifier,
+    InvalidArgumentError,
+    PartyRefusedError,
+    UnsupportedParameterError,
+    train_exact,
+)
+from xgb_fed.horizontal.exact_messages import ProposeExact
+from xgb_fed.horizontal.exact_run import ExactRun
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 2)).astype(np.float32)
+Y = (X[:, 0] + RNG.normal(size=90) > 0).astype(int)
+PARAMS = {"objective": "binary:logistic", "max_depth": 2}
+CUTS = [[-1, 0, 1]] * 2
+
+
+def three(**terms):
+    return [
+        HorizontalParty(X[k::3], Y[k::3], f"bank{k}", categorical_labels=True, exact=ExactTerms(**terms))
+        for k in range(3)
+    ]
+
+
+def fit(parties, params=PARAMS, **keywords):
+    return train_exact(params, parties, 2, **{"cuts": CUTS, **keywords})
+
+
+@pytest.mark.parametrize(
+    ("params", "keywords", "named"),
+    [
+        ({"objective": "rank:pairwise"}, {}, "objective"),
+        ({"eval_metric": "auc"}, {}, "eval_metric"),
+        ({"goss": (0.2, 0.1)}, {}, "goss"),
+        ({"max_leaves": 4}, {}, "max_leaves"),
+        ({"multi_output": True, "objective": "multi:softprob", "num_class": 3}, {}, "multi_output"),
+        ({}, {"cuts": "sketch"}, "cuts"),
+        ({}, {"cuts": [[0, 1]]}, "cuts"),
+        ({}, {"cuts": [[0, 1], [1, 1]]}, r"cuts\[1\]"),
+        ({}, {"min_rows_per_node": 0}, "min_rows_per_node"),
+        ({}, {"min_parties": 1}, "min_parties"),
+        ({}, {"min_parties": 4}, "min_parties"),
+        ({}, {"early_stopping_rounds": 2}, "early_stopping_rounds"),
+        ({}, {"evals": [((X, Y), "v")]}, "held_out"),
+    ],
+)
+def test_settings_are_refused_by_name(params, keywords, named):
+    with pytest.raises(InvalidArgumentError, match=named):
+        fit(three(), {**PARAMS, **params}, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        ((X[:, :1], Y), "1 columns"),
+        ((X, Y.astype(str)), "text at one party"),
+        ((X, np.where(Y == 1, np.nan, 0.0)), "missing labels"),
+    ],
+)
+def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch, other, match):
+    monkeypatch.delattr(ExactRun, "_contribution")
+    with pytest.raises((InvalidDataError, ProtocolError), match=match):
+        fit([(X, Y), (X, Y), other])
+
+
+def test_a_party_makes_its_own_demands():
+    for terms in ({"min_rows_per_node": 11}, {"min_parties": 4}):
+        with pytest.raises(PartyRefusedError, match="this party"):
+            fit(three(**terms))
+    with pytest.raises(InvalidArgumentError, match="at least two"):
+        fit(three()[:1])
+    with pytest.raises(PartyRefusedError, match="categorical_labels"):
+        fit([*three(), HorizontalParty(X, Y, "silent")])
+
+
+def test_each_method_of_the_estimator_has_its_own_arguments():
+    for arguments in ({"min_similar": 1}, {"method": "simfl", "cuts": "exact"}, {"callbacks": [object()]}):
+        with pytest.raises(UnsupportedParameterError, match=list(arguments)[-1]):
+            HorizontalXGBClassifier(2, **arguments).fit(parties=[(X, Y)] * 3)
+    with pytest.raises(InvalidArgumentError, match="method='both'"):
+        HorizontalXGBClassifier(2, method="both").fit(parties=[(X, Y)] * 3)
+
+
+class Between:
+    """A party whose messages somebody alters on the way."""
+
+    def __init__(self, party, alter):
+        self.party, self.alter, self.name = party, alter, party.name
+
+    def handle(self, request):
+        envelope = messages.read(request)
+        altered = self.alter(envelope.message)
+        return self.party.handle(messages.write(envelope.session, envelope.sequence, altered))
+
+
+def another_round(message):
+    if isinstance(message, AskSum) and message.round == 3:
+        return replace(message, round=2, number=3, opened=b"")
+    return message
+
+
+def fewer_members(message):
+    if isinstance(message, AskSum) and message.round == 2:
+        return replace(message, members=message.members[:2])
+    return message
+
+
+def doubled(message):
+    """The first party's contribution twice, and the second one's not at all."""
+    if isinstance(message, AskSum) and message.opened and message.round == 3:
+        opened = Opened.from_bytes(message.opened)
+        contents = {**opened.contributions, 1: opened.contributions[0]}
+        return replace(message, opened=Opened(opened.round, opened.number, contents).to_bytes())
+    return message
+
+
+def another_task(message):
+    if isinstance(message, ProposeExact):
+        return replace(message, task=message.task.replace('"max_depth": 2', '"max_depth": 3'))
+    return message
+
+
+def nothing_opened(message):
+    if isinstance(message, AskSum) and message.round == 3:
+        return replace(message, opened=b"")
+    return message
+
+
+def one_bit(message):
+    if isinstance(message, AskSum) and message.opened and message.round == 3:
+        content = bytearray(message.opened)
+        content[-100] ^= 1
+        return replace(message, opened=bytes(content))
+    return message
+
+
+@pytest.mark.parametrize(
+    "alter", [another_round, fewer_members, doubled, another_task, nothing_opened, one_bit]
+)
+def test_a_coordinator_that_lies_to_a_party_is_refused(alter):
+    members = three()
+    members[0] = Between(members[0], alter)
+    with pytest.raises(PartyRefusedError, match="bank0"):
+        fit(members)
+
+
+def test_an_old_answer_of_another_session_is_refused():
+    recorded = []
+
+    class Recording(HorizontalParty):
+        def answer(self, kept, message):
+            answer = super().answer(kept, message)
+            if isinstance(answer, Contributed):
+                recorded.append(answer)
+            return answer
+
+    class Replaying(HorizontalParty):
+        def answer(self, kept, message):
+            answer = super().answer(kept, message)
+            return recorded[0] if isinstance(answer, Contributed) else answer
+
+    for kind in (Recording, Replaying):
+        members = [*three()[:2], kind(X[2::3], Y[2::3], "bank2", categorical_labels=True)]
+        if kind is Recording:
+            fit(members)
+        else:
+            with pytest.raises(PartyRefusedError, match="not signed by it for this attempt"):
+                fit(members)

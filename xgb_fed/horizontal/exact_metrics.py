@@ -1,0 +1,78 @@
+"""Metrics that are means over rows, so that parties' held-out rows need only be added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xgb_fed.boosting.objectives import Vector
+from xgb_fed.errors import UnsupportedParameterError
+
+_EPSILON = 1e-16
+"""XGBoost's, beside probabilities 0 and 1."""
+
+Losses = Callable[[Vector, Vector], NDArray[np.float64]]
+
+
+def _logloss(p: Vector, y: Vector) -> NDArray[np.float64]:
+    own = np.where(y == 1, p, 1 - p).astype(np.float64)
+    return np.asarray(-np.log(np.maximum(own, _EPSILON)))
+
+
+def _error(p: Vector, y: Vector) -> NDArray[np.float64]:
+    return np.asarray((p > 0.5) != (y == 1), dtype=np.float64)
+
+
+def _mlogloss(p: Vector, y: Vector) -> NDArray[np.float64]:
+    own = np.take_along_axis(p, y.astype(np.int64)[:, None], axis=1)[:, 0].astype(np.float64)
+    return np.asarray(-np.log(np.maximum(own, _EPSILON)))
+
+
+def _merror(p: Vector, y: Vector) -> NDArray[np.float64]:
+    return np.asarray(p.argmax(axis=1) != y, dtype=np.float64)
+
+
+def _square(p: Vector, y: Vector) -> NDArray[np.float64]:
+    return np.asarray(np.square((p - y).astype(np.float64)))
+
+
+def _absolute(p: Vector, y: Vector) -> NDArray[np.float64]:
+    return np.asarray(np.abs((p - y).astype(np.float64)))
+
+
+METRICS: dict[str, dict[str, Losses]] = {
+    "binary:logistic": {"logloss": _logloss, "error": _error},
+    "multi:softprob": {"mlogloss": _mlogloss, "merror": _merror},
+    "reg:squarederror": {"rmse": _square, "mae": _absolute},
+}
+"""Loss of every row by objective and metric; the objective's own metric first."""
+
+
+def metric_names(objective: str, eval_metric: Any) -> list[str]:
+    """The metrics that are asked for, or the objective's own.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        Naming the metric that is not a mean over rows, or not of the objective.
+    """
+    known = METRICS[objective]
+    if eval_metric is None:
+        return [next(iter(known))]
+    names: Sequence[str] = [eval_metric] if isinstance(eval_metric, str) else list(eval_metric)
+    for name in names:
+        if name not in known:
+            raise UnsupportedParameterError(
+                f"eval_metric={name!r} is not supported in exact training for objective={objective!r}; "
+                f"{sorted(known)} are"
+            )
+    return list(names)
+
+
+def metric_of(name: str, mean: float) -> float:
+    """A metric of the mean loss."""
+    return math.sqrt(mean) if name == "rmse" else mean
