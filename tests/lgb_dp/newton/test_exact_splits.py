@@ -70,6 +70,9 @@ def test_a_private_run_never_sees_rows_this_way(monkeypatch):
     boosted(dataset(ROWS, CORNER), epsilon=1e6, n_rounds=3)
     for structure in ("random", "cyclic"):
         boosted(dataset(ROWS, CORNER), epsilon=np.inf, n_rounds=3, structure=structure)
+    # Nor does one on many rows, for which distilled structures are better.
+    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, False))
+    boosted(dataset(ROWS, CORNER), epsilon=np.inf, n_rounds=3)
 
 
 def test_trees_without_gradients_keep_random_splits():
