@@ -189,7 +189,7 @@ def test_a_stopped_server_is_unavailable_at_once():
     with serving(HandlerService(Echo())) as server, connected(server) as party:
         party.handle(b"x")
         server.stop()
-        assert f"127.0.0.1:{server.port}" in raised_within(2, party)
+        assert f"127.0.0.1:{server.port}" in raised_within(4, party)
 
 
 def test_a_party_that_works_longer_than_the_timeout_is_not_silent():
@@ -212,7 +212,7 @@ def test_a_silent_party_is_unavailable_after_the_timeout(monkeypatch):
             return b"late"
 
     with serving(HandlerService(Silent())) as server, connected(server, timeout=0.5) as party:
-        assert "silent for 0.5 s" in raised_within(1.5, party)
+        assert "silent for 0.5 s" in raised_within(10, party)
         woken.set()
 
 
@@ -227,7 +227,7 @@ def test_a_call_is_given_up_from_another_thread():
 
     with serving(HandlerService(Busy())) as server, connected(server) as party:
         Thread(target=lambda: started.wait(10) and party.interrupt()).start()
-        raised_within(3, party)
+        raised_within(10, party)
         woken.set()
 
 
