@@ -42,9 +42,9 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
         assert "25 of 25 rows" in shown
         assert cli.main(["train", "plan.yaml"]) == 0
         shown = capsys.readouterr()
-        lines = re.findall(r"tree (\d+) of 30, valid-logloss:(0\.\d+), (\d+) s left", shown.err)
-        assert [int(number) for number, _, _ in lines] == list(range(1, len(lines) + 1))
-        losses = [float(loss) for _, loss, _ in lines]
+        lines = re.findall(r"tree (\d+) of 30, valid-logloss:(0\.\d+), [\d.]+ (?:s|min|h) left", shown.err)
+        assert [int(number) for number, _ in lines] == list(range(1, len(lines) + 1))
+        losses = [float(loss) for _, loss in lines]
         # Early stopping: the best one is two rounds before the last.
         assert losses.index(min(losses)) == len(losses) - 3 or len(losses) == 30
         assert f"{len(lines)} trees on 104 rows" in shown.out
