@@ -266,12 +266,23 @@ def training_rows(rules: RowRules, partition: Partition, seed: int) -> TrainingR
 
 
 def joined_codes(parts: Sequence[DenseCodes | SparseCodes]) -> DenseCodes | SparseCodes:
-    """Codes of the rows of several partitions, one after the other."""
+    """Codes of the rows of several partitions, one after the other.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If some are dense and others sparse.
+    """
     if len(parts) == 1:
         return parts[0]
-    if isinstance(parts[0], DenseCodes):
-        return DenseCodes(np.concatenate([part.codes for part in parts]))
+    dense = [part for part in parts if isinstance(part, DenseCodes)]
+    if len(dense) == len(parts):
+        return DenseCodes(np.concatenate([part.codes for part in dense]))
     sparse = [part for part in parts if isinstance(part, SparseCodes)]
+    if dense:
+        raise InvalidArgumentError(
+            f"blocks of X must be all dense or all sparse, got {len(dense)} dense and {len(sparse)} sparse ones"
+        )
     starts = offsets(np.array([part.indptr[-1] for part in sparse]))
     indptr = [part.indptr[:-1] + start for part, start in zip(sparse, starts[:-1], strict=True)]
     return SparseCodes(

@@ -209,12 +209,12 @@ class RowsOfWorker:
 
 
 def _together(parts: Sequence[TrainingRows]) -> list[list[TrainingRows]]:
-    """Small partitions in lists of some size, all others alone."""
+    """Small partitions in lists of some size, all others alone; a list's codes are all dense or all sparse."""
     lists: list[list[TrainingRows]] = []
     room = 0
     for part in parts:
         n_rows = len(part.label)
-        if lists and n_rows <= room:
+        if lists and n_rows <= room and type(part.codes) is type(lists[-1][0].codes):
             lists[-1].append(part)
             room -= n_rows
         else:

@@ -177,6 +177,9 @@ class LocalLeafSums:
         draw_words: Callable[[], NDArray[np.uint64]],
     ) -> None:
         self._n_rows, self._n_outputs = len(label), scale.n_outputs
+        # A row more must not give others' labels to the rows behind it.
+        assert columns.n_rows == len(weight) == self._n_rows
+        assert start is None or start.size == self._n_rows * self._n_outputs
         self._columns = columns
         self._target = loss.targets(label, scale)
         self._loss = loss

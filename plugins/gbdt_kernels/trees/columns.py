@@ -21,9 +21,11 @@ class DenseColumns:
     Parameters
     ----------
     planes : BitPlanes
+    n_rows : int
     """
 
     planes: BitPlanes
+    n_rows: int
 
     def codes(self, first_block: int, n_rows: int) -> NDArray[np.uint8]:
         """Codes of the rows from the first one of a block of `ROWS_PER_BLOCK` on.
@@ -92,12 +94,14 @@ class SparseColumns:
         Row of each entry, ascending within a column.
     codes : ndarray of uint8, shape (n_entries,)
     zero_codes : ndarray of uint8, shape (n_features,)
+    n_rows : int
     """
 
     indptr: NDArray[np.int64]
     rows: NDArray[np.int32]
     codes: NDArray[np.uint8]
     zero_codes: NDArray[np.uint8]
+    n_rows: int
 
     def leaves(
         self,
@@ -124,9 +128,9 @@ def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseCol
         Threads at most; 0 means all available processors.
     """
     if isinstance(matrix, DenseCodes):
-        return DenseColumns(bit_planes(matrix.codes, n_threads))
+        return DenseColumns(bit_planes(matrix.codes, n_threads), matrix.n_rows)
     n_features = len(matrix.zero_codes)
     order = np.argsort(matrix.indices, kind="stable")
     rows = np.repeat(np.arange(matrix.n_rows, dtype=np.int32), np.diff(matrix.indptr))
     indptr = offsets(np.bincount(matrix.indices, minlength=n_features))
-    return SparseColumns(indptr, rows[order], matrix.codes[order], matrix.zero_codes)
+    return SparseColumns(indptr, rows[order], matrix.codes[order], matrix.zero_codes, matrix.n_rows)

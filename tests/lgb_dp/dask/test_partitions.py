@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from lgb_dp.dask.partitions import _hashes
+import lgb_dp
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from lgb_dp.dask.partitions import _hashes, joined_codes
 
 DAY = np.array(["2020-01-01"], dtype="datetime64[D]")
 
@@ -23,3 +25,12 @@ def test_side_door_a_group_is_the_same_in_partitions_of_other_data_types(one, ot
     """Before, a person whose number was an integer here and a float there was two persons."""
     assert _hashes(one) == _hashes(other)
     assert _hashes(one) != _hashes(np.array(["somebody else"]))
+
+
+def test_codes_of_dense_and_sparse_blocks_are_not_joined():
+    dense = DenseCodes(np.zeros((2, 1), dtype=np.uint8))
+    nothing = np.empty(0, dtype=np.uint8)
+    sparse = SparseCodes(np.zeros(3, dtype=np.int64), nothing.astype(np.int32), nothing, np.zeros(1, np.uint8))
+    for parts in ([dense, sparse], [sparse, dense]):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="got 1 dense and 1 sparse"):
+            joined_codes(parts)

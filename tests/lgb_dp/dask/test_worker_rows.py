@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import lgb_dp
 from lgb_dp.boosting.labels import LabelScale
@@ -58,3 +59,32 @@ def test_a_worker_needs_little_more_than_a_byte_per_value(n_partitions):
     small = 300_000  # what does not grow with the rows
     assert held < 1.01 * N_ROWS * N_COLUMNS + 23 * N_ROWS + small
     assert peak < 1.3 * N_ROWS * N_COLUMNS + 40 * N_ROWS + small
+
+
+@pytest.mark.parametrize("is_sparse", [(True, False, True), (False, True, True), (True, True, False)])
+def test_side_door_dense_blocks_beside_sparse_ones_keep_their_rows(is_sparse):
+    """Before, codes of dense blocks were dropped, and a row more in one gave rows behind it others' leaves."""
+    rng = np.random.default_rng(1)
+    X = rng.choice([0.0, 0.5, -0.5], (600, 4))
+    y = (X[:, 0] > 0).astype(float)
+    blocks = list(zip(np.split(X, [200, 400]), np.split(y, [200, 400]), strict=True))
+    mixed = [
+        (csr_matrix(block) if sparse else block, label)
+        for sparse, (block, label) in zip(is_sparse, blocks, strict=True)
+    ]
+    assert sums_of(mixed) == sums_of(blocks)
+
+
+def sums_of(blocks):
+    bins = lgb_dp.Dataset(np.zeros((1, 4)), [0], bounds=(-1, 1), max_bin=8).construct().bins
+    loss, scale = NewtonLoss("binary", 1.0, 0.1), LabelScale("binary", 1, 0.0, 1.0)
+    worker = RowsOfWorker(RowRules(bins, ("float64",), scale, loss, "raise", None, None, None, 1.0, 1))
+    worker.begin(1)
+    for index, (X, y) in enumerate(blocks):
+        worker.store(index, X, y, None, None)
+    lease = (1, list(range(len(blocks))))
+    worker.work({"ask": "adopt", "keep": [], "leases": [lease], "seed": bytes(32)})()
+    goes_left = np.tile(np.arange(256) < 4, (3, 1)).astype(np.uint8)
+    tree = PublicTree(np.array([0, 1, 2], dtype=np.int32), goes_left, np.full(3, -1))
+    question = {"ask": "sums", "leases": [1], **SentTrees().message(Round(1, tree, np.zeros(1), []))}
+    return worker.work(question)()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gbdt_kernels.trees import DenseCodes, by_columns
+from gbdt_kernels.trees import DenseCodes, SparseCodes, by_columns
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.leaf_sums import LocalLeafSums, ReleasedTree, Round
@@ -13,6 +13,12 @@ from lgb_dp.newton.public_splits import PublicTree
 N_ROWS, N_FEATURES = 300, 4
 RNG = np.random.default_rng(5)
 CODES = DenseCodes(RNG.integers(0, 9, (N_ROWS, N_FEATURES)).astype(np.uint8))
+SPARSE_CODES = SparseCodes(
+    np.zeros(N_ROWS + 1, dtype=np.int64),
+    np.empty(0, dtype=np.int32),
+    np.empty(0, dtype=np.uint8),
+    np.zeros(N_FEATURES, dtype=np.uint8),
+)
 WEIGHT = RNG.integers(0, 1025, N_ROWS).astype(np.int32)
 
 TARGET = RNG.uniform(-2, 3, N_ROWS)
@@ -92,3 +98,14 @@ def test_start_scores_count_from_the_centre_in_units_of_the_label():
     with_start = Round(1, tree(1), np.zeros(1), [])
     state = local("regression", start=start)[0]._current_rows(with_start)
     np.testing.assert_allclose(state.score, (start - scale.centre) / scale.scale)
+
+
+@pytest.mark.parametrize("codes", [CODES, SPARSE_CODES])
+def test_side_door_rows_of_another_number_are_never_summed(codes):
+    """Whoever puts rows together: a label too many would shift all rows behind it."""
+    scale = LabelScale("binary", 1, 0.0, 1.0, 1.0)
+    loss = NewtonLoss("binary", 0.5, 0.1)
+    for n_labels, n_weights, start in ((301, 301, None), (300, 301, None), (300, 300, np.zeros(301))):
+        label, weight = np.zeros(n_labels), np.ones(n_weights, dtype=np.int32)
+        with pytest.raises(AssertionError):
+            LocalLeafSums(by_columns(codes), label, weight, loss, scale, start, 1, 1.0, lambda: None)
