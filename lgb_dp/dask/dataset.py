@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
+from lgb_dp.accounting.report import checked_reports
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.checks import checked_flag
 from lgb_dp.dask.failures import ERRORS
@@ -100,7 +102,9 @@ class DaskDataset:
             )
         self.public = checked_flag("public", public)
         self.X, self.y, self.weight, self.groups = X, y, weight, groups
-        self.declarations = declarations
+        self.declarations = _read_once(declarations)
+        if "paid_for" in declarations:
+            self.declarations["paid_for"] = checked_reports(self.declarations["paid_for"])
         self.classes: NDArray[Any] | None = None
         self.provenance = Provenance()
         self._check_kinds()
@@ -145,6 +149,13 @@ class DaskDataset:
                 )
             columns.append(parts)
         return list(zip(*columns, strict=True))
+
+
+def _read_once(declared: Any) -> Any:
+    """A copy that can be read as often as one likes, where a generator would be empty the second time."""
+    if isinstance(declared, Mapping):
+        return {name: _read_once(value) for name, value in declared.items()}
+    return list(declared) if isinstance(declared, Iterator) else copy(declared)
 
 
 class RowlessDataset(Dataset):

@@ -30,7 +30,9 @@ def test_side_door_a_group_is_the_same_in_partitions_of_other_data_types(one, ot
 def test_codes_of_dense_and_sparse_blocks_are_not_joined():
     dense = DenseCodes(np.zeros((2, 1), dtype=np.uint8))
     nothing = np.empty(0, dtype=np.uint8)
-    sparse = SparseCodes(np.zeros(3, dtype=np.int64), nothing.astype(np.int32), nothing, np.zeros(1, np.uint8))
+    sparse = SparseCodes(
+        np.zeros(3, dtype=np.int64), nothing.astype(np.int32), nothing, np.zeros(1, np.uint8)
+    )
     for parts in ([dense, sparse], [sparse, dense]):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="got 1 dense and 1 sparse"):
             joined_codes(parts)
