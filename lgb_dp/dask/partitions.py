@@ -281,7 +281,7 @@ def joined_codes(parts: Sequence[DenseCodes | SparseCodes]) -> DenseCodes | Spar
     sparse = [part for part in parts if isinstance(part, SparseCodes)]
     if dense:
         raise InvalidArgumentError(
-            f"blocks of X must be all dense or all sparse, got {len(dense)} dense and {len(sparse)} sparse ones"
+            f"blocks of X must be all dense or all sparse, got {len(dense)} dense and {len(sparse)} sparse"
         )
     starts = offsets(np.array([part.indptr[-1] for part in sparse]))
     indptr = [part.indptr[:-1] + start for part, start in zip(sparse, starts[:-1], strict=True)]

@@ -209,7 +209,7 @@ class RowsOfWorker:
 
 
 def _together(parts: Sequence[TrainingRows]) -> list[list[TrainingRows]]:
-    """Small partitions in lists of some size, all others alone; a list's codes are all dense or all sparse."""
+    """Small partitions in lists of some size, all others alone; none is dense in part and sparse in part."""
     lists: list[list[TrainingRows]] = []
     room = 0
     for part in parts:

@@ -63,7 +63,7 @@ def test_a_worker_needs_little_more_than_a_byte_per_value(n_partitions):
 
 @pytest.mark.parametrize("is_sparse", [(True, False, True), (False, True, True), (True, True, False)])
 def test_side_door_dense_blocks_beside_sparse_ones_keep_their_rows(is_sparse):
-    """Before, codes of dense blocks were dropped, and a row more in one gave rows behind it others' leaves."""
+    """Before, codes of dense blocks were dropped, and a row more gave rows behind it others' leaves."""
     rng = np.random.default_rng(1)
     X = rng.choice([0.0, 0.5, -0.5], (600, 4))
     y = (X[:, 0] > 0).astype(float)
