@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
-from xgb_fed.vertical.service import Limits, PassiveService
+from xgb_fed.vertical.service import Limits, NamedRows, PassiveService
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ LEAST = {
 VERTICAL_ONLY = (
     "id",
     "one_hot",
+    "dask",
     "min_rows",
     "min_node_rows",
     "consent_to_export",
@@ -130,6 +132,11 @@ def _add_vertical(group: Any) -> None:
     add = group.add_argument
     add("--id", help="column of ids; without it, rows are taken in the file's order")
     add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
+    add(
+        "--dask",
+        metavar="ADDRESS",
+        help="scheduler of a Dask cluster whose workers read the file and hold it",
+    )
     add("--min-rows", type=int, default=100, help="minimum number of rows to train on (%(default)s)")
     add(
         "--min-node-rows",
@@ -190,6 +197,7 @@ def _serve(args: argparse.Namespace) -> None:
         rows, allowed = table.columns.n_rows, ", ".join(args.allow)
         logger.info("%d rows, %d columns; allowed: %s", rows, n_features, allowed)
         host = args.listen.rpartition(":")[0]
+        del table  # with --dask, the workers hold it
         print(f"listening at {host}:{server.port}", flush=True)
         server.wait()
     logger.info("stopped")
@@ -232,6 +240,7 @@ def check_options(args: argparse.Namespace) -> None:
 _DEFAULTS: dict[str, Any] = {
     "id": None,
     "one_hot": [],
+    "dask": None,
     "min_rows": Limits.min_rows,
     "min_node_rows": Limits.min_node_rows,
     "consent_to_export": False,
@@ -295,7 +304,12 @@ def _max_rows(args: argparse.Namespace) -> int:
 
 
 def _passive_service(args: argparse.Namespace, table: Table, name: str) -> Service:
-    return PassiveService(table, args.models, name, limits_of(args))
+    rows: NamedRows = table
+    if args.dask is not None:
+        # Loaded where it is asked for: Dask is optional.
+        on_cluster = import_module("veilboost.dask").rows_on_cluster
+        rows = on_cluster(args.dask, args.data, table, args.id, args.columns, args.drop)
+    return PassiveService(rows, args.models, name, limits_of(args))
 
 
 def _horizontal_service(args: argparse.Namespace, table: Table, name: str) -> Service:

@@ -73,9 +73,14 @@ class Partitions:
         return int(self.starts[-1])
 
     @property
+    def digests(self) -> list[bytes]:
+        """The digest of each partition's values."""
+        return [self._leases.adopted[k][1] for k in range(len(self.lengths))]
+
+    @property
     def digest(self) -> str:
-        """Of all values, as they are divided."""
-        return digest_of(self.names, *(self._leases.adopted[k] for k in range(len(self.lengths))))
+        """The digest of all values, as they are divided."""
+        return digest_of(self.names, self.lengths, *self.digests)
 
     def labels(self) -> list[list[Any] | None]:
         """The index of each partition of a data frame, None for other partitions."""

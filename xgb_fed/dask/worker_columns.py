@@ -161,7 +161,7 @@ class ColumnsOfWorker:
                 if columns is None:
                     adopted.append((k, 0, b""))
                     continue
-                adopted.append((k, columns.n_rows, _digest(columns)))
+                adopted.append((k, columns.n_rows, digest_of_values(columns)))
                 parts.append(columns)
             self._leases[number] = _Lease(_joined(parts, self._n_features), index)
         self._loaded.clear()
@@ -279,8 +279,8 @@ def _joined(parts: list[Columns], n_features: int) -> Columns:
     return Columns(np.concatenate([part.data for part in parts]), parts[0].names)
 
 
-def _digest(columns: Columns) -> bytes:
-    """Of a partition's values."""
+def digest_of_values(columns: Columns) -> bytes:
+    """The digest of a partition's values."""
     hashed = hashlib.blake2b(digest_size=32)
     data = columns.data
     arrays = (data.indptr, data.indices, data.data) if scipy.sparse.issparse(data) else (data,)

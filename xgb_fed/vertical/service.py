@@ -22,6 +22,7 @@ from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.finder import MIN_ROWS
+from xgb_fed.vertical.held_rows import HeldRows, held
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import (
     FindSplits,
@@ -85,7 +86,7 @@ class NamedRows(Protocol):
     """A party's table as its service needs it."""
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> Columns | HeldRows:
         """All rows."""
 
     @property
@@ -216,7 +217,7 @@ class PassiveService(RowService):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> PassiveParty:
         """Make the passive party of some rows, and of evaluation sets."""
-        table = self._table.columns
+        table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
         return PassiveParty(
             columns[0],

@@ -1,0 +1,103 @@
+"""``veilboost serve --dask``: the workers of a cluster read a party's file, and hold its rows."""
+
+from __future__ import annotations
+
+from atexit import register as at_exit
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dask.delayed import delayed
+from distributed import Client as _Client
+
+from gbdt_parties.errors import InvalidDataError
+from veilboost.tables import Table, read_table
+from xgb_fed.dask.partitions import Partitions
+from xgb_fed.dask.rows import DaskRows
+from xgb_fed.dask.worker_columns import described, digest_of_values
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.vertical.held_rows import HeldRows
+
+Client: Any = _Client
+TIMEOUT = 60.0
+"""Seconds after which silence means that a worker or the scheduler is lost."""
+
+
+@dataclass(frozen=True)
+class RowsOnCluster:
+    """A table whose columns are on a cluster; see `xgb_fed.vertical.service.NamedRows`."""
+
+    columns: HeldRows
+    ids: Sequence[str]
+    has_ids: bool
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the party's file is read."""
+
+    path: str
+    id_column: str | None
+    keep: Sequence[str] | None
+    drop: Sequence[str]
+    one_hot: Mapping[str, Sequence[str]]
+
+    def part(self, start: int, stop: int) -> Any:
+        """Values of some consecutive rows."""
+        table = read_table(
+            self.path, id_column=self.id_column, keep=self.keep, drop=self.drop, one_hot=self.one_hot
+        )
+        return table.columns.data[start:stop]
+
+
+def rows_on_cluster(
+    address: str,
+    path: str | Path,
+    table: Table,
+    id_column: str | None = None,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+) -> RowsOnCluster:
+    """Have the workers of a cluster read a file that this process has read, each as many rows.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler; security settings are those of Dask's configuration.
+    path : path
+        Where all workers find the file.
+    table : Table
+        What the file holds.
+    id_column, keep, drop
+        As for `read_table`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the scheduler does not answer.
+    InvalidDataError
+        If the workers read other rows.
+    ClusterError
+        If they cannot read the file.
+    """
+    try:
+        client = Client(address, timeout=TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"--dask {address}: the scheduler does not answer ({type(error).__name__})"
+        ) from None
+    columns = table.columns
+    reading = _Reading(str(Path(path).absolute()), id_column, keep, tuple(drop), table.categories)
+    n_parts = min(columns.n_rows, max(1, len(client.scheduler_info()["workers"])))
+    bounds = np.linspace(0, columns.n_rows, n_parts + 1).astype(int).tolist()
+    parts = [delayed(reading.part)(start, stop) for start, stop in pairwise(bounds)]
+    at_exit(client.close)
+    held = Partitions(client, parts, described(columns.data[:1]), columns.names, TIMEOUT)
+    at_exit(held.close)  # before the client: what was registered last is called first
+    own = [columns.take(np.arange(start, stop)) for start, stop in pairwise(bounds)]
+    if held.digests != [digest_of_values(part) for part in own]:
+        raise InvalidDataError(f"{path} holds other rows at the workers than here")
+    return RowsOnCluster(DaskRows(held), table.ids, table.has_ids)
