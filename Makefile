@@ -58,6 +58,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/ciphers.py --quick
 	$(BIN)/python benchmarks/lossless.py --rounds 5
 	$(BIN)/python benchmarks/secureboost_plus.py --quick
+	$(BIN)/python benchmarks/horizontal_exact.py --quick
 	$(BIN)/python benchmarks/simfl_paper.py --quick
 	$(BIN)/python benchmarks/private_peers.py --quick
 

@@ -37,11 +37,14 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
 from gbdt_parties.traffic import Traffic
+from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.errors import FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.coordinator import as_parties
+from xgb_fed.horizontal.exact_cuts import DIGITS
 from xgb_fed.horizontal.exact_messages import ExactIntroduced, OpenExact, ProposeExact
 from xgb_fed.horizontal.exact_run import ExactTerms
 from xgb_fed.horizontal.exact_task import (
+    GIVEN,
     MIN_ROWS_PER_NODE,
     ExactTask,
     checked_cuts,
@@ -145,7 +148,7 @@ def train_exact(
     members = _members(
         parties,
         evals,
-        ExactTerms(min_rows_per_node, min_parties),
+        ExactTerms(min_rows_per_node, min_parties, (*DIGITS, GIVEN), MAX_BINS),
         random_state,
         settings.objective != "reg:squarederror",
     )

@@ -36,9 +36,10 @@ from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from xgb_fed.boosting.features import Columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.exact_cuts import DIGITS
 from xgb_fed.horizontal.exact_messages import ExactIntroduced, ProposeExact
 from xgb_fed.horizontal.exact_questions import Asking, Question
-from xgb_fed.horizontal.exact_task import MIN_ROWS_PER_NODE, ExactTask, check_whole
+from xgb_fed.horizontal.exact_task import GIVEN, MIN_ROWS_PER_NODE, ExactTask, check_whole
 from xgb_fed.horizontal.exact_training import ExactModel, ExactTraining, LabelledRows
 from xgb_fed.horizontal.party_rows import PartyRows
 
@@ -57,6 +58,11 @@ class ExactTerms:
         runs with a lower minimum are refused.
     min_parties : int, default=2
         Parties that must take part, at least.  Of two parties, each learns the other's sums.
+    cuts : sequence of str, default=("grid",)
+        How columns may be cut: "grid", "exact", "given".  Whoever gives cuts can choose bins that few rows
+        are in, and learn their labels from the sums.
+    max_bin : int, default=256
+        Bins of a column, at most; more bins have fewer rows each.
     held_out : sequence of (X, y) or (X, y, sample_weight), default=()
         Sets of rows that are not trained on.  Metrics of a set are means over all parties' rows in it; a
         place can be None where others have rows.
@@ -85,6 +91,8 @@ class ExactTerms:
 
     min_rows_per_node: int = MIN_ROWS_PER_NODE
     min_parties: int = 2
+    cuts: Sequence[str] = ("grid",)
+    max_bin: int = 256
     held_out: Sequence[Any] = ()
     tls: TLS | str | Path | None = None
     allowed: Sequence[str] | None = None
@@ -93,6 +101,9 @@ class ExactTerms:
     def __post_init__(self) -> None:
         check_whole("min_rows_per_node", self.min_rows_per_node, 1)
         check_whole("min_parties", self.min_parties, 2)
+        check_whole("max_bin", self.max_bin, 2)
+        if isinstance(self.cuts, str) or not set(self.cuts) <= {*DIGITS, GIVEN}:
+            raise InvalidArgumentError(f"cuts={self.cuts!r} must be some of {[*DIGITS, GIVEN]}")
         if self.tls is not None and self.allowed is None:
             raise InvalidArgumentError(
                 "allowed=None would add this party's numbers to anybody's that the authority vouches for; "
@@ -213,6 +224,10 @@ class ExactRun:
             raise InvalidDataError(
                 f"min_rows_per_node={task.min_rows_per_node}; this party demands {terms.min_rows_per_node}"
             )
+        if task.how_cut not in terms.cuts:
+            raise InvalidDataError(f"cuts={task.how_cut!r}; this party accepts {list(terms.cuts)}")
+        if task.max_bin > terms.max_bin:
+            raise InvalidDataError(f"max_bin={task.max_bin}; this party accepts at most {terms.max_bin}")
         if task.n_sets < len(side.held_out):
             raise ProtocolError("a run without all of this party's held-out rows")
         if task.n_rounds > rows.max_rounds:

@@ -21,6 +21,9 @@ from xgb_fed.horizontal.introductions import read_json_text
 MIN_ROWS_PER_NODE = 10
 """Default minimum number of rows of all parties in a node."""
 
+GIVEN = "given"
+"""How columns are cut that come with cuts of their own."""
+
 _OF_VERTICAL = ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss")
 _DOMAIN = b"veilboost exact run 1\0"
 
@@ -104,6 +107,16 @@ class ExactTask:
     def settings(self) -> Settings:
         """XGBoost's parameters, checked."""
         return exact_settings(self.params)
+
+    @property
+    def how_cut(self) -> str:
+        """How columns are cut: "grid", "exact" or "given"."""
+        return self.cuts if isinstance(self.cuts, str) else GIVEN
+
+    @property
+    def max_bin(self) -> int:
+        """Bins of a column, at most."""
+        return self.settings.max_bin if isinstance(self.cuts, str) else max(map(len, self.cuts))
 
     @property
     def given_cuts(self) -> list[Values] | None:

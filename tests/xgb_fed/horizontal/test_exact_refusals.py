@@ -28,9 +28,9 @@ CUTS = [[-1, 0, 1]] * 2
 
 
 def three(**terms):
+    exact = ExactTerms(**{"cuts": ["given"], **terms})
     return [
-        HorizontalParty(X[k::3], Y[k::3], f"bank{k}", categorical_labels=True, exact=ExactTerms(**terms))
-        for k in range(3)
+        HorizontalParty(X[k::3], Y[k::3], f"bank{k}", categorical_labels=True, exact=exact) for k in range(3)
     ]
 
 
@@ -76,7 +76,7 @@ def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch
 
 
 def test_a_party_makes_its_own_demands():
-    for terms in ({"min_rows_per_node": 11}, {"min_parties": 4}):
+    for terms in ({"min_rows_per_node": 11}, {"min_parties": 4}, {"cuts": ["grid"]}, {"max_bin": 2}):
         with pytest.raises(PartyRefusedError, match="this party"):
             fit(three(**terms))
     with pytest.raises(InvalidArgumentError, match="at least two"):
@@ -171,8 +171,9 @@ def test_an_old_answer_of_another_session_is_refused():
             answer = super().answer(kept, message)
             return recorded[0] if isinstance(answer, Contributed) else answer
 
+    terms = ExactTerms(cuts=["given"])
     for kind in (Recording, Replaying):
-        members = [*three()[:2], kind(X[2::3], Y[2::3], "bank2", categorical_labels=True)]
+        members = [*three()[:2], kind(X[2::3], Y[2::3], "bank2", categorical_labels=True, exact=terms)]
         if kind is Recording:
             fit(members)
         else:
