@@ -43,7 +43,7 @@ def test_the_wheel_trains_without_the_checkout(tmp_path):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run([*pip, "--wheel-dir", wheels, source], check=True, env=environment, timeout=300)
+    subprocess.run([*pip, "--wheel-dir", wheels, source], check=True, env=environment, timeout=900)
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         file.extractall(installed)
@@ -64,7 +64,7 @@ def test_the_wheel_trains_without_the_checkout(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
         check=False,
     )
     assert ran.stdout == "trained\n", ran.stderr

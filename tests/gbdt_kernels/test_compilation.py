@@ -41,7 +41,7 @@ print(before, arithmetic_is_compiled(), *said)
 def run(code, *arguments, **variables):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
 
 
 def test_compiled_only_after_the_first_call(tmp_path):
@@ -274,7 +274,7 @@ def test_no_home_and_a_read_only_copy(use):
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         assert result.returncode == 0, result.stderr
         assert result.stdout.split() == ["1"]
