@@ -19,12 +19,15 @@ from lgb_dp.federated.coordinator import train
 from lgb_dp.federated.estimators import FederatedDPLGBMClassifier, FederatedDPLGBMRegressor
 from lgb_dp.federated.ledger import LedgerSums, read_ledger
 from lgb_dp.federated.party import Party
+from lgb_dp.federated.service import FederatedLimits, FederatedService
 
 __all__ = [
     "AuthenticationError",
     "FederatedCheckpointError",
     "FederatedDPLGBMClassifier",
     "FederatedDPLGBMRegressor",
+    "FederatedLimits",
+    "FederatedService",
     "FewPartiesWarning",
     "HardwareKeyError",
     "LedgerSums",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gbdt_parties._files import make_folder
+from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity
@@ -41,6 +41,9 @@ MAX_RUNS = 4
 """Runs whose keys are kept in a party's folder; the oldest are removed first."""
 
 _RUNS = "runs"
+MODELS_FOLDER = "models"
+"""In a party's folder, or a coordinator's at it: the models that have been trained."""
+
 _DATA_ARGUMENTS = (
     "bounds",
     "label_bounds",
@@ -156,7 +159,7 @@ class Party(SessionHandler[PartyRun]):
             self._ledger_of,
         )
         self._runs: dict[bytes, PartyRun] = {}
-        self._run_folder = None if self._folder is None else self._folder / _RUNS
+        self._kept_in = self._folder
 
     @property
     def name(self) -> str:
@@ -169,13 +172,13 @@ class Party(SessionHandler[PartyRun]):
         Parameters
         ----------
         directory : Path
-            Where keys of runs that have not ended are kept.
+            Where models, and keys of runs that have not ended, are kept.
         used : set of bytes
             Sessions that were opened before.
         """
         own = copy.copy(self)
         own._sessions, own._used, own._runs = {}, used, {}
-        own._run_folder = directory / _RUNS
+        own._kept_in = directory
         return own
 
     def close(self) -> None:
@@ -234,6 +237,7 @@ class Party(SessionHandler[PartyRun]):
             text = kept.model()
             return FinishedModel(model_digest(text), text if message.with_text else "")
         if isinstance(message, Finish):
+            self._keep_model(kept)
             self._forget(kept)
             return Done()
         raise ProtocolError(f"unexpected {type(message).__name__} message")
@@ -241,7 +245,7 @@ class Party(SessionHandler[PartyRun]):
     # Runs on disk.
 
     def _path(self, run: bytes) -> Path | None:
-        return None if self._run_folder is None else make_folder(self._run_folder) / f"{run.hex()}.json"
+        return None if self._kept_in is None else make_folder(self._kept_in / _RUNS) / f"{run.hex()}.json"
 
     def _keep(self, run: PartyRun) -> None:
         path = self._path(run.run)
@@ -261,6 +265,12 @@ class Party(SessionHandler[PartyRun]):
             if isinstance(error, (InvalidArgumentError, ProtocolError)):
                 raise
             raise ProtocolError("what this party has kept of the run is damaged") from None
+
+    def _keep_model(self, run: PartyRun) -> None:
+        """Write the model of a run that has ended, which everybody has alike."""
+        if self._kept_in is not None and run.has_ended:
+            path = make_folder(self._kept_in / MODELS_FOLDER) / f"{run.run.hex()}.txt"
+            write_atomically(path, run.model())
 
     def _forget(self, run: PartyRun) -> None:
         """Remove the keys of a run that has ended: its masks cannot be recomputed any more."""

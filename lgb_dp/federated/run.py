@@ -247,6 +247,11 @@ class PartyRun:
         self.n_opened += 1
         replica.tell(Released(total, math.sqrt(n * variances[0]) / question.stds[0]))
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the model is there."""
+        return self._replica is not None and self._replica.question() is None
+
     def model(self) -> str:
         """The text of the model, which all parties have alike."""
         _, _, replica = self._parts()

@@ -24,7 +24,7 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.federated.messages import OpenFederated
-from lgb_dp.federated.party import Party
+from lgb_dp.federated.party import MODELS_FOLDER, Party
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,13 @@ class FederatedLimits:
         Of one coordinator; a lost connection takes another one.
     max_request_bytes : int
         Length of a roster, or of the contributions to one sum.
+    max_models : int
+        Models that are kept for one coordinator; an operator removes those that are not needed.
     """
 
     sessions_per_hour: int = 2400
     max_request_bytes: int = 64 << 20
+    max_models: int = 1000
 
 
 class FederatedService(RowService):
@@ -65,7 +68,7 @@ class FederatedService(RowService):
         self._party, self._limits = party, limits
 
     def admit(self, caller: str, message: Message) -> None:
-        """Refuse alignments, and requests that are too long."""
+        """Refuse alignments, requests that are too long, and runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows are not aligned here: each party has rows of its own")
         content = getattr(message, "opened", b"") or getattr(message, "roster", b"")
@@ -73,6 +76,14 @@ class FederatedService(RowService):
             raise ProtocolError(
                 f"a request of {len(content)} bytes; this party accepts {self._limits.max_request_bytes}"
             )
+
+        if isinstance(message, OpenFederated):
+            n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
+            if n_models >= self._limits.max_models:
+                raise ProtocolError(
+                    f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
+                    "operator can remove some (veilboost models)"
+                )
 
     @property
     def row_bytes(self) -> int:

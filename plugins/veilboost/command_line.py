@@ -34,12 +34,12 @@ from gbdt_parties.identity.record import check_chain, read_record, write_traffic
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
-from veilboost import __version__, audit, horizontal_runs
+from veilboost import __version__, audit, horizontal_runs, private_runs
 from veilboost.connections import connect
 from veilboost.ledgers import add_ledger
 from veilboost.model_folders import add_models, check_free
 from veilboost.parsers import add_command, read_json
-from veilboost.plan import HorizontalPlan, PlanError, VerticalPlan, read_plan
+from veilboost.plan import HorizontalPlan, PlanError, PrivatePlan, VerticalPlan, read_plan
 from veilboost.predictions import write_predictions
 from veilboost.progress import RoundLines
 from veilboost.serving import add_serve
@@ -73,7 +73,7 @@ EXIT_CODES = """exit codes:
   70 a defect in veilboost
   130 interrupted
 """
-LOGGERS = ("veilboost", "gbdt_parties", "xgb_fed")
+LOGGERS = ("veilboost", "gbdt_parties", "xgb_fed", "lgb_dp")
 """Packages whose logs the command shows; there is one line for each request that is refused, for instance."""
 
 TABLE_FILE = "active.table.json"
@@ -130,7 +130,8 @@ def _log_to_stderr(as_json: bool) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="veilboost",
-        description="Train XGBoost models across organisations that keep columns or rows to themselves.",
+        description="Train XGBoost and LightGBM models across organisations that keep columns or rows to "
+        "themselves.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -276,7 +277,7 @@ def _labelled_rows(
 
 def _align(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
-    if isinstance(plan, HorizontalPlan):
+    if not isinstance(plan, VerticalPlan):
         raise PlanError(f"{args.plan}: rows are not aligned in horizontal training; each party has its own")
     if plan.data.id is None:
         raise PlanError(f"{args.plan}: data.id is missing; rows are aligned by their ids")
@@ -304,6 +305,8 @@ def _train(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
     if isinstance(plan, HorizontalPlan):
         return horizontal_runs.train(plan, args.overwrite)
+    if isinstance(plan, PrivatePlan):
+        return private_runs.train(plan, args.overwrite)
     directory, training = plan.path(plan.training.model), plan.training
     check_free(directory / MODEL_FILE, args.overwrite)
     table = _active_table(plan, plan.data.file)
@@ -347,6 +350,8 @@ def _predict(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
     if isinstance(plan, HorizontalPlan):
         return horizontal_runs.predict(plan, args)
+    if isinstance(plan, PrivatePlan):
+        return private_runs.predict(plan, args)
     directory = plan.path(plan.training.model)
     model = VerticalModel.load(directory)
     known = read_json(directory / TABLE_FILE)

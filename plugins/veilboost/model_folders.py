@@ -58,7 +58,8 @@ def kept_models(folder: str | Path) -> Iterator[KeptModel]:
     """
     if not Path(folder).is_dir():
         raise InvalidDataError(f"{folder} is not a folder")
-    for path in sorted(Path(folder).glob("for-*/models/*.json")):
+    paths = [*Path(folder).glob("for-*/models/*.json"), *Path(folder).glob("for-*/models/*.txt")]
+    for path in sorted(paths):
         yield KeptModel(unquote(path.parts[-3][len("for-") :]), path.name.split(".")[0], path)
 
 

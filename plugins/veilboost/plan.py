@@ -14,9 +14,9 @@ from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 
-SECUREBOOST, SIMFL = "secureboost", "simfl"
-METHODS = (SECUREBOOST, SIMFL)
-"""Vertical training, and horizontal training by SimFL."""
+SECUREBOOST, SIMFL, PRIVATE = "secureboost", "simfl", "private"
+METHODS = (SECUREBOOST, SIMFL, PRIVATE)
+"""Vertical training, horizontal training by SimFL, and differentially private horizontal training."""
 
 LABELS = ("classes", "numbers")
 """What the labels of a horizontal party are."""
@@ -106,6 +106,39 @@ class OwnRowsPlan:
 
 
 @dataclass(frozen=True)
+class PrivateRowsPlan:
+    """The coordinator's file in private training; without it, only the parties' servers have rows.
+
+    Attributes
+    ----------
+    declared : str or None
+        File of what all organisations declare about their columns; needed with `file` and for predictions.
+    file : str or None
+        Rows that take part in training.
+    id : str or None
+        Column of ids; predictions are written beside it.
+    allowed : list of str
+        The other organisations, by the fingerprints of their certificates; needed with `file`.
+    min_parties, colluding : int
+        This organisation's own demands.
+    budget_epsilon, budget_delta : float or None
+        Of all that these rows answer, in all runs; the first run's unless given.
+    state : str
+        Folder of these rows' ledger, and of keys of runs under way.
+    """
+
+    declared: str | None = None
+    file: str | None = None
+    id: str | None = None
+    allowed: list[str] = field(default_factory=list)
+    min_parties: int = 2
+    colluding: int = 1
+    budget_epsilon: float | None = None
+    budget_delta: float | None = None
+    state: str = "party"
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """How to train, by any method.
 
@@ -165,6 +198,32 @@ class SimFLPlan(RunPlan):
 
 
 @dataclass(frozen=True)
+class PrivateTrainingPlan(RunPlan):
+    """How to train privately.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Budget of the model, against what up to `colluding` parties know together.
+    min_parties : int or None
+        Parties that must take part in every sum; one more than `colluding` by default.
+    colluding : int
+        Parties of which everybody may know the noise.
+    max_attempts : int or None
+        Releases that the noise is planned for; 5 per cent more than `rounds` by default.
+    parties_per_person : int
+        Parties that may have rows of one person.
+    """
+
+    epsilon: float = field(kw_only=True)
+    delta: float = field(kw_only=True)
+    min_parties: int | None = None
+    colluding: int = 1
+    max_attempts: int | None = None
+    parties_per_person: int = 1
+
+
+@dataclass(frozen=True)
 class Plan:
     """A whole plan; its paths are relative to its folder."""
 
@@ -194,9 +253,18 @@ class HorizontalPlan(Plan):
     training: SimFLPlan
 
 
+@dataclass(frozen=True)
+class PrivatePlan(Plan):
+    """A plan of private training."""
+
+    data: PrivateRowsPlan
+    training: PrivateTrainingPlan
+
+
 SECTIONS: dict[str, dict[str, type[Any]]] = {
     SECUREBOOST: {"data": DataPlan, "parties": PartyPlan, "training": TrainingPlan},
     SIMFL: {"data": OwnRowsPlan, "parties": PartyPlan, "training": SimFLPlan},
+    PRIVATE: {"data": PrivateRowsPlan, "parties": PartyPlan, "training": PrivateTrainingPlan},
 }
 """The sections of a plan, by method."""
 
@@ -207,7 +275,7 @@ ENTRIES = ("method", "tls", "data", "parties", "training", "parameters")
 """The entries of a plan outside sections, and its sections."""
 
 
-def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan:
+def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan | PrivatePlan:
     """Read a plan.
 
     Raises
@@ -216,7 +284,7 @@ def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan:
         Naming the file, and the entry that is missing, unknown, or of another type.
     """
     path = Path(path)
-    content = _parsed(path)
+    content = parsed(path)
     _known(content, set(ENTRIES), str(path))
     method = content.get("method", SECUREBOOST)
     if method not in METHODS:
@@ -230,9 +298,12 @@ def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan:
     named = [_section(sections["parties"], party, f"{path}: parties[{k}]") for k, party in enumerate(parties)]
     training = _section(sections["training"], content.get("training", {}), f"{path}: training")
     parameters = dict(_mapping(content.get("parameters", {}), f"{path}: parameters"))
-    own = content.get("data", {} if method == SIMFL else None)
+    own = content.get("data", None if method == SECUREBOOST else {})
     data = _section(sections["data"], own, f"{path}: data")
     _check_numbers(path, training)
+    if method == PRIVATE:
+        _check_private(path, data, training, named)
+        return PrivatePlan(path.parent, content["tls"], named, parameters, data, training)
     _check_columns(path, data)
     if training.early_stopping_rounds is not None and data.valid is None:
         raise PlanError(f"{path}: training.early_stopping_rounds needs data.valid")
@@ -278,7 +349,33 @@ def _check_own_rows(path: Path, data: OwnRowsPlan, parties: list[PartyPlan]) -> 
         )
 
 
-def _parsed(path: Path) -> Mapping[str, Any]:
+def _check_private(
+    path: Path, data: PrivateRowsPlan, training: PrivateTrainingPlan, parties: list[PartyPlan]
+) -> None:
+    """Check what entries of a plan of private training have to do with each other."""
+    if training.early_stopping_rounds is not None:
+        raise PlanError(
+            f"{path}: training.early_stopping_rounds is not for private training, whose model is written at "
+            "the end"
+        )
+    if data.file is not None and (data.declared is None or not data.allowed):
+        raise PlanError(f"{path}: data.file needs data.declared and data.allowed")
+    if (data.budget_epsilon is None) != (data.budget_delta is None):
+        raise PlanError(f"{path}: data.budget_epsilon and data.budget_delta go together")
+    if len(parties) + (data.file is not None) < 2:
+        raise PlanError(
+            f"{path}: parties has one party and data.file is missing; training takes two at least"
+        )
+
+
+def parsed(path: Path) -> Mapping[str, Any]:
+    """The content of a TOML or YAML file.
+
+    Raises
+    ------
+    PlanError
+        If it cannot be read.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -320,6 +417,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "int | None": (int,),
     "float": (int, float),
+    "float | None": (int, float),
     "list[str]": (list,),
 }
 

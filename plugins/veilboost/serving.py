@@ -1,8 +1,8 @@
 """The command ``serve``: a party answers whoever is allowed to start training runs with it.
 
-In vertical training it is a passive party, with columns.  In horizontal training (``--horizontal``) it has
-rows and labels, and trains by SimFL with a coordinator.  Certificates, allow-list, record and quotas are the
-same.
+In vertical training it is a passive party, with columns.  In horizontal training it has rows and labels, and
+trains with a coordinator, by SimFL (``--horizontal``) or privately (``--private``).  Certificates, record,
+allow-list and quotas are the same.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport.server import Server, Service, raise_descriptor_limit
 from gbdt_parties.transport.service import QUOTA_FILES
+from veilboost import private_serving
 from veilboost.parsers import add_command, names, read_json
 from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.errors import InvalidArgumentError
@@ -66,7 +67,13 @@ VERTICAL_ONLY = (
     "require_consent_for_export",
 )
 HORIZONTAL_ONLY = ("label", "categorical_labels", "min_similar", "known_features", "max_rounds")
-"""Options, by the names of their values, that belong to one of the two."""
+"""Options, by the names of their values, that belong to one kind of training."""
+
+ONLY_FOR = {
+    "vertical": VERTICAL_ONLY,
+    "horizontal": HORIZONTAL_ONLY,
+    "private": tuple(private_serving.OPTIONS),
+}
 
 MAX_ROWS_BY_DEFAULT = {False: Limits.max_rows, True: MAX_ROWS}
 """Without and with ``--horizontal``."""
@@ -81,7 +88,9 @@ def add_serve(commands: Any) -> None:
         "run a party: answer those who are allowed to start training runs with it",
         "veilboost serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme\n"
         "  veilboost serve --horizontal --data north.csv --label ill --categorical-labels --tls certs/north "
-        "--allow acme",
+        "--allow acme\n"
+        "  veilboost serve --private columns.toml --data north.csv --tls certs/north --allow acme "
+        "--party sha256:… --budget 1.0 1e-5 --models north",
     )
     add = parser.add_argument
     add("--data", required=True, help="CSV, Parquet or LIBSVM file")
@@ -126,6 +135,7 @@ def add_serve(commands: Any) -> None:
     )
     _add_vertical(parser.add_argument_group("vertical training"))
     _add_horizontal(parser.add_argument_group("horizontal training"))
+    private_serving.add_options(parser.add_argument_group("private horizontal training"))
 
 
 def _add_vertical(group: Any) -> None:
@@ -177,11 +187,10 @@ def _serve(args: argparse.Namespace) -> None:
     # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(args.tls)
-    table = _horizontal_table(args) if args.horizontal else _passive_table(args)
-    n_features = table.columns.n_features
-    if args.max_features is not None and n_features > args.max_features:
+    table = None if args.private else (_horizontal_table if args.horizontal else _passive_table)(args)
+    if table is not None and args.max_features is not None and table.columns.n_features > args.max_features:
         raise InvalidDataError(
-            f"{args.data} has {n_features} columns to use, --max-features {args.max_features}"
+            f"{args.data} has {table.columns.n_features} columns to use, --max-features {args.max_features}"
         )
     name = args.name or Identity.of(tls.certificate).name
     with _only_server_of(make_folder(args.models)):
@@ -189,13 +198,17 @@ def _serve(args: argparse.Namespace) -> None:
             for path in Path(args.models).glob("for-*/*.json"):
                 if path.name in QUOTA_FILES:
                     path.unlink()
-        service = (_horizontal_service if args.horizontal else _passive_service)(args, table, name)
+        service: Service
+        if table is None:
+            service, rows, n_features = private_serving.make_service(args, tls)
+        else:
+            service = (_horizontal_service if args.horizontal else _passive_service)(args, table, name)
+            rows, n_features = table.columns.n_rows, table.columns.n_features
         raise_descriptor_limit()
         server = Server(service, args.listen, tls, args.allow)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.stop(grace=5))
-        rows, allowed = table.columns.n_rows, ", ".join(args.allow)
-        logger.info("%d rows, %d columns; allowed: %s", rows, n_features, allowed)
+        logger.info("%d rows, %d columns; allowed: %s", rows, n_features, ", ".join(args.allow))
         host = args.listen.rpartition(":")[0]
         del table  # with --dask, the workers hold it
         print(f"listening at {host}:{server.port}", flush=True)
@@ -224,11 +237,18 @@ def check_options(args: argparse.Namespace) -> None:
     """
     if args.consent_to_export and args.require_consent_for_export:
         raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
-    for name in VERTICAL_ONLY if args.horizontal else HORIZONTAL_ONLY:
-        if getattr(args, name) != _DEFAULTS[name]:
-            raise InvalidArgumentError(
-                f"{_option(name)} is for {'vertical' if args.horizontal else 'horizontal'} training"
-            )
+    kind = "private" if args.private else "horizontal" if args.horizontal else "vertical"
+    if args.private and args.horizontal:
+        raise InvalidArgumentError("--private contradicts --horizontal, which is training by SimFL")
+    for other, names_of_other in ONLY_FOR.items():
+        for name in names_of_other if other != kind else ():
+            if getattr(args, name) != _DEFAULTS[name]:
+                raise InvalidArgumentError(f"{_option(name)} is for {other} training")
+    for name in private_serving.UNUSED if args.private else ():
+        if getattr(args, name) != private_serving.UNUSED[name]:
+            raise InvalidArgumentError(f"{_option(name)} is not for private training")
+    if args.private and not args.party:
+        raise InvalidArgumentError("--private needs --party, the certificates of the others that take part")
     if args.horizontal and args.label is None:
         raise InvalidArgumentError("--horizontal needs --label, the column of labels")
     for name, least in LEAST.items():
@@ -250,6 +270,7 @@ _DEFAULTS: dict[str, Any] = {
     "min_similar": MIN_SIMILAR,
     "known_features": 0,
     "max_rounds": MAX_ROUNDS,
+    **private_serving.OPTIONS,
 }
 
 

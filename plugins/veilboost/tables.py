@@ -100,7 +100,7 @@ def read_table(
         return _read_libsvm(path, label is not None)
     if kind not in (".csv", ".parquet"):
         raise InvalidDataError(f"{path}: the name must end in .csv, .csv.gz, .parquet, .svm or .libsvm")
-    table = _read_arrow(path, kind, [c for c in (id_column, *one_hot) if c is not None])
+    table = read_arrow(path, kind, [c for c in (id_column, *one_hot) if c is not None])
     names = list(table.column_names)
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
@@ -126,12 +126,12 @@ def read_table(
         else:
             # Without a line of names, a column's name is a value of the first row, which no error quotes.
             shown = f"column {names.index(name) + 1} of {len(names)}" if keep is None else f"column {name!r}"
-            data[name] = _numbers(column, shown, path).astype(np.float32)
+            data[name] = numbers_of(column, shown, path).astype(np.float32)
     if not data:
         raise InvalidDataError(f"{path} has no columns left to use")
     matrix = np.stack(list(data.values()), axis=1)
     checked = read_columns(matrix, str(path))
-    target = None if label is None else _numbers(table.column(label), f"column {label!r}", path)
+    target = None if label is None else numbers_of(table.column(label), f"column {label!r}", path)
     return Table(
         Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories, unseen
     )
@@ -149,7 +149,23 @@ def _read_libsvm(path: Path, labelled: bool) -> Table:
     return Table(read_columns(X, str(path)), ids, False, y if labelled else None, [], {})
 
 
-def _read_arrow(path: Path, kind: str, texts: Sequence[str]) -> Any:
+def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] | None = None) -> Any:
+    """Read a file as a table of pyarrow.
+
+    Parameters
+    ----------
+    path : Path
+    kind : {".csv", ".parquet"}
+    texts : sequence of str
+        Columns that are read as text, exactly as they stand.
+    keep : sequence of str, optional
+        The only columns that are read, of those that the file has.
+
+    Raises
+    ------
+    InvalidDataError
+        If it cannot be read.
+    """
     import pyarrow
     import pyarrow.csv
     import pyarrow.parquet
@@ -157,6 +173,8 @@ def _read_arrow(path: Path, kind: str, texts: Sequence[str]) -> Any:
     try:
         if kind == ".parquet":
             table = pyarrow.parquet.read_table(path)
+            if keep is not None:
+                table = table.select([name for name in table.column_names if name in keep])
             for name in texts:
                 if name in table.column_names:
                     position = table.column_names.index(name)
@@ -165,6 +183,9 @@ def _read_arrow(path: Path, kind: str, texts: Sequence[str]) -> Any:
             return table
         types = dict.fromkeys(texts, pyarrow.string())
         options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        if keep is not None:
+            names = pyarrow.csv.open_csv(path).schema.names
+            options.include_columns = [name for name in names if name in keep]
         return pyarrow.csv.read_csv(path, convert_options=options)
     except pyarrow.ArrowException as error:
         # Arrow quotes the line it stumbles over.
@@ -179,7 +200,14 @@ def _checked_ids(values: list[Any], path: Path) -> list[str]:
     return values
 
 
-def _numbers(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
+def numbers_of(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
+    """A column of pyarrow as numbers, which errors call what is `shown`; missing values are NaN.
+
+    Raises
+    ------
+    InvalidDataError
+        If it holds anything else; the text quotes no value.
+    """
     import pyarrow
 
     kind = column.type

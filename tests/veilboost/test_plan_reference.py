@@ -9,12 +9,15 @@ import pytest
 from veilboost.plan import (
     ENTRIES,
     METHODS,
+    PRIVATE,
     SECTIONS,
     SECUREBOOST,
     SIMFL,
     DataPlan,
     OwnRowsPlan,
     PartyPlan,
+    PrivateRowsPlan,
+    PrivateTrainingPlan,
     RunPlan,
     SimFLPlan,
     TrainingPlan,
@@ -52,9 +55,11 @@ def default_of(f):
         ("`[[parties]]`", own(PartyPlan)),
         ('`[data]` with `method = "secureboost"`', own(DataPlan)),
         ('`[data]` with `method = "simfl"`', own(OwnRowsPlan)),
+        ('`[data]` with `method = "private"`', own(PrivateRowsPlan)),
         ("`[training]`", own(RunPlan)),
         ('With `method = "secureboost"` also:', own(TrainingPlan, RunPlan)),
         ('With `method = "simfl"` also:', own(SimFLPlan, RunPlan)),
+        ('With `method = "private"` also:', own(PrivateTrainingPlan, RunPlan)),
     ],
 )
 def test_every_entry_is_in_the_reference_and_the_reverse(table, expected):
@@ -67,7 +72,7 @@ def test_every_entry_is_in_the_reference_and_the_reverse(table, expected):
 
 def test_sections_and_methods_are_in_the_reference():
     assert set(tables()["Entries of every plan"]) == set(ENTRIES)
-    assert set(SECTIONS) == set(METHODS) == {SECUREBOOST, SIMFL}
+    assert set(SECTIONS) == set(METHODS) == {SECUREBOOST, SIMFL, PRIVATE}
     for sections in SECTIONS.values():
         assert set(sections) == {"data", "parties", "training"}
     for method in METHODS:

@@ -1,0 +1,101 @@
+"""The commands of the documentation's private run across organisations, as they are written there."""
+
+import csv
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+PAGE = Path(__file__).parents[2] / "docs" / "federated-private.md"
+HEADING = "## Behind servers"
+
+
+def written():
+    """Files by their name, and commands, of the page's part about servers."""
+    part = PAGE.read_text().split(HEADING)[1].split("\n## ")[0]
+    files = {name: text for name, text in re.findall(r"```toml\n# (\S+)\n(.*?)```", part, re.S)}
+    return files, re.findall(r"^\$ veilboost (.+)$", part, re.M)
+
+
+def write_rows(path, n_rows, seed, labelled=True):
+    random = np.random.default_rng(seed)
+    age, pressure = random.uniform(0, 100, n_rows).round(1), random.uniform(60, 200, n_rows).round()
+    sex = random.choice(["f", "m"], n_rows)
+    ill = (age / 100 + (pressure > 140) + random.normal(size=n_rows) / 3 > 1).astype(int)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["patient", "pressure", "age", "sex", *(["ill"] if labelled else [])])
+        for k in range(n_rows):
+            row = [f"secret-{seed}-{k}", pressure[k], age[k], sex[k]]
+            writer.writerow([*row, ill[k]] if labelled else row)
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class Written:
+    """The page's files and commands in a folder, with fingerprints and free ports filled in.
+
+    Parameters
+    ----------
+    folder : Path
+    fingerprints : mapping of name to str
+    changes : mapping of str to str
+        Further replacements.
+    """
+
+    def __init__(self, folder, fingerprints, changes=None):
+        files, commands = written()
+        filled = {f"${name.upper()}": value for name, value in fingerprints.items()}
+        ports = dict(zip(("7001", "7002"), map(str, free_ports(2)), strict=True))
+        self.folder, self.servers = folder, {}
+
+        def fill(text):
+            for old, new in {**filled, **ports, **(changes or {})}.items():
+                text = text.replace(old, new)
+            return text
+
+        for name, text in files.items():
+            (folder / name).write_text(fill(text))
+        self.commands = [shlex.split(fill(command)) for command in commands]
+
+    def of(self, kind):
+        """The commands of one kind, without `certs`."""
+        return [command for command in self.commands if command[0] == kind]
+
+    def serve(self, number):
+        """Start the server of a command; gives its process."""
+        command = self.of("serve")[number]
+        name = command[command.index("--models") + 1]
+        with open(self.folder / f"{name}.log", "a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "veilboost", *command],
+                cwd=self.folder,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+        self.servers[number] = process
+        line = process.stdout.readline()
+        assert line.startswith("listening"), (self.folder / f"{name}.log").read_text()
+        return process
+
+    def stop(self):
+        """Kill all servers."""
+        for process in self.servers.values():
+            process.kill()
+            process.wait()
