@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Condition, Thread
 from time import monotonic
 from types import TracebackType
 
@@ -147,6 +147,7 @@ class Watchdog:
     ----------
     seconds : float
     on_silence : callable
+        Called by the thread that watches for all: it must not wait for anything.
     max_seconds : float
         Seconds after which it is called however often it is fed.
     """
@@ -155,11 +156,15 @@ class Watchdog:
         self, seconds: float, on_silence: Callable[[], object], max_seconds: float = math.inf
     ) -> None:
         self._seconds = seconds
-        self._on_silence = on_silence
-        self._over = Event()
+        self.on_silence = on_silence
         self._fed_at = monotonic()
         self._last = self._fed_at + max_seconds
         self.fired = False
+
+    @property
+    def due(self) -> float:
+        """When it is to be called, on the clock `time.monotonic`."""
+        return min(self._fed_at + self._seconds, self._last)
 
     def feed(self) -> None:
         """Report a sign of life."""
@@ -167,21 +172,54 @@ class Watchdog:
 
     def __enter__(self) -> Watchdog:
         """Start watching."""
-        Thread(target=self._watch, name="xgb_fed_watchdog", daemon=True).start()
+        _WATCH.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop watching."""
-        self._over.set()
+        _WATCH.remove(self)
 
-    def _watch(self) -> None:
+
+class _Watch:
+    """One thread that watches for all: a thread of its own for each would cost more than most requests."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._dogs: set[Watchdog] = set()
+        self._wakes_at = math.inf
+        self._thread: Thread | None = None
+
+    def add(self, dog: Watchdog) -> None:
+        """Watch for one more."""
+        with self._changed:
+            self._dogs.add(dog)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._run, name="veilboost_watchdog", daemon=True)
+                self._thread.start()
+            elif dog.due < self._wakes_at:
+                self._changed.notify()
+
+    def remove(self, dog: Watchdog) -> None:
+        """Watch for one less; its function is not called any more unless it is being called."""
+        with self._changed:
+            self._dogs.discard(dog)
+
+    def _run(self) -> None:
         while True:
-            left = min(self._fed_at + self._seconds, self._last) - monotonic()
-            if left <= 0:
-                self.fired = True
-                self._on_silence()
-                return
-            if self._over.wait(left):
-                return
+            with self._changed:
+                now = monotonic()
+                silent = [dog for dog in self._dogs if dog.due <= now]
+                self._dogs.difference_update(silent)
+                if not silent:
+                    self._wakes_at = min((dog.due for dog in self._dogs), default=math.inf)
+                    self._changed.wait(None if self._wakes_at == math.inf else self._wakes_at - now)
+                    continue
+            for dog in silent:
+                dog.fired = True
+                with suppress(Exception):
+                    dog.on_silence()
+
+
+_WATCH = _Watch()
