@@ -152,9 +152,9 @@ def coordinator_trial(folder: Path, parties: list[Organisation], n_rounds: int, 
     return f"exit code {done.returncode}: {done.stderr[-300:]}"
 
 
-def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int) -> None:
+def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int, seed: int) -> None:
     """Print what became of runs in which a server, or the coordinator, was killed or stopped."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     started = time.monotonic()
     remote = [party.remote(TIMEOUT) for party in parties]
     trained(remote, n_rounds)
@@ -187,13 +187,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--kill-rounds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder, organisations(Path(folder), N_PARTIES, N_ROWS) as parties:
         if args.rounds:
             times(parties, args.rounds)
         if args.kills:
-            kills(Path(folder), parties, args.kills, args.kill_rounds)
+            kills(Path(folder), parties, args.kills, args.kill_rounds, args.seed)
 
 
 if __name__ == "__main__":

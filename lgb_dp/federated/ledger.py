@@ -68,8 +68,8 @@ class PartyLedger:
         about, _ = read_answered(folder / LEDGER_FILE)
         return cls(folder, about["epsilon"], about["delta"])
 
-    def check_run(self, mu: float, neighbouring: str) -> None:
-        """Check that all that a run may cost is left.
+    def check_run(self, run: bytes, mu: float, neighbouring: str) -> None:
+        """Check that all that a run may cost is left, beside what it has cost already.
 
         Raises
         ------
@@ -78,16 +78,20 @@ class PartyLedger:
         InvalidArgumentError
             If the ledger is of another unit.
         """
-        if self._neighbouring not in (None, neighbouring):
-            raise InvalidArgumentError(
-                f"the party's ledger covers {self._neighbouring!r}, the run {neighbouring!r}"
-            )
-        if self._spent + Fraction(mu) ** 2 > self._limit:
-            left = float(self._limit - self._spent)
+        self._check_unit(neighbouring)
+        others = self._spent - self._spent_by[run.hex()]
+        if others + Fraction(mu) ** 2 > self._limit:
+            left = float(self._limit - others)
             raise BudgetExceededError(
                 f"the run may cost mu = {mu:.6g}; of the party's budget (epsilon = {self.epsilon:g}, delta = "
                 f"{self.delta:g}) mu = {max(left, 0.0) ** 0.5:.6g} is left.  A party's budget is that of its "
                 "first run unless it is given one"
+            )
+
+    def _check_unit(self, neighbouring: str) -> None:
+        if self._neighbouring not in (None, neighbouring):
+            raise InvalidArgumentError(
+                f"the party's ledger covers {self._neighbouring!r}, the run {neighbouring!r}"
             )
 
     def answer(
@@ -118,11 +122,15 @@ class PartyLedger:
         ------
         BudgetExceededError
             If the budget, or the run's part of it, would be exceeded.
+        InvalidArgumentError
+            If the ledger is of another unit.
         ProtocolError
             If the attempt was answered before, and asked something else.
         """
 
         def prepare() -> Mapping[str, Any]:
+            # Once more: two runs may have begun before either of them was answered.
+            self._check_unit(note["neighbouring"])
             cost = Fraction(note["mu"]) ** 2
             if self._spent_by[run.hex()] + cost > Fraction(granted) ** 2:
                 raise BudgetExceededError(

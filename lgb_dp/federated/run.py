@@ -157,8 +157,7 @@ class PartyRun:
         self.seeds = seeds
         replica = train_replica(self.side.data, self.task, len(seeds), public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
-        if not any(one.session == self.run.hex() for one in self._ledger.journal.answered):
-            self._ledger.check_run(self._granted, self._neighbouring)
+        self._ledger.check_run(self.run, self._granted, self._neighbouring)
         self._transcript = question_digest([self.roster.digest, public_seed])
         self._replica = replica
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,10 +78,10 @@ class AnswerJournal:
         self._process = this_process()
         self._file: EntryFile | None = None
         self.about: Mapping[str, Any] = dict(about)
-        self._path = path
+        self._held: tuple[Any, ...] = ()
         if path is None:
             return
-        self._only_user = _locked(path)
+        self._held = _locked(path)
         found, size = False, 0
         for head, answer, end in _entries(path):
             size = end
@@ -128,6 +129,9 @@ class AnswerJournal:
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
+        if not all(map(_is_in_place, self._held)):
+            # Another process may have a lock, or a ledger, of its own by now.
+            raise ProtocolError("the party's ledger was removed or replaced while it was in use")
         key, digest = (session.hex(), number), hashlib.sha256(asked).hexdigest()
         with self._lock:
             if key in self._answered:
@@ -157,8 +161,8 @@ class AnswerJournal:
         """Let go of the file; another process can use it then."""
         self._file = None
         self._process = (-1, None)
-        if self._path is not None:
-            self._only_user.close()
+        for file in self._held:
+            file.close()
 
 
 def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:
@@ -197,13 +201,21 @@ def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any], bytes, int]]:
         ) from None
 
 
-def _locked(path: Path) -> Any:
-    """A file beside the journal that one process holds a lock on; made if there is none."""
-    path.touch(mode=0o600)
-    file = open(path.with_suffix(".lock"), "w")  # noqa: SIM115 (held for as long as the journal is in use)
+def _is_in_place(file: Any) -> bool:
+    """Whether an open file is still the one of its name."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
     except OSError:
-        file.close()
+        return False
+
+
+def _locked(path: Path) -> tuple[Any, Any]:
+    """The journal, made if there is none, and a file beside it that one process holds a lock on."""
+    path.touch(mode=0o600)
+    lock = open(path.with_suffix(".lock"), "w")  # noqa: SIM115 (held for as long as the journal is in use)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
         raise PartyArgumentError(f"{path} is in use by another process, or by another party object") from None
-    return file
+    return open(path, "rb"), lock

@@ -131,3 +131,36 @@ def test_a_forked_process_does_not_answer():
     child.start()
     assert "forked process" in queue.get(timeout=20)
     child.join(20)
+
+
+def test_two_users_never_answer_both_whatever_is_removed(tmp_path):
+    journal = AnswerJournal(tmp_path / "ledger", {})
+    for beside in set(tmp_path.iterdir()) - {tmp_path / "ledger"}:
+        beside.unlink()
+    answer(AnswerJournal(tmp_path / "ledger", {}))
+    with pytest.raises(ProtocolError, match="removed or replaced"):
+        answer(journal)
+
+
+@pytest.mark.parametrize("how", ["removed", "rolled back"])
+def test_a_ledger_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_path):
+    path = tmp_path / "ledger"
+    journal = AnswerJournal(path, {})
+    backup = path.read_bytes()
+    answer(journal)
+    path.unlink()
+    if how == "rolled back":
+        path.write_bytes(backup)
+    with pytest.raises(ProtocolError, match="removed or replaced"):
+        answer(journal, number=2)
+    assert len(journal.answered) == 1
+
+
+def test_a_ledger_that_is_rolled_back_in_place_answers_nothing_more(tmp_path):
+    path = tmp_path / "ledger"
+    journal = AnswerJournal(path, {})
+    backup = path.read_bytes()
+    answer(journal)
+    path.write_bytes(backup)
+    with pytest.raises(ProtocolError):
+        answer(journal, number=2)

@@ -246,6 +246,21 @@ def test_the_ledger_counts_what_it_reads(tmp_path):
         again.answer(b"t" * 16, 4, b"asked", {**note, "mu": 0.2}, 0.3, lambda: b"")
 
 
+def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(tmp_path):
+    """Also one whose number is known, with other settings; and one of two that began before any answer."""
+    ledger = PartyLedger(tmp_path, 1.0, DELTA)
+    note = {"what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row", "time": "now"}
+    ledger.check_run(b"s" * 16, 0.2, "two rows")
+    ledger.answer(bytes(16), 1, b"asked", note, 0.2, lambda: b"")
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
+        ledger.check_run(bytes(16), 0.2, "two rows")
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
+        ledger.answer(b"s" * 16, 1, b"asked", {**note, "neighbouring": "two rows"}, 0.2, lambda: b"")
+    ledger.check_run(bytes(16), 0.26, "one row")
+    with pytest.raises(lgb_dp.BudgetExceededError, match="the run may cost"):
+        ledger.check_run(b"s" * 16, 0.26, "one row")
+
+
 # Certificates.
 
 
