@@ -61,6 +61,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/horizontal_exact.py --quick
 	$(BIN)/python benchmarks/simfl_paper.py --quick
 	$(BIN)/python benchmarks/private_peers.py --quick
+	$(BIN)/python benchmarks/reconstruction.py --quick
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(DOCS) docs/_build docs/generated docs/auto_examples build dist *.egg-info

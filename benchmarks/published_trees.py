@@ -236,9 +236,7 @@ def private(case: Case, n_rounds: int, epsilon: float) -> Published:
         [booster.predict(X, raw_score=True) for X in case.X],
         booster.predict(case.X_test, raw_score=True),
     )
-    return Published(
-        trees, (margins[:-1], margins[-1]), thresholds, tuple(range(1, N_PARTIES)), tells_counts=False
-    )
+    return Published(trees, margins, thresholds, tuple(range(1, N_PARTIES)), tells_counts=False)
 
 
 def _margins(booster: xgboost.Booster, case: Case) -> tuple[list[np.ndarray], np.ndarray]:
