@@ -272,9 +272,7 @@ class Cluster:
         pending, start = set(tasks), time.monotonic()
         try:
             while pending:
-                done, pending = await asyncio.wait(
-                    pending, timeout=_POLL, return_when=asyncio.FIRST_COMPLETED
-                )
+                done, pending = await asyncio.wait(pending, timeout=_POLL)
                 for task in done:
                     answer = self._answer_of(task)
                     if answer is None:

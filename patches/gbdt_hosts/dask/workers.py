@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -92,10 +92,17 @@ def is_closed(client: Any) -> bool:
     return bool(client.status != "running")
 
 
-def in_loop(client: Any, function: Callable[..., Awaitable[_Result]], *args: Any) -> _Result:
-    """Wait in the calling thread for a coroutine in the client's event loop."""
-    result: _Result = client.sync(function, *args, asynchronous=False)
-    return result
+def in_loop(client: Any, function: Callable[..., Coroutine[Any, Any, _Result]], *args: Any) -> _Result:
+    """Wait in the calling thread for a coroutine in the client's event loop; an interrupt cancels it.
+
+    `Client.sync` would take some more turns of the loop, which count in rounds of a millisecond.
+    """
+    future = asyncio.run_coroutine_threadsafe(function(*args), client.loop.asyncio_loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 async def heartbeats(client: Any) -> Mapping[str, float]:
