@@ -20,13 +20,14 @@ dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"})
 PUBLIC = {"bounds": (-3, 3), "max_bin": 16}
 
 
-def local_cluster(n_workers=2, *, processes=False):
+def local_cluster(n_workers=2, *, processes=False, security=None):
     """Single-thread workers on this machine."""
     return LocalCluster(
         n_workers=n_workers,
         threads_per_worker=1,
         processes=processes,
-        protocol="tcp",
+        protocol="tls" if security else "tcp",
+        security=security,
         host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
     )

@@ -32,6 +32,13 @@ def assert_refused(client, data, error, match, params=QUIET, callbacks=None, val
 Xd, Yd = collections((320, 320))
 ODD = np.where(np.arange(len(X)) == 400, 7.0, Y)
 
+
+def of_unknown_lengths(collection):
+    return collection[da.ones(len(X), dtype=bool, chunks=collection.chunks[0])]
+
+
+UNKNOWN = of_unknown_lengths(Xd)
+
 BAD_ROWS = [
     (lambda: DaskDataset(Xd, Yd), "bounds and categories must be given"),
     (
@@ -60,6 +67,14 @@ BAD_ROWS = [
         ),
         "groups must not span partitions",
     ),
+    (
+        lambda: DaskDataset(UNKNOWN, Yd.rechunk((400, 240)), **PUBLIC),
+        "partition 0: y has another",
+    ),
+    (
+        lambda: DaskDataset(UNKNOWN, of_unknown_lengths(Yd.rechunk((400, 240))), **PUBLIC),
+        "partition 0: y has another number of rows than X",
+    ),
     (lambda: DaskDataset(Xd[:0], Yd[:0], **PUBLIC), "X has no rows"),
 ]
 
@@ -77,6 +92,11 @@ BAD_COLLECTIONS = [
     ),
     (lambda: DaskDataset(Xd, Y, **PUBLIC), TypeError, "y must be a dask array"),
     (lambda: DaskDataset(Xd, Yd[:600], **PUBLIC), ValueError, "y does not match X"),
+    (
+        lambda: DaskDataset(UNKNOWN, Yd.rechunk(160), **PUBLIC),
+        ValueError,
+        "y does not match X",
+    ),
     (lambda: DaskDataset(Xd, Xd, **PUBLIC), ValueError, "y must have 1 axes"),
     (lambda: DaskDataset(Xd, Yd, max_bins=3), ValueError, "max_bins is not an argument of DaskDataset"),
 ]
@@ -110,9 +130,20 @@ def test_columns_of_a_partition_that_differ(client):
         DaskDataset(rows[list("abcd")], shifted, **PUBLIC)
 
 
+OTHER_TRAINERS = (
+    lgb_dp.DPBoost,
+    lgb_dp.SequentialBoost,
+    lgb_dp.ParallelBoost,
+    lgb_dp.MBoost,
+    lgb_dp.RandomForestLaplace,
+    lgb_dp.RandomForestExponential,
+)
+
+
 def test_other_trainers_and_datasets(client):
     data = DaskDataset(Xd, Yd, **PUBLIC)
-    for trainer in (lgb_dp.DPBoost(1.0), lgb_dp.MBoost(1.0), lgb_dp.SequentialBoost(1.0)):
+    for make in OTHER_TRAINERS:
+        trainer = make(1.0)
         assert_refused(
             client, data, lgb_dp.UnsupportedParameterError, "lgb_dp.NewtonBoost is", callbacks=[trainer]
         )

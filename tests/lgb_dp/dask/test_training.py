@@ -5,6 +5,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from distributed import Client
+from distributed.security import Security
 
 import lgb_dp
 import lgb_dp.dask
@@ -21,6 +22,8 @@ from dask_training import (
     on_cluster,
     pinned,
 )
+from gbdt_hosts.dask import cluster as cluster_module
+from gbdt_hosts.dask import connections
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.newton.loss import STEPS
 from newton_training import QUIET
@@ -47,6 +50,23 @@ def test_the_number_of_workers_does_not_change_the_model():
             assert on_cluster(client, even(8)).model_to_string() == in_one_process()
 
 
+def test_a_cluster_with_tls_trains_over_direct_connections_with_tls(monkeypatch):
+    pytest.importorskip("cryptography")
+    security, used = Security.temporary(), []
+
+    async def noted(client, address, operation, timeout):
+        used.append((address, await connections.connected(client, address, operation, timeout)))
+        return used[-1][1]
+
+    monkeypatch.setattr(cluster_module, "connected", noted)
+    with local_cluster(2, security=security) as cluster, Client(cluster, security=security) as client:
+        assert on_cluster(client, even(4)).model_to_string() == in_one_process()
+    assert len(used) == 2
+    for address, connection in used:
+        assert address.startswith("tls://")
+        assert isinstance(connection, connections.DirectConnection)
+
+
 OBJECTIVES = [
     ({"objective": "multiclass", "num_class": 3}, np.digitize(X[:, 0], [-0.5, 0.5]).astype(float), {}),
     ({"objective": "regression"}, X[:, 0] * 2, {"label_bounds": (-4, 4), "label_overflow": "clip"}),
@@ -66,6 +86,16 @@ def test_objectives_and_weights_are_those_of_one_process(client, params, label, 
     data = lgb_dp.dask.DaskDataset(Xd, yd, weight=da.from_array(weight, chunks=(640,)), **known)
     many = lgb_dp.dask.train(client, params, data, 8, callbacks=[pinned()])
     assert many.model_to_string() == one.model_to_string()
+
+
+def test_lengths_and_divisions_that_are_not_known_are_found_by_the_workers(client):
+    lengths = (100, 0, 540)
+    Xd, Yd = collections(lengths)
+    unknown = Xd[da.from_array(np.ones(len(X), dtype=bool), chunks=(lengths,))]
+    assert np.isnan(unknown.shape[0])
+    data = lgb_dp.dask.DaskDataset(unknown, Yd, **PUBLIC)
+    booster = lgb_dp.dask.train(client, QUIET, data, N_ROUNDS, callbacks=[pinned()])
+    assert booster.model_to_string() == in_one_process()
 
 
 def test_data_frames_train_as_tables_do(client):
