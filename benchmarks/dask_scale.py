@@ -6,7 +6,8 @@ are compiled before.  Per size and number of workers, the tables say
 
 - milliseconds per round, the tenth percentile over the turns,
 - bytes that travel to and from one worker per round, as Dask serialises them,
-- bytes per row that workers hold above the data, as the growth of their resident memory while training, and
+- bytes per row by which the resident memory of the workers, which hold the data, grows while training, in the
+  last round and at most, and
 - the time and memory of `lightgbm.dask` on the same collections: its rounds by the difference between a short
   and a long fit.
 
@@ -138,18 +139,24 @@ class Traffic:
         DirectConnection.ask = self._ask  # type: ignore[method-assign]
 
 
-class PeakMemory:
-    """The largest resident memory of some processes together while it is entered, above that before."""
+class ResidentMemory:
+    """Resident memory of some processes together while it is entered, in bytes above that before.
+
+    It is also a callback that notes how much is held at the last round.
+    """
+
+    before_iteration = True
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._processes = [psutil.Process(pid) for pid in pids]
-
-    def _resident(self) -> int:
-        return sum(process.memory_info().rss for process in self._processes)
-
-    def __enter__(self) -> PeakMemory:
-        self._before = self._resident()
         self.held = self.peak = 0
+
+    def _above_before(self) -> int:
+        return sum(process.memory_info().rss for process in self._processes) - self._before
+
+    def __enter__(self) -> ResidentMemory:
+        self._before = 0
+        self._before = self._above_before()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
@@ -157,8 +164,11 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._end.wait(0.02):
-            self.held = self._resident() - self._before
-            self.peak = max(self.peak, self.held)
+            self.peak = max(self.peak, self._above_before())
+
+    def __call__(self, env: Any) -> None:
+        if env.iteration == env.end_iteration - 1:
+            self.held = self._above_before()
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
@@ -197,7 +207,7 @@ def stock(client: Client, X: Any, y: Any) -> dict[str, float]:
         lightgbm.DaskLGBMClassifier(client=client, **params).fit(X, y)
 
     short, long = STOCK_ROUNDS
-    with PeakMemory(list(client.run(os.getpid).values())) as memory:
+    with ResidentMemory(list(client.run(os.getpid).values())) as memory:
         seconds = [seconds_of(fit, n_rounds) for n_rounds in STOCK_ROUNDS]
     return {
         "lightgbm.dask, ms per round": 1e3 * (seconds[1] - seconds[0]) / (long - short),
@@ -221,8 +231,8 @@ def measured(n_workers: int, n_rows: int, n_rounds: int, with_stock: bool) -> di
         )
         few = [da.from_array(part[:64], chunks=(16, *part.shape[1:])) for part in (X, y)]
         on_cluster(client, *few, 10)  # loads kernels
-        with PeakMemory(list(client.run(os.getpid).values())) as memory, Traffic() as traffic:
-            loading = seconds_of(on_cluster, client, *rows, 20)
+        with ResidentMemory(list(client.run(os.getpid).values())) as memory, Traffic() as traffic:
+            loading = seconds_of(on_cluster, client, *rows, 20, memory)
         one, many = by_turns(
             [
                 lambda turns: in_one_process(X, y, n_rounds, n_workers, turns),

@@ -173,7 +173,7 @@ def test_a_partition_that_cannot_be_computed_is_an_error_without_its_values(thre
 
 
 def await_two_workers(cluster, client):
-    """Wait until Dask has restarted killed workers; it gives some up on busy machines, and others are started."""
+    """Wait until Dask has restarted killed workers; those that it gives up, if it is slow, are replaced."""
     for _ in range(3):
         try:
             client.wait_for_workers(2, timeout=60)
