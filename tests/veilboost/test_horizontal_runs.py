@@ -1,7 +1,6 @@
 """SimFL by the command: servers of horizontal parties, a coordinator with own rows, kills and resumption."""
 
 import csv
-import json
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import xgboost
 
+from gbdt_parties._sealed import read_sealed
 from two_hospitals import serving_hospitals, write_rows
 from veilboost import command_line as cli
 
@@ -123,7 +123,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
     assert np.allclose(predicted, booster.predict(xgboost.DMatrix(X, feature_names=names)), atol=1e-6)
     assert cli.main(["inspect", "north-models/record.jsonl"]) == 0
     assert re.search(r"north +acme +AggregatedGradients +\d", capsys.readouterr().out)
-    told = json.loads((folder / "north-models" / "horizontal.json").read_text())["told"]
+    told = read_sealed(folder / "north-models" / "horizontal.json")["told"]
     assert list(told.values()) == [4]
     assert "secret" not in "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
 

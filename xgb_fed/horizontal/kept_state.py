@@ -1,9 +1,8 @@
 """What a horizontal party must not forget from one session, caller or process to the next.
 
 These are its groups of rows, the hash functions it has hashed by, the number of rounds that it has taken part
-in, the seed agreements, and a secret key.  All draws that decide which rows'
-gradients are added where come from that key and from what is agreed, so the same question is always answered
-by the same selection of rows.
+in, the seed agreements, and a secret key.  All draws that decide which rows' gradients are added where come
+from that key and from what is agreed, so the same question is always answered by the same selection of rows.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,12 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties._files import locked_folder, make_folder, write_atomically
+from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.hash_seed import SIZE
 from xgb_fed.horizontal.row_groups import RowGroups
 
-FORMAT = 3
+logger = logging.getLogger(__name__)
+
+FORMAT = 4
+MAX_RUNS = 64
+"""Runs whose counted rounds are known; a round of an older one is counted again when it is resumed."""
+
 STATE_FILE = "horizontal.json"
 GROUPS_FILE = "groups.npz"
 KEY_BYTES = 32
@@ -61,6 +66,9 @@ class KeptState:
     is_pending : bool
         Whether that agreement has not been used yet.
     groups : RowGroups or None
+    rounds_of : dict
+        Number of rounds counted of each of the last runs, so that a round that was interrupted between its
+        count and its journal is not counted twice.
 
     Raises
     ------
@@ -75,6 +83,8 @@ class KeptState:
         self.n_revealed = self.n_abandoned = self.n_rounds = 0
         self.is_pending = False
         self.groups: RowGroups | None = None
+        self.rounds_of: dict[bytes, int] = {}
+        self._groups_digest = ""
         self._rows, self._order = rows, np.empty(0, dtype=np.int64)
         self._directory = None if directory is None else make_folder(directory)
         self._key = os.urandom(KEY_BYTES) if key is None else key
@@ -140,11 +150,29 @@ class KeptState:
                 f"max_rounds={max_rounds} in all training runs together"
             )
 
-    def count_round(self, max_rounds: int) -> None:
-        """Count a round, before its trees are told, or sums under them can be asked for."""
+    def begin_run(self, run: bytes) -> None:
+        """Count the rounds of a run from its first one, whatever had its number before."""
         with self.locked():
+            self.rounds_of.pop(run, None)
+            self.rounds_of[run] = 0
+            while len(self.rounds_of) > MAX_RUNS:
+                del self.rounds_of[next(iter(self.rounds_of))]
+            self.save()
+
+    def n_counted(self, run: bytes) -> int:
+        """Rounds of a run that were counted, of which the last one may not be in its journal."""
+        with self.locked():
+            return self.rounds_of.get(run, 0)
+
+    def count_round(self, run: bytes, number: int, max_rounds: int) -> None:
+        """Count a round, once, before its trees are told, or sums under them can be asked for."""
+        with self.locked():
+            if number < self.rounds_of.get(run, 0):
+                return
             self.check_rounds(1, max_rounds)
             self.n_rounds += 1
+            if run in self.rounds_of:
+                self.rounds_of[run] = number + 1
             self.save()
 
     def keep_groups(self, groups: RowGroups) -> None:
@@ -153,7 +181,9 @@ class KeptState:
             file = io.BytesIO()
             np.savez(file, order=groups.order, starts=groups.starts)
             write_atomically(self._directory / GROUPS_FILE, file.getvalue())
+            self._groups_digest = hashlib.sha256(file.getvalue()).hexdigest()
         self.groups = groups
+        self.save()
 
     def save(self) -> None:
         """Put everything but the groups on the disk, before anything that depends on it leaves."""
@@ -170,12 +200,14 @@ class KeptState:
             "abandoned": self.n_abandoned,
             "commitments": self.commitments.hex(),
             "pending": self.is_pending,
+            "rounds_of": {run.hex(): count for run, count in self.rounds_of.items()},
+            "groups": self._groups_digest,
         }
-        write_atomically(self._directory / STATE_FILE, json.dumps(content))
+        write_sealed(self._directory / STATE_FILE, content)
 
     def _load(self, directory: Path) -> None:
         try:
-            content = json.loads((directory / STATE_FILE).read_bytes())
+            content = read_sealed(directory / STATE_FILE)
             if content["format"] != FORMAT:
                 raise ValueError("another format")
             rows = content["rows"]
@@ -188,17 +220,28 @@ class KeptState:
                 bytes.fromhex(content["commitments"]),
                 bool(content["pending"]),
             )
-            if self.groups is None and (directory / GROUPS_FILE).exists():
-                with np.load(directory / GROUPS_FILE, allow_pickle=False) as file:
-                    self.groups = RowGroups(file["order"], file["starts"])
-        except OSError:
-            raise
-        except Exception as error:
-            # A damaged archive makes its readers raise nearly anything.
-            raise InvalidDataError(f"{directory} cannot be read: {type(error).__name__}") from None
+            self.rounds_of = {bytes.fromhex(run): int(count) for run, count in content["rounds_of"].items()}
+            self._groups_digest = content["groups"]
+            if self.groups is None and self._groups_digest:
+                self.groups = _read_groups(directory / GROUPS_FILE, self._groups_digest)
+        except (KeyError, TypeError, ValueError, FileNotFoundError) as error:
+            # Without the path: this text may go to another party.
+            logger.error("%s holds a damaged %s or %s", directory, STATE_FILE, GROUPS_FILE)
+            raise InvalidDataError(
+                f"what this party has kept of its rows cannot be read: {type(error).__name__}"
+            ) from None
         if rows != self._rows:
             raise InvalidDataError(
-                f"{directory} was written for other rows, labels or weights, or for another min_similar.  "
-                "With another directory this party begins anew: rows that are in both data sets are then in "
-                "two groups, and differences of their sums can tell about fewer rows than a group has"
+                "this party's directory was written for other rows, labels or weights, or for another "
+                "min_similar.  With another directory this party begins anew: rows that are in both data "
+                "sets are then in two groups, and differences of their sums can tell about fewer rows than "
+                "a group has"
             )
+
+
+def _read_groups(path: Path, digest: str) -> RowGroups:
+    written = path.read_bytes()
+    if hashlib.sha256(written).hexdigest() != digest:
+        raise ValueError("groups other than those that were kept")
+    with np.load(io.BytesIO(written), allow_pickle=False) as file:
+        return RowGroups(file["order"], file["starts"])

@@ -46,11 +46,14 @@ class RunLimits:
         Bins of a column, and levels of a tree.
     max_round_bytes : int
         Length of the trees of a round that another party has grown, as JSON.
+    max_models : int
+        Finished models that are kept for one coordinator.
     """
 
     max_bin: int = 65_535
     max_depth: int = 30
     max_round_bytes: int = sys.maxsize
+    max_models: int = sys.maxsize
 
     def check(self, settings: Settings) -> None:
         """Refuse settings beyond the limits."""

@@ -112,15 +112,23 @@ class RunJournals:
         self._in_memory: dict[bytes, RunJournal] = {}
 
     def begin(self, run: bytes, start: RunStart) -> RunJournal:
-        """Open the journal of a training run that begins."""
+        """Open the journal of a training run that begins.
+
+        Raises
+        ------
+        ProtocolError
+            If there is one of this number: it would be lost, and with it what its rounds were bound to.
+        """
+        path = None if self._directory is None else self._path(self._directory, run)
+        if run in self._in_memory or (path is not None and path.exists()):
+            raise ProtocolError("the number of this session is that of another training run")
         journal = RunJournal(run, start)
-        if self._directory is None:
+        if self._directory is None or path is None:
             self._in_memory[run] = journal
             while len(self._in_memory) > MAX_RUNS:
                 del self._in_memory[next(iter(self._in_memory))]
             return journal
         self._remove_oldest(self._directory)
-        path = self._path(self._directory, run)
         content = entry_of(_written(run, start))
         write_atomically(path, content)
         journal.file = EntryFile(path, len(content))

@@ -17,6 +17,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
 from gbdt_parties.transport.service import Caller, RowService
+from xgb_fed.horizontal.kept_models import KeptModels
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -114,12 +115,7 @@ class HorizontalService(RowService):
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
         if isinstance(message, OpenHorizontal):
-            n_models = sum(1 for _ in (self.folder_of(caller) / "models").glob("*.json"))
-            if n_models >= self._limits.max_models:
-                raise ProtocolError(
-                    f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
-                    "operator can remove some (veilboost models)"
-                )
+            KeptModels(self.folder_of(caller) / "models", self._limits.max_models).check_room()
 
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
@@ -139,5 +135,5 @@ class HorizontalService(RowService):
             caller.directory,
             caller.used,
             caller.memory,
-            RunLimits(limits.max_bin, limits.max_depth, limits.max_round_bytes),
+            RunLimits(limits.max_bin, limits.max_depth, limits.max_round_bytes, limits.max_models),
         )

@@ -20,7 +20,6 @@ from gbdt_hosts.xgboost.boosting import growing_bytes
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
 from gbdt_parties import messages
-from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
@@ -28,6 +27,7 @@ from gbdt_parties.session import SessionHandler
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.boosting_state import BoostingState, similar_bytes
+from xgb_fed.horizontal.kept_models import KeptModels
 from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.lsh import TIE_DRAWS
 from xgb_fed.horizontal.messages import (
@@ -101,7 +101,7 @@ class SimFLParty(SessionHandler[Any]):
         journals: RunJournals,
         limits: RunLimits | None = None,
         memory: MemoryAllowance | None = None,
-        models: Path | None = None,
+        models: KeptModels | None = None,
     ) -> None:
         self.name = rows.name
         self._rows, self._X, self._y = rows, rows.X, rows.y
@@ -144,7 +144,8 @@ class SimFLParty(SessionHandler[Any]):
         """
         other = type(self).__new__(type(self))
         SessionHandler.__init__(other, used)
-        journals, models = RunJournals(directory / "runs"), make_folder(directory / "models")
+        journals = RunJournals(directory / "runs")
+        models = KeptModels(directory / "models", limits.max_models)
         other._set_up(self._rows, self._kept, self._n_jobs, journals, limits, memory, models)
         return other
 
@@ -218,7 +219,7 @@ class SimFLParty(SessionHandler[Any]):
         ----------
         opening : OpenHorizontal
         n_taken : int
-            Rounds that this party has of the run.
+            Rounds of the run that were counted before.
         """
         if self._boosting is not None:
             raise ProtocolError("the training run was opened already")
@@ -295,14 +296,11 @@ class SimFLParty(SessionHandler[Any]):
             raise ProtocolError("boosting has started already")
         check_base_score(state.objective, message.base_score)
         given = state.settings.random_state
-        seed = (
-            int(self._kept.stream("trees", state.functions).words(1, 1)[0, 0])
-            if given is None
-            else int(given)
-        )
-        start = state.run_start(message.base_score.tolist(), seed)
+        drawn = self._kept.stream("trees", state.functions).words(1, 1)[0, 0]
+        start = state.run_start(message.base_score.tolist(), int(drawn if given is None else given))
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
+        self._kept.begin_run(self._session)
         state.start(self._X.shape[1], self._journals.begin(self._session, start))
         del written
         state.rooms.pop("hashes", None)
@@ -319,7 +317,8 @@ class SimFLParty(SessionHandler[Any]):
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
-        state = self._begin(start.opening(int(message.max_rounds)), len(journal.rounds))
+        n_counted = max(len(journal.rounds), self._kept.n_counted(message.run))
+        state = self._begin(start.opening(int(message.max_rounds)), n_counted)
         state.rooms["run"].append(self._memory.reserve(similar_bytes(start.similar), "similar rows"))
         shared = state.start(self._X.shape[1], journal)
         for trees, is_own in journal.rounds[: message.n_rounds]:
@@ -356,7 +355,7 @@ class SimFLParty(SessionHandler[Any]):
             state.g = state.h = None
             self._add(known, is_own=True)
             return known
-        self._kept.count_round(self._rows.max_rounds)
+        self._kept.count_round(state.journal.run, number, self._rows.max_rounds)
         grown, values = state.grow(self._X, self._n_jobs)
         self._reserve(grown)
         state.journal.add(grown, is_own=True)
@@ -374,7 +373,7 @@ class SimFLParty(SessionHandler[Any]):
         self._reserve(message)
         values = state.values_of(self._X, message, self._n_jobs)
         if number >= len(state.journal.rounds):
-            self._kept.count_round(self._rows.max_rounds)
+            self._kept.count_round(state.journal.run, number, self._rows.max_rounds)
             state.journal.add(message, is_own=False)
         state.add_others(message, values)
         logger.info("round %d: received", number + 1)
@@ -402,6 +401,6 @@ class SimFLParty(SessionHandler[Any]):
         self._model = self._shared, None if best < 0 else best
         journal = self._state.journal
         if self._models is not None and journal is not None:
-            write_atomically(self._models / f"{journal.run.hex()}.json", as_json(self.get_booster()))
+            self._models.keep(journal.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(self._shared.rounds))
         return messages.Done()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gbdt_parties import messages
+from gbdt_parties._sealed import read_sealed
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment import AlignRows
@@ -16,7 +17,15 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.traffic import Traffic
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.horizontal.messages import HorizontalOpened, Introduce, Introduction, OpenHorizontal
+from xgb_fed.horizontal.messages import (
+    FinishBoosting,
+    HorizontalOpened,
+    Introduce,
+    Introduction,
+    OpenHorizontal,
+    ResumeBoosting,
+    StartBoosting,
+)
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.messages import OpenModel
 from xgb_fed.vertical.passive import PassiveParty
@@ -65,7 +74,7 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
         (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
         assert path.read_bytes() == model.as_json()
     # Both runs hashed by one seed: nothing new was told to the second.
-    assert len(json.loads((tmp_path / "horizontal.json").read_text())["told"]) == 1
+    assert len(read_sealed(tmp_path / "horizontal.json")["told"]) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
     with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
         trained(north(tmp_path), south(), "third")
@@ -148,3 +157,39 @@ def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):
         assert reason in answer.reason
     vertical = PassiveService.__new__(PassiveService)
     assert not {Introduce, OpenHorizontal} & {*vertical.opening, *vertical.requests}
+
+
+def test_resumed_runs_leave_no_more_models_than_agreed(tmp_path):
+    service = HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits(max_models=1))
+    runs = []
+    for _ in range(2):
+        coordinator = Coordinator(Caller(service, "acme"), turns=(10**6, 100))
+        coordinator.ask(StartBoosting(np.array([0.5])), messages.Done)
+        coordinator.add(made_up_tree(1))
+        runs.append(coordinator.channel._session)
+
+    def finished(run):
+        channel = Channel(Caller(service, "acme"), os.urandom(16), Traffic(), "coordinator")
+        channel.ask(Introduce(False), Introduction)
+        channel.ask(ResumeBoosting(run, 1, 100), messages.Done)
+        channel.ask(FinishBoosting(-1), messages.Done)
+
+    for _ in range(2):  # the answer may have been lost
+        finished(runs[0])
+    with pytest.raises(PartyRefusedError, match="keeps at most 1 models"):
+        finished(runs[1])
+
+
+def test_the_number_of_a_run_is_not_given_to_another_one(tmp_path):
+    """Before, after a restart, another run took the place of the one in the journal."""
+
+    def service():
+        return HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits())
+
+    coordinator = Coordinator(Caller(service(), "acme")).started()
+    channel = Channel(Caller(service(), "acme"), coordinator.channel._session, Traffic(), "coordinator")
+    channel.ask(Introduce(False), Introduction)
+    opening = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 1, np.array([300, 300]), 10**6, 100)
+    channel.ask(opening, HorizontalOpened)
+    with pytest.raises(PartyRefusedError, match="that of another training run"):
+        channel.ask(StartBoosting(np.array([0.9])), messages.Done)

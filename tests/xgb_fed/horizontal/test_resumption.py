@@ -1,5 +1,6 @@
 """A SimFL run that was interrupted, anywhere, goes on and ends in the model of the undisturbed run."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import pytest
 
 from gbdt_parties import messages
 from gbdt_parties._entries import entry_of, read_entries
+from gbdt_parties._sealed import read_sealed
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
@@ -177,7 +179,7 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
     for _ in range(2):
         members = [made(k, "binary:logistic", tmp_path / str(k), seed=False) for k in range(3)]
         models.append(raw(trained(members, "binary:logistic")))
-        told.append(json.loads((tmp_path / "1" / "horizontal.json").read_text())["told"])
+        told.append(read_sealed(tmp_path / "1" / "horizontal.json")["told"])
     assert models[0] == models[1]
     assert told[0] == told[1]
     assert len(told[0]) == 1
@@ -304,7 +306,7 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     path.write_bytes(whole)
     trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
     for k in range(3):
-        kept = json.loads((tmp_path / f"party{k}" / "horizontal.json").read_text())
+        kept = read_sealed(tmp_path / f"party{k}" / "horizontal.json")
         assert len(kept["told"]) == 1
         assert kept["abandoned"] == 0
 
@@ -390,3 +392,57 @@ def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
     third = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
     third.ask(Introduce(0), Introduction)
     third.ask(ResumeBoosting(first.channel._session, 2, 100), messages.Done)
+
+
+def test_a_round_that_was_interrupted_is_counted_once(tmp_path, monkeypatch):
+    """Before, a party that was killed while it grew a tree could not go on with `max_rounds` as trained."""
+
+    def member():
+        return HorizontalParty(
+            ROWS[0], labels(ROWS[0], "binary:logistic"), "p0", categorical_labels=True, n_jobs=1,
+            max_rounds=ROUNDS, directory=tmp_path / "p0",
+        )  # fmt: skip
+
+    class Killed:
+        name = "p0"
+
+        def __init__(self):
+            self._party, self._n_grown = member(), 0
+
+        def handle(self, request):
+            if isinstance(messages.read(request).message, GrowTrees):
+                self._n_grown += 1
+                if self._n_grown == 2:
+                    with monkeypatch.context() as patch, contextlib.suppress(MemoryError):
+                        patch.setattr("xgb_fed.horizontal.boosting_state.TreeGrower.grow", _fail)
+                        self._party.handle(request)
+                    self._party = member()
+                    raise PartyUnavailableError("party 'p0' is unavailable")
+            return self._party.handle(request)
+
+    others = [made(1, "binary:logistic", tmp_path / "p1")]
+    model = trained([Killed(), *others], "binary:logistic", checkpoint=tmp_path / "c", patience=5.0)
+    assert model.booster.num_boosted_rounds() == ROUNDS
+
+
+def _fail(*_):
+    raise MemoryError
+
+
+@pytest.mark.parametrize("damage", ["key", "told", "groups"])
+def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damage):
+    party = victim(directory=tmp_path, random_state=None)
+    Coordinator(party).started()
+    if damage == "groups":
+        (tmp_path / "groups.npz").unlink()
+    else:
+        text = (tmp_path / "horizontal.json").read_text()
+        key = read_sealed(tmp_path / "horizontal.json")["key"]
+        changed = (
+            (key, key[:-1] + "0123456789abcdef"[int(key[-1], 16) ^ 1]) if damage == "key" else (": 28", ": 8")
+        )
+        (tmp_path / "horizontal.json").write_text(text.replace(*changed))
+        assert (tmp_path / "horizontal.json").read_text() != text
+    with pytest.raises(InvalidDataError, match="cannot be read") as caught:
+        victim(directory=tmp_path, random_state=None)
+    assert str(tmp_path) not in str(caught.value)
