@@ -47,6 +47,7 @@ LEAST = {
     "min_rows": 1,
     "max_rows": 1,
     "min_node_rows": 1,
+    "max_statistics": 0.0,
     "max_bin": 2,
     "max_depth": 1,
     "questions_per_hour": 0,
@@ -63,6 +64,7 @@ VERTICAL_ONLY = (
     "dask",
     "min_rows",
     "min_node_rows",
+    "max_statistics",
     "consent_to_export",
     "require_consent_for_export",
 )
@@ -153,6 +155,13 @@ def _add_vertical(group: Any) -> None:
         type=int,
         default=10,
         help="rows of a node that statistics are given of (%(default)s)",
+    )
+    add(
+        "--max-statistics",
+        type=float,
+        default=Limits.max_statistics,
+        help="statistics per row that an active party gets in all its training runs: about one per row tells "
+        "it the bins of most values (no limit; the log warns)",
     )
     add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
     add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
@@ -263,6 +272,7 @@ _DEFAULTS: dict[str, Any] = {
     "dask": None,
     "min_rows": Limits.min_rows,
     "min_node_rows": Limits.min_node_rows,
+    "max_statistics": Limits.max_statistics,
     "consent_to_export": False,
     "require_consent_for_export": False,
     "label": None,
@@ -296,6 +306,7 @@ def limits_of(args: argparse.Namespace) -> Limits:
         max_memory=int(args.max_memory * 2**30),
         max_models=args.max_models,
         min_node_rows=args.min_node_rows,
+        max_statistics=args.max_statistics,
         max_bin=args.max_bin,
         max_depth=args.max_depth,
     )

@@ -27,6 +27,7 @@ from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
 from xgb_fed.vertical.finder import MIN_ROWS
+from xgb_fed.vertical.given_statistics import GivenStatistics
 from xgb_fed.vertical.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
@@ -88,6 +89,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Sessions that were opened before, here or at other handlers of the same active party.
     memory : MemoryAllowance, optional
         What all sessions may hold together; without limit by default.
+    given : GivenStatistics, optional
+        Counts what the active party is told; without limit by default.
     """
 
     opening = (OpenTraining, OpenModel)
@@ -109,6 +112,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         max_depth: int = MAX_DEPTH,
         used: set[bytes] | None = None,
         memory: MemoryAllowance | None = None,
+        given: GivenStatistics | None = None,
     ) -> None:
         super().__init__(used)
         self.columns = held(columns)
@@ -121,6 +125,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, MIN_ROWS)
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
+        self._given = GivenStatistics() if given is None else given
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
             StartTree: self._start_tree,
@@ -300,6 +305,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         parents = tree.advance(message)
         session.reserve_level()
         nodes = tree.nodes_with_statistics(self._min_node_rows)
+        self._given.add(len(nodes), session.n_groups, session.columns.n_rows)
         tree.build(session.key, nodes, parents)
         tree.n_levels += 1
         return session.statistics(nodes)

@@ -7,6 +7,7 @@ name another one's models, rows or sessions.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.finder import MIN_ROWS
+from xgb_fed.vertical.given_statistics import GivenStatistics
 from xgb_fed.vertical.held_rows import HeldRows, held
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import (
@@ -66,6 +68,9 @@ class Limits:
         Sampled rows of a node whose statistics it gives; smaller nodes are not split in its columns.
     max_bin, max_depth : int
         Bins of a column, and levels of a tree, of a training run.
+    max_statistics : float
+        Statistics per row that one active party gets in all its training runs: about one per row tells it the
+        bins of most values (`GivenStatistics`).
     """
 
     min_rows: int = 100
@@ -80,6 +85,7 @@ class Limits:
     min_node_rows: int = 10
     max_bin: int = 256
     max_depth: int = 10
+    max_statistics: float = math.inf
 
 
 class NamedRows(Protocol):
@@ -187,6 +193,7 @@ class PassiveService(RowService):
         )
         self._table, self._limits = table, limits
         self._journals: dict[Path, Journals] = {}
+        self._given: dict[Path, GivenStatistics] = {}
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
@@ -209,6 +216,13 @@ class PassiveService(RowService):
     def _journals_of(self, caller: Caller) -> Journals:
         """One object for all handlers of a caller: a training run is one session's at a time."""
         return self._journals.setdefault(caller.directory, Journals(caller.directory / "models"))
+
+    def _given_to(self, caller: Caller) -> GivenStatistics:
+        """One object for all handlers of a caller: what it is told in one session adds to the others."""
+        path = caller.directory / "statistics.json"
+        if caller.directory not in self._given:
+            self._given[caller.directory] = GivenStatistics(self._limits.max_statistics, path)
+        return self._given[caller.directory]
 
     @property
     def row_bytes(self) -> int:
@@ -233,4 +247,5 @@ class PassiveService(RowService):
             max_depth=self._limits.max_depth,
             used=caller.used,
             memory=caller.memory,
+            given=self._given_to(caller),
         )
