@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,7 @@ def make_folder(path: str | Path) -> Path:
 
 
 @contextmanager
-def locked_folder(path: str | Path, *, wait: bool = False) -> Iterator[bool]:
+def locked_folder(path: str | Path, *, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock of a folder, which one process, and one place in it, has at a time.
 
     The lock is the system's and ends with this process, so a crash leaves nothing to be removed.
@@ -59,8 +60,8 @@ def locked_folder(path: str | Path, *, wait: bool = False) -> Iterator[bool]:
     Parameters
     ----------
     path : path
-    wait : bool
-        Whether to wait for somebody else's lock.
+    patience : float
+        Seconds to wait for somebody else's lock.
 
     Yields
     ------
@@ -68,15 +69,21 @@ def locked_folder(path: str | Path, *, wait: bool = False) -> Iterator[bool]:
         False if somebody else has the lock.
     """
     descriptor = os.open(path, os.O_RDONLY)
+    last = time.monotonic() + patience
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            is_ours = True
-        except BlockingIOError:
-            is_ours = False
+        while not (is_ours := _locks(descriptor)) and time.monotonic() < last:
+            time.sleep(0.01)
         yield is_ours
     finally:
         os.close(descriptor)
+
+
+def _locks(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def open_to_append(path: str | Path) -> int:

@@ -34,6 +34,9 @@ FORMAT = 4
 MAX_RUNS = 64
 """Runs whose counted rounds are known; a round of an older one is counted again when it is resumed."""
 
+PATIENCE = 20.0
+"""Seconds to wait for another object or process with the same directory, which needs milliseconds."""
+
 STATE_FILE = "horizontal.json"
 GROUPS_FILE = "groups.npz"
 KEY_BYTES = 32
@@ -108,7 +111,11 @@ class KeptState:
         """
         with self._lock, ExitStack() as stack:
             if self._directory is not None and not self._n_locked:
-                stack.enter_context(locked_folder(self._directory, wait=True))
+                if not stack.enter_context(locked_folder(self._directory, patience=PATIENCE)):
+                    raise InvalidDataError(
+                        f"this party's directory has been in use elsewhere for {PATIENCE:g} s; a checkpoint "
+                        "needs a directory of its own"
+                    )
                 if (self._directory / STATE_FILE).exists():
                     self._load(self._directory)
             self._n_locked += 1

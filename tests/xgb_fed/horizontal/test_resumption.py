@@ -446,3 +446,11 @@ def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damage):
     with pytest.raises(InvalidDataError, match="cannot be read") as caught:
         victim(directory=tmp_path, random_state=None)
     assert str(tmp_path) not in str(caught.value)
+
+
+def test_one_folder_for_the_checkpoint_and_a_party_ends_in_an_error(tmp_path, monkeypatch):
+    """Before, the run waited for ever for a lock that it held itself."""
+    monkeypatch.setattr("xgb_fed.horizontal.kept_state.PATIENCE", 0.05)
+    members = [made(0, "binary:logistic", tmp_path), made(1, "binary:logistic", tmp_path / "p1")]
+    with pytest.raises(PartyRefusedError, match="a checkpoint needs a directory of its own"):
+        trained(members, "binary:logistic", checkpoint=tmp_path)
