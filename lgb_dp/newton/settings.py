@@ -180,7 +180,7 @@ def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) 
 
 _EXACT_ROWS_PER_LEAF, _EXACT_DEPTHS = 500.0, (3, 8)
 _EXACT_LENGTH, _EXACT_LENGTH_OF_ROWS = 20.0, 25_000.0
-"""Rounds times rate without privacy, at so many balanced rows; it grows with the root of these."""
+"""Rounds times rate without privacy, at so many balanced rows; it grows with their power of ¾."""
 
 
 def exact_depth(n_rows: float) -> int:
@@ -190,7 +190,7 @@ def exact_depth(n_rows: float) -> int:
 
 def exact_rate(balanced: float, n_rounds: int) -> float:
     """Learning rate of these trees, of `balanced_rows`: ordinary boosting in small steps."""
-    length = max(_EXACT_LENGTH * np.sqrt(balanced / _EXACT_LENGTH_OF_ROWS), 3.0)
+    length = max(_EXACT_LENGTH * (balanced / _EXACT_LENGTH_OF_ROWS) ** 0.75, 3.0)
     return float(np.clip(length / n_rounds, 0.01, 0.3))
 
 

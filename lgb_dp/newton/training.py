@@ -186,16 +186,16 @@ class NewtonTraining(Training):
         depth = automatic_depth(nu_of_depth(self._n_rows, self._mu)) if self._depth is None else self._depth
         rows = balanced_rows(self._n_rows, objective, self._start.prior)
         is_here = isinstance(self.codes, DenseCodes) and not isinstance(self.train_set, RowsElsewhere)
+        can_see_rows = self._is_exact and self._may_distil and is_here
         bins, structure = self.data.bins, self.settings.structure
         assert bins is not None
         distilled = distilled_depth(nu, self._n_rows, rows, int(np.sum(bins.n_bins > 1)))
-        few_rows = distilled is None or distilled[1]
-        can_see_rows = self._is_exact and self._may_distil and is_here and few_rows
         if self._rate is None and can_see_rows:
             self._rate = exact_rate(rows, self.n_rounds)
         elif self._rate is None:
             self._rate = automatic_rate(nu_of_rate(self._n_rows, self._mu), self.n_rounds, objective)
-            self._step_size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=few_rows)
+            may_end = distilled is None or distilled[1]
+            self._step_size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
         if structure == "cyclic":
             return CyclicSplits(bins, self._depth)
         if structure == "random":
