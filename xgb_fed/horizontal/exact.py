@@ -47,6 +47,7 @@ from xgb_fed.horizontal.exact_task import (
     GIVEN,
     MIN_ROWS_PER_NODE,
     ExactTask,
+    check_whole,
     checked_cuts,
     exact_settings,
     given_parameters,
@@ -145,6 +146,9 @@ def train_exact(
     5
     """
     settings = exact_settings({"num_class": _CLASSES_OF.get(params.get("objective", "")), **params})
+    random_state = settings.random_state if random_state is None else random_state
+    if random_state is not None:
+        check_whole("random_state", random_state, 0)
     members = _members(
         parties,
         evals,

@@ -25,7 +25,7 @@ from xgb_fed.horizontal.exact_cuts import bounds_of_bins, find_cuts
 from xgb_fed.horizontal.exact_metrics import METRICS, metric_names, metric_of
 from xgb_fed.horizontal.exact_questions import Asking, ask_counts, ask_numbers, ask_words
 from xgb_fed.horizontal.exact_task import ExactTask
-from xgb_fed.horizontal.exact_trees import GrowingRules, GrownTree, grow_trees
+from xgb_fed.horizontal.exact_trees import GrowingRules, GrownTree, SplitColumns, grow_trees
 from xgb_fed.horizontal.shared_model import add_round
 
 SCALE = 80
@@ -141,7 +141,8 @@ class ExactTraining:
             cuts = yield from find_cuts(self.rows.columns, settings.max_bin, self.task.cuts)
         bins, lower = bounds_of_bins(cuts)
         codes = codes_of(self.rows.columns, bins)
-        self._features = BinnedFeatures(bins, lower, codes, offsets_of(bins))
+        features = BinnedFeatures(bins, lower, codes, offsets_of(bins))
+        self._columns = SplitColumns(features, np.arange(self.task.n_columns))
         self._rules = GrowingRules(
             settings.max_depth,
             self.task.min_rows_per_node,
@@ -244,8 +245,12 @@ class ExactTraining:
             )
             random = _stream(self.own_seed, number, group)
             sampled.append(settings.sampling.draw_rows(g, random).rows)
-        columns = settings.sampling.draw_columns(self.task.n_columns, _stream(self.public_seed, number, 0))
-        grown = yield from grow_trees(self._features, words, sampled, columns, self._rules, f"round {number}")
+        columns = self._columns
+        if settings.colsample_bytree < 1:
+            random = _stream(self.public_seed, number, 0)
+            drawn = settings.sampling.draw_columns(self.task.n_columns, random)
+            columns = SplitColumns(columns.features, drawn)
+        grown = yield from grow_trees(columns, words, sampled, self._rules, f"round {number}")
         return grown
 
     def _losses(

@@ -56,16 +56,45 @@ class GrowingRules:
     bits: int
 
 
+class SplitColumns:
+    """One party's columns that a tree may split.
+
+    Parameters
+    ----------
+    features : BinnedFeatures
+        All columns.
+    numbers : ndarray of int64
+        Those that may be split, ascending.
+
+    Attributes
+    ----------
+    n_bins : ndarray of int64
+    offsets : ndarray of int64
+        Where the bins of each lie in a histogram.
+    codes : ndarray of uint8 or uint16, shape (n_rows, n_columns)
+    walk : CandidateWalk
+    """
+
+    def __init__(self, features: BinnedFeatures, numbers: NDArray[np.int64]) -> None:
+        self.features, self.numbers = features, numbers
+        self.n_bins = np.array([len(features.cuts[f]) for f in numbers], dtype=np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(self.n_bins)]).astype(np.int64)
+        everything = len(numbers) == features.n_features
+        self.codes = features.codes if everything else np.ascontiguousarray(features.codes[:, numbers])
+        self.walk = CandidateWalk(numbers, self.n_bins)
+
+    def place(self, split: Candidate) -> int:
+        """Where the column of a candidate stands among these."""
+        return int(np.searchsorted(self.numbers, split.column))
+
+
 @dataclass(eq=False)
 class _Growing:
     """A tree that is being grown.
 
     Attributes
     ----------
-    columns : ndarray of int64
-        Columns that may be split.
-    features : BinnedFeatures
-        This party's codes in them.
+    columns : SplitColumns
     words : ndarray of uint64, shape (n_rows, 4)
         This party's gradients and hessians.
     node : ndarray of int32, shape (n_rows,)
@@ -74,8 +103,7 @@ class _Growing:
     """
 
     group: int
-    columns: NDArray[np.int64]
-    features: BinnedFeatures
+    columns: SplitColumns
     words: Words
     node: NDArray[np.int32]
     sampled: NDArray[np.bool_]
@@ -87,13 +115,6 @@ class _Growing:
     """Gradients and hessians of all parties' rows, four words per node."""
     n_rows: list[int] = field(default_factory=list)
     """Sampled rows of all parties, where they were asked for; else 0."""
-
-    def __post_init__(self) -> None:
-        self.n_bins = np.array([len(self.features.cuts[f]) for f in self.columns], dtype=np.int64)
-        everything = len(self.columns) == self.features.n_features
-        codes = self.features.codes
-        self.codes = codes if everything else np.ascontiguousarray(codes[:, self.columns])
-        self.offsets = np.concatenate([[0], np.cumsum(self.n_bins)]).astype(np.int64)
 
     def add(self, parent: int, sums: Words, n_rows: int) -> int:
         """A new leaf; returns its number."""
@@ -110,7 +131,7 @@ class _Growing:
         place = np.full(len(self.left), NO_NODE, dtype=np.int32)
         place[nodes] = np.arange(len(nodes))
         rows = np.where(self.sampled, place[self.node], NO_NODE).astype(np.int32)
-        return wide_histograms(self.codes, rows, self.words, self.n_bins, len(nodes))
+        return wide_histograms(self.columns.codes, rows, self.words, self.columns.n_bins, len(nodes))
 
     def n_left(self, splits: dict[int, Candidate]) -> list[int]:
         """Count this party's sampled rows to the left of a candidate of some nodes."""
@@ -122,8 +143,8 @@ class _Growing:
 
     def left_sums(self, bins: Words, sums: Words, split: Candidate) -> Words:
         """Sums of all parties' rows to the left of a candidate, four words."""
-        place = int(np.searchsorted(self.columns, split.column))
-        first, end = int(self.offsets[place]), int(self.offsets[place + 1])
+        place = self.columns.place(split)
+        first, end = (int(offset) for offset in self.columns.offsets[place : place + 2])
         cut = first + split.last_left + 1
         if split.default_left:
             return wide_difference(sums, wide_sum(bins[cut:end]))
@@ -148,9 +169,9 @@ class _Growing:
         for k, child in children.items():
             split = splits[k]
             assert split is not None
-            column[k] = np.searchsorted(self.columns, split.column)
+            column[k] = self.columns.place(split)
             last_left[k], default_left[k], left[k] = split.last_left, split.default_left, child
-        route_by_codes(self.codes, node, column, last_left, default_left, left, self.n_bins)
+        route_by_codes(self.columns.codes, node, column, last_left, default_left, left, self.columns.n_bins)
         return node
 
     def finished(self, rules: GrowingRules) -> GrownTree:
@@ -158,14 +179,14 @@ class _Growing:
         g, h = as_floats(np.array(self.sums).reshape(-1, 2, 2), rules.scale).T
         weight = rules.split_gain.weights(g, h)
         values = (weight * rules.split_gain.learning_rate).astype(np.float32)
-        splits = self.split
+        splits, features = self.split, self.columns.features
         tree = ScalarTree(
             self.left,
             self.right,
             self.parent,
             [0 if one is None else one.column for one in splits],
             [
-                float(values[k]) if one is None else self.features.threshold(one.column, one.last_left)
+                float(values[k]) if one is None else features.threshold(one.column, one.last_left)
                 for k, one in enumerate(splits)
             ],
             [one is not None and one.default_left for one in splits],
@@ -212,30 +233,31 @@ class _Active:
         self.split: Candidate | None = None
         self.n_left = 0
 
-    def choose(self, walk: CandidateWalk, changes: NDArray[np.float32], gain: SplitGain) -> None:
+    def choose(self, changes: NDArray[np.float32], gain: SplitGain) -> None:
         """Take the best of all candidates; of equal ones the first."""
-        self._walk, self._changes, self._gain = walk, changes, gain
+        self._changes, self._gain = changes, gain
         self._best = int(changes.argmax()) if len(changes) else 0
         worth = len(changes) and gain.is_worth(changes[self._best])
+        walk = self.growing.columns.walk
         self.split = walk.candidate(self._best, changes[self._best]) if worth else None
 
     def reject(self, left_is_small: bool) -> None:
         """Pass over the best candidate, and those of its column that have no more rows on the small side."""
         assert self.split is not None
-        place = int(np.searchsorted(self.growing.columns, self.split.column))
-        n_bins, start = int(self.growing.n_bins[place]), 2 * int(self.growing.offsets[place])
+        columns = self.growing.columns
+        place = columns.place(self.split)
+        n_bins, start = int(columns.n_bins[place]), 2 * int(columns.offsets[place])
         start += n_bins if self.split.default_left else 0
         before = left_is_small != self.split.default_left
         passed = slice(start, self._best + 1) if before else slice(self._best, start + n_bins)
         self._changes[passed] = -np.inf
-        self.choose(self._walk, self._changes, self._gain)
+        self.choose(self._changes, self._gain)
 
 
 def grow_trees(
-    features: BinnedFeatures,
+    columns: SplitColumns,
     words: list[Words],
     sampled: list[NDArray[np.bool_]],
-    columns: NDArray[np.int64],
     rules: GrowingRules,
     what: str,
 ) -> Asking[list[GrownTree]]:
@@ -243,20 +265,18 @@ def grow_trees(
 
     Parameters
     ----------
-    features : BinnedFeatures
+    columns : SplitColumns
     words : list of ndarray of uint64, each of shape (n_rows, 4)
         Gradients and hessians of every class.
     sampled : list of ndarray of bool, each of shape (n_rows,)
         This party's rows that each tree is grown on.
-    columns : ndarray of int64
-        Columns that the trees may split.
     rules : GrowingRules
     what : str
         Names the round.
     """
-    n_rows = len(features.codes)
+    n_rows = len(columns.codes)
     trees = [
-        _Growing(k, columns, features, own, np.zeros(n_rows, dtype=np.int32), rows)
+        _Growing(k, columns, own, np.zeros(n_rows, dtype=np.int32), rows)
         for k, (own, rows) in enumerate(zip(words, sampled, strict=True))
     ]
     counts = np.array([rows.sum() for rows in sampled], dtype=np.int64)
@@ -298,17 +318,17 @@ def _choose(active: list[_Active], rules: GrowingRules) -> None:
     """Find the best candidate of every node."""
     for tree in _trees_of(active):
         nodes = [one for one in active if one.growing is tree]
-        walk = CandidateWalk(tree.columns, tree.n_bins)
+        columns = tree.columns
         sums = np.array([tree.sums[one.node] for one in nodes])
         bins = np.array([one.bins for one in nodes])
-        g, h, has_missing = left_sums(bins, sums, tree.n_bins, rules.scale)
+        g, h, has_missing = left_sums(bins, sums, columns.n_bins, rules.scale)
         total = as_floats(sums.reshape(-1, 2, 2), rules.scale)
         changes = rules.split_gain.scalar_loss_changes(g, h, total[:, :1], total[:, 1:])
-        of_column = np.repeat(np.arange(len(tree.columns)), 2 * tree.n_bins)
+        of_column = np.repeat(np.arange(len(columns.numbers)), 2 * columns.n_bins)
         # XGBoost walks downwards only where values are missing.
-        changes[~(~walk.default_left | has_missing[:, of_column])] = -np.inf
+        changes[~(~columns.walk.default_left | has_missing[:, of_column])] = -np.inf
         for one, own in zip(nodes, changes, strict=True):
-            one.choose(walk, own, rules.split_gain)
+            one.choose(own, rules.split_gain)
 
 
 def _trees_of(active: list[_Active]) -> list[_Growing]:

@@ -53,3 +53,17 @@ def test_sums_out_of_range_are_refused_without_quoting_them(ring, value):
 def test_rings_of_other_sizes_are_refused(bits):
     with pytest.raises(PartyArgumentError, match="bits"):
         Ring(bits)
+
+
+@pytest.mark.parametrize("bits", [64, 80, 126])
+def test_words_are_checked_by_their_bits(bits):
+    def words(value):
+        number = value % 2**128
+        return np.array([[number % 2**64, number >> 64]], dtype=np.uint64)
+
+    for value in (0, 1, -1, 2**bits - 1, -(2**bits)):
+        MODULO_128.check_bits(words(value), bits)
+    for value in (2**bits, -(2**bits) - 1, 2**127 - 1, -(2**127)):
+        with pytest.raises(SumRangeError, match="out of range"):
+            MODULO_128.check_bits(words(value), bits)
+    MODULO_128.check_bits(MODULO_128.zeros(0), bits)

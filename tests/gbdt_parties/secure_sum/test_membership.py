@@ -1,0 +1,74 @@
+import pytest
+
+from gbdt_parties.errors import AuthenticationError, ProtocolError
+from gbdt_parties.secure_sum.membership import Membership
+from gbdt_parties.secure_sum.rings import MODULO_64
+from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+
+SESSION, STATEMENT = bytes(16), bytes(32)
+
+
+def members(n=3, statement=STATEMENT):
+    found = [Membership(name, Credentials.self_signed(name), AllowList(), SESSION) for name in "abcdef"[:n]]
+    roster = Roster(SESSION, statement, tuple(one.introduction for one in found))
+    signatures = [one.endorse(roster, statement, n) for one in found]
+    seeds = [one.reveal(signatures) for one in found]
+    assert len({one.begin(seeds) for one in found}) == 1
+    return found
+
+
+def answers(found, question, values):
+    return {
+        k: one.contribute(question, MODULO_64, MODULO_64.from_integers(own))
+        for k, (one, own) in enumerate(zip(found, values, strict=True))
+    }
+
+
+def test_everybody_opens_the_same_sums_one_after_the_other():
+    found = members()
+    for number, values in enumerate([([1, -2], [3, 4], [5, 6]), ([7], [8], [-9])]):
+        question = b"question %d" % number
+        contributions = answers(found, question, values)
+        assert contributions == answers(found, question, values)
+        for one in found:
+            one.check_asked(number, number + 1, [0, 1, 2])
+            total = one.open(question, MODULO_64, len(values[0]), contributions)
+            assert MODULO_64.centred(total, 100).tolist() == [sum(own) for own in zip(*values, strict=True)]
+
+
+def test_answers_to_another_question_or_round_are_not_opened():
+    found = members()
+    contributions = answers(found, b"one", ([1], [2], [3]))
+    with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
+        found[0].open(b"another", MODULO_64, 1, contributions)
+    found[0].open(b"one", MODULO_64, 1, contributions)
+    with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
+        found[0].open(b"one", MODULO_64, 1, contributions)
+
+
+@pytest.mark.parametrize("asked", [(1, 2, [0, 1, 2]), (0, 2, [0, 1, 2]), (0, 1, [0, 1]), (0, 1, [0, 2, 1])])
+def test_other_rounds_and_members_are_refused(asked):
+    with pytest.raises(ProtocolError, match="asked for"):
+        members()[0].check_asked(*asked)
+
+
+def test_rosters_are_checked():
+    own, other, third = (
+        Membership(name, Credentials.self_signed(name), AllowList(), SESSION) for name in ("own", "b", "c")
+    )
+    both = (own.introduction, other.introduction)
+    strangers = (other.introduction, third.introduction)
+    for roster, match in (
+        (Roster(b"1" * 16, STATEMENT, both), "of another run"),
+        (Roster(SESSION, b"1" * 32, both), "other settings"),
+        (Roster(SESSION, STATEMENT, strangers), "not in the roster"),
+    ):
+        with pytest.raises(ProtocolError, match=match):
+            own.endorse(roster, STATEMENT, 2)
+    with pytest.raises(ProtocolError, match="at least 3"):
+        own.endorse(Roster(SESSION, STATEMENT, both), STATEMENT, 3)
+    with pytest.raises(ProtocolError, match="no roster yet"):
+        own.reveal([])
+    with pytest.raises(ProtocolError, match="not signed by everybody"):
+        own.begin([])
