@@ -65,6 +65,10 @@ class ClusterError(FederatedTrainingError, RuntimeError):
     """A Dask cluster cannot do its part of a party's work."""
 
 
+class InsecureClusterError(ClusterError, ValueError):
+    """A secret key would have to be sent to a cluster that does not use TLS."""
+
+
 class WorkersLostError(ClusterError):
     """No worker of the cluster was left, and none came within the timeout."""
 

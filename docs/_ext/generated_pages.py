@@ -20,7 +20,7 @@ PUBLIC = {
     "lgb_dp": "Differentially private gradient boosting inside `lightgbm.train`.",
     "lgb_dp.dask": "`lgb_dp` on the rows of a Dask cluster.",
     "xgb_fed": "XGBoost models trained across organisations.",
-    "xgb_fed.dask": "A passive party of `xgb_fed` on a Dask cluster.",
+    "xgb_fed.dask": "`xgb_fed` on Dask clusters.",
     "lgb_dp.federated": "Private training across organisations that have different rows.",
 }
 """What several packages have is described with the first of them."""

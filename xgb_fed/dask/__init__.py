@@ -1,4 +1,4 @@
-"""A passive party of vertical training whose columns lie on the workers of a Dask cluster."""
+"""Vertical training on Dask clusters: a passive party's columns, and the active party's encryption."""
 
 from xgb_fed.errors import MissingDependencyError
 
@@ -9,6 +9,7 @@ except ImportError as error:
         "xgb_fed.dask needs dask.distributed: pip install 'veilboost[dask]'"
     ) from error
 
+from xgb_fed.dask.encryption import ClusterCipher
 from xgb_fed.dask.party import DaskParty
 
-__all__ = ["DaskParty"]
+__all__ = ["ClusterCipher", "DaskParty"]

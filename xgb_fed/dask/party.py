@@ -79,8 +79,7 @@ class DaskParty(InProcessParty):
     ) -> None:
         check_name(name)
         check_client(client)
-        if not (isinstance(timeout, Real) and math.isfinite(timeout) and timeout > 0):
-            raise InvalidArgumentError(f"timeout={timeout!r} must be a finite number of seconds above 0")
+        check_timeout(timeout)
         collections = [X, *eval_sets]
         for collection, argument in zip(collections, arguments_of(collections, name), strict=True):
             check_collection(collection, argument)
@@ -138,6 +137,12 @@ def check_client(client: Any) -> None:
         )
     if client.asynchronous:
         raise InvalidArgumentError("client must not be asynchronous: a party waits for its workers")
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raise `InvalidArgumentError` unless something is a finite number of seconds above 0."""
+    if not (isinstance(timeout, Real) and math.isfinite(timeout) and float(timeout) > 0):
+        raise InvalidArgumentError(f"timeout={timeout!r} must be a finite number of seconds above 0")
 
 
 def check_collection(X: Any, argument: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,7 @@ class VerticalXGBModel(FederatedXGBModel):
         multi_output: bool = False,
         goss: tuple[float, float] | None = None,
         rows_by_index: bool = False,
+        client: Any = None,
         **keywords: Any,
     ) -> None:
         super().__init__(
@@ -98,11 +101,23 @@ class VerticalXGBModel(FederatedXGBModel):
         self.multi_output = multi_output
         self.goss = goss
         self.rows_by_index = rows_by_index
+        self.client = client
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the parties: a pickle of the model holds nobody's rows."""
+        """Leave out the parties, as a pickle of the model holds nobody's rows, and the client."""
         kept_here = ("parties_", "_rows_of_parties")
-        return {name: value for name, value in super().__getstate__().items() if name not in kept_here}
+        state = {name: value for name, value in super().__getstate__().items() if name not in kept_here}
+        return {**state, "client": None}
+
+    @contextmanager
+    def _encryption(self) -> Iterator[Scheme | None]:
+        """The cipher, on the workers of a cluster if there is a client."""
+        if self.client is None:
+            yield self.cipher
+            return
+        # Loaded where it is asked for: Dask is optional.
+        with import_module("xgb_fed.dask").ClusterCipher(self.client, self.cipher) as cipher:
+            yield cipher
 
     def _positions(self, X: Any) -> Any:
         """Return the index of a data frame as the rows' positions in the parties' data, if asked for."""
@@ -136,19 +151,20 @@ class VerticalXGBModel(FederatedXGBModel):
         if X is not None:
             check_matrix(X, needs_columns=not parties)
         others = ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss")
-        model = train(
-            {**self._parameters(*others), "objective": objective, "num_class": num_class},
-            ActiveData(X, y, sample_weight, self._positions(X)),
-            parties,
-            self.n_estimators,
-            evals=[(ActiveData(*rows), name) for rows, name in eval_set],
-            cipher=self.cipher,
-            early_stopping_rounds=self.early_stopping_rounds,
-            verbose_eval=verbose,
-            callbacks=self.callbacks or (),
-            checkpoint=None if checkpoint is None else Path(checkpoint),
-            patience=patience,
-        )
+        with self._encryption() as cipher:
+            model = train(
+                {**self._parameters(*others), "objective": objective, "num_class": num_class},
+                ActiveData(X, y, sample_weight, self._positions(X)),
+                parties,
+                self.n_estimators,
+                evals=[(ActiveData(*rows), name) for rows, name in eval_set],
+                cipher=cipher,
+                early_stopping_rounds=self.early_stopping_rounds,
+                verbose_eval=verbose,
+                callbacks=self.callbacks or (),
+                checkpoint=None if checkpoint is None else Path(checkpoint),
+                patience=patience,
+            )
         self._keep(model, parties)
         columns = model.own_columns(X) if model.splits.names else None
         self._rows_of_parties = None if columns is None else RowIdentity.of(X, columns)

@@ -53,6 +53,9 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
     rows_by_index : bool, default=False
         Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
         and grid search need that, because they pass on some of the rows.
+    client : distributed.Client, optional
+        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
+        because they are sent the secret key.
 
     Attributes
     ----------
@@ -275,6 +278,9 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
     rows_by_index : bool, default=False
         Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
         and grid search need that, because they pass on some of the rows.
+    client : distributed.Client, optional
+        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
+        because they are sent the secret key.
 
     Attributes
     ----------

@@ -68,10 +68,12 @@ class KnownWorker:
     address : str
     operation : str
     timeout : float
+    relays : bool
+        Whether messages may go by way of the scheduler.
     """
 
-    def __init__(self, client: Any, address: str, operation: str, timeout: float) -> None:
-        self.address = address
+    def __init__(self, client: Any, address: str, operation: str, timeout: float, relays: bool) -> None:
+        self.address, self._relays = address, relays
         self.told: dict[str, Any] = {}
         self._client, self._operation = client, operation
         self._timeout = min(timeout, _CONNECT)
@@ -80,7 +82,9 @@ class KnownWorker:
     async def ask(self, message: Mapping[str, Any]) -> Answer | None:
         """The worker's answer; raises an OSError if there is none."""
         if self._connection is None:
-            self._connection = await connected(self._client, self.address, self._operation, self._timeout)
+            self._connection = await connected(
+                self._client, self.address, self._operation, self._timeout, self._relays
+            )
         try:
             answer: Answer | None = await self._connection.ask(message)
         except BaseException:  # an interrupt, too: the answer to this message must not be taken for the next
@@ -107,10 +111,14 @@ class Cluster:
     timeout : float
         Seconds.
     errors : ClusterErrors
+    relays : bool
+        Whether messages to workers that cannot be reached directly may go by way of the scheduler.
     """
 
-    def __init__(self, client: Any, operation: str, timeout: float, errors: ClusterErrors) -> None:
-        self.client, self.timeout, self.errors = client, timeout, errors
+    def __init__(
+        self, client: Any, operation: str, timeout: float, errors: ClusterErrors, relays: bool = True
+    ) -> None:
+        self.client, self.timeout, self.errors, self._relays = client, timeout, errors, relays
         self._operation = operation
         self._workers: dict[str, KnownWorker] = {}
         self._heard: dict[str, tuple[float, float]] = {}
@@ -150,7 +158,9 @@ class Cluster:
     def worker(self, address: str) -> KnownWorker:
         """The worker at an address."""
         if address not in self._workers:
-            self._workers[address] = KnownWorker(self.client, address, self._operation, self.timeout)
+            self._workers[address] = KnownWorker(
+                self.client, address, self._operation, self.timeout, self._relays
+            )
         return self._workers[address]
 
     def living(self) -> list[str]:

@@ -82,7 +82,9 @@ async def _handle(operation: str, message: dict[str, Any], dask_worker: Any = No
     return None if handler is None else await handler(message)
 
 
-async def connected(client: Any, address: str, operation: str, timeout: float) -> Connection:
+async def connected(
+    client: Any, address: str, operation: str, timeout: float, relays: bool = True
+) -> Connection:
     """A connection to a worker, directly if it accepts one within `timeout` seconds.
 
     Parameters
@@ -91,9 +93,18 @@ async def connected(client: Any, address: str, operation: str, timeout: float) -
     address : str
     operation : str
     timeout : float
+    relays : bool
+        Whether messages may go by way of the scheduler otherwise.
+
+    Raises
+    ------
+    OSError
+        If the worker cannot be reached directly, and nothing may be relayed.
     """
     try:
         comm = await asyncio.wait_for(connect(address, timeout=timeout, **client.connection_args), timeout)
     except (OSError, asyncio.TimeoutError):
+        if not relays:
+            raise OSError("the worker cannot be reached directly") from None
         return RelayedConnection(client, address, operation)
     return DirectConnection(comm, operation)

@@ -125,7 +125,9 @@ def test_a_worker_that_takes_over_is_told_all_it_lacks_in_parts(threads, monkeyp
 
 def test_without_workers_the_party_refuses_in_time(threads):
     cluster, client = threads
-    party = dask_party(client, (150, 150), timeout=1.5)
+    party = dask_party(client, (150, 150), timeout=20)
+    for held in party._held:
+        held._cluster.timeout = 2.5
 
     def lose(number, message):
         if isinstance(message, SplitNodes) and cluster.workers:
@@ -137,5 +139,5 @@ def test_without_workers_the_party_refuses_in_time(threads):
     assert time.monotonic() - start < 30
     refusals = [messages.read(answer).message for answer in answers]
     reasons = [refusal.reason for refusal in refusals if isinstance(refusal, messages.Refusal)]
-    assert reasons[0] == "the cluster has no worker, and none came within timeout=1.5 s"
+    assert reasons[0] == "the cluster has no worker, and none came within timeout=2.5 s"
     assert set(reasons[1:]) <= {"no such session", "this party has no splits of that model"}
