@@ -226,7 +226,11 @@ class Party(SessionHandler[PartyRun]):
             kept.open(Opened.from_bytes(message.opened))
             return Done()
         if isinstance(message, ProposeRoster):
-            return Endorsed(kept.endorse(Roster.from_bytes(message.roster)))
+            signature = kept.endorse(Roster.from_bytes(message.roster))
+            # Before it leaves: a restarted party signs no other roster for the same keys, nor reveals its
+            # seed before one that it signed.
+            self._keep(kept)
+            return Endorsed(signature)
         if isinstance(message, ConfirmRoster):
             return Revealed(kept.reveal(unpack(message.signatures)))
         if isinstance(message, BeginRounds):

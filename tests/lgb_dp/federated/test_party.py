@@ -261,6 +261,21 @@ def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(
         ledger.check_run(b"s" * 16, 0.26, "one row")
 
 
+def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_signed(tmp_path):
+    members = [Between(party(0, folder=tmp_path)), party(1), party(2)]
+
+    def killed(number, message, send):
+        if isinstance(message, ConfirmRoster) and number == 3:
+            members[0].party.close()
+            members[0].party = party(0, folder=tmp_path)
+            lost()
+        return send()
+
+    members[0].disturb = killed
+    train(members, 2)
+    assert len(journal(members[0].party).answered) == 3
+
+
 # Certificates.
 
 
