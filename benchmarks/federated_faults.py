@@ -78,8 +78,13 @@ def times(parties: list[Organisation], n_rounds: int) -> None:
         data = lgb_dp.Dataset(*(np.concatenate(part) for part in zip(*rows, strict=True)), **declared)
         lgb.train(PARAMS, data, rounds, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])
 
-    def together(rounds):
-        trained([federated.Party(*r, name=f"p{k}", **declared) for k, r in enumerate(rows)], rounds)
+    def together(rounds, kept=lambda k: None):
+        members = [federated.Party(*r, name=f"p{k}", folder=kept(k), **declared) for k, r in enumerate(rows)]
+        trained(members, rounds)
+
+    def with_ledgers(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            together(rounds, lambda k: Path(folder) / str(k))
 
     def apart(rounds):
         remote = [party.remote(30.0) for party in parties]
@@ -88,7 +93,12 @@ def times(parties: list[Organisation], n_rounds: int) -> None:
             one.close()
 
     print("| | ms per round |\n|---|---|")
-    for title, train in [("pooled", pooled), ("3 parties in one process", together), ("over TLS", apart)]:
+    for title, train in [
+        ("pooled", pooled),
+        ("3 parties in one process, ledgers in memory", together),
+        ("3 parties in one process, ledgers on the disk", with_ledgers),
+        ("3 servers over TLS, ledgers on the disk", apart),
+    ]:
         train(n_rounds // 4)
         runs = [seconds_per_round(train, n_rounds) for _ in range(3)]
         print(f"| {title} | {' '.join(f'{1000 * s:.1f}' for s in runs)} |", flush=True)
