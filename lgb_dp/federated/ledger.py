@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -31,45 +32,56 @@ class PartyLedger:
     ----------
     folder : Path or None
         The party's; None keeps the ledger in memory.
-    epsilon, delta : float
-        Budget of a new ledger.
+    budget : (float, float), optional
+        ε and δ of a new ledger, which otherwise takes those of the first run that is answered.
 
     Raises
     ------
     InvalidArgumentError
-        If the ledger in the folder has another budget.
+        If the ledger in the folder has another budget, or covers several units.
     PartyArgumentError
         If it is damaged, or in use.
     """
 
-    def __init__(self, folder: Path | None, epsilon: float, delta: float) -> None:
-        about = {"epsilon": epsilon, "delta": delta}
+    def __init__(self, folder: Path | None, budget: tuple[float, float] | None = None) -> None:
+        about = None if budget is None else _about(budget)
         self.journal = AnswerJournal(None if folder is None else folder / LEDGER_FILE, about)
-        if dict(self.journal.about) != about:
-            kept = self.journal.about
-            self.journal.close()
-            raise InvalidArgumentError(
-                f"the ledger in the party's folder has the budget epsilon = {kept['epsilon']:g}, delta = "
-                f"{kept['delta']:g}, not epsilon = {epsilon:g}, delta = {delta:g}; a budget does not change"
-            )
-        self.epsilon, self.delta = epsilon, delta
-        less = 1 - CLOSENESS_SHARE
-        self._limit = Fraction(gaussian_mu(epsilon * less, delta * less) * (1 + _ROUNDING)) ** 2
         self._lock = Lock()
         self._spent, self._closeness = Fraction(), 0.0
         self._neighbouring: str | None = None
         self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
-        for answered in self.journal.answered:
-            self._count(answered.session, answered.note)
+        try:
+            kept = self.budget
+            if budget is not None and kept is not None and budget != kept:
+                raise InvalidArgumentError(
+                    f"the ledger in the party's folder has the budget {_text(kept)}, not {_text(budget)}; a "
+                    "budget does not change"
+                )
+            for answered in self.journal.answered:
+                self._check_unit(answered.note["neighbouring"])
+                self._count(answered.session, answered.note)
+        except BaseException:
+            self.journal.close()
+            raise
 
-    @classmethod
-    def of_folder(cls, folder: Path) -> PartyLedger:
-        """The ledger that is in a folder, with the budget that it has."""
-        about, _ = read_answered(folder / LEDGER_FILE)
-        return cls(folder, about["epsilon"], about["delta"])
+    @property
+    def budget(self) -> tuple[float, float] | None:
+        """ε and δ; None until a run is answered, unless it was given."""
+        about = self.journal.about
+        return None if about is None else (float(about["epsilon"]), float(about["delta"]))
 
-    def check_run(self, run: bytes, mu: float, neighbouring: str) -> None:
+    def check_run(self, run: bytes, mu: float, neighbouring: str, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost is left, beside what it has cost already.
+
+        Parameters
+        ----------
+        run : bytes
+        mu : float
+            What it may cost.
+        neighbouring : str
+            Its unit.
+        budget : (float, float)
+            Its ε and δ, which a ledger without a budget will take.
 
         Raises
         ------
@@ -79,13 +91,13 @@ class PartyLedger:
             If the ledger is of another unit.
         """
         self._check_unit(neighbouring)
-        others = self._spent - self._spent_by[run.hex()]
-        if others + Fraction(mu) ** 2 > self._limit:
-            left = float(self._limit - others)
+        budget = self.budget or budget
+        left = _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
+        if Fraction(mu) ** 2 > left:
             raise BudgetExceededError(
-                f"the run may cost mu = {mu:.6g}; of the party's budget (epsilon = {self.epsilon:g}, delta = "
-                f"{self.delta:g}) mu = {max(left, 0.0) ** 0.5:.6g} is left.  A party's budget is that of its "
-                "first run unless it is given one"
+                f"the run may cost mu = {mu:.6g}; of the party's budget ({_text(budget)}) mu = "
+                f"{max(float(left), 0.0) ** 0.5:.6g} is left.  A party's budget is that of its first run "
+                "unless it is given one"
             )
 
     def _check_unit(self, neighbouring: str) -> None:
@@ -101,6 +113,7 @@ class PartyLedger:
         asked: bytes,
         note: Mapping[str, Any],
         granted: float,
+        budget: tuple[float, float],
         make: Callable[[], bytes],
     ) -> bytes:
         """The answer to an attempt, which is charged before it is given, and only once.
@@ -108,13 +121,16 @@ class PartyLedger:
         Parameters
         ----------
         run : bytes
+            The digest of its roster, which stands for it: its number is the coordinator's choice.
         number : int
         asked : bytes
             Everything that is asked.
         note : mapping
-            With `mu`, the cost, `closeness` and `neighbouring`.
+            With `run`, its number, `mu`, the cost, `closeness` and `neighbouring`.
         granted : float
             μ that all answers of the run may cost together.
+        budget : (float, float)
+            ε and δ of the run, which a ledger without a budget takes.
         make : callable
             Makes the answer.
 
@@ -136,9 +152,10 @@ class PartyLedger:
                 raise BudgetExceededError(
                     f"the run was granted mu = {granted:.6g}, all of which is spent: too many attempts failed"
                 )
-            if self._spent + cost > self._limit:
+            kept = self.budget or budget
+            if self._spent + cost > _limit(kept):
                 raise BudgetExceededError("the party's budget is spent")
-            check_closeness(self._closeness + note["closeness"], self.epsilon)
+            check_closeness(self._closeness + note["closeness"], kept[0])
             return note
 
         made: list[bytes] = []
@@ -148,7 +165,7 @@ class PartyLedger:
             return made[0]
 
         with self._lock:
-            answer = self.journal.once(run, number, asked, prepare, make_new)
+            answer = self.journal.once(run, number, asked, prepare, make_new, _about(budget))
             if made:
                 self._count(run.hex(), note)
         return answer
@@ -159,6 +176,21 @@ class PartyLedger:
         self._spent_by[run] += cost
         self._closeness += note["closeness"]
         self._neighbouring = note["neighbouring"]
+
+
+def _about(budget: tuple[float, float]) -> dict[str, float]:
+    return dict(zip(("epsilon", "delta"), budget, strict=True))
+
+
+def _text(budget: tuple[float, float]) -> str:
+    return f"epsilon = {budget[0]:g}, delta = {budget[1]:g}"
+
+
+@lru_cache(maxsize=64)
+def _limit(budget: tuple[float, float]) -> Fraction:
+    """μ² that a budget allows."""
+    less = 1 - CLOSENESS_SHARE
+    return Fraction(gaussian_mu(budget[0] * less, budget[1] * less) * (1 + _ROUNDING)) ** 2
 
 
 @dataclass(frozen=True)
@@ -205,13 +237,13 @@ def read_ledger(folder: str | Path) -> LedgerSums:
         kinds[one.session, one.note["what"]].append(one)
     rows = [
         {
-            "run": run[:8],
+            "run": of_kind[0].note["run"][:8],
             "since": of_kind[0].note["time"],
             "release": what,
             "answers": len(of_kind),
             "mu": composed_mu([one.note["mu"] for one in of_kind]),
         }
-        for (run, what), of_kind in kinds.items()
+        for (_, what), of_kind in kinds.items()
     ]
     return LedgerSums(
         about["epsilon"],

@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from gbdt_parties._files import make_folder, write_atomically
@@ -33,7 +34,7 @@ from gbdt_parties.session import SessionHandler
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
+from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.federated.messages import Introduced, OpenFederated
 from lgb_dp.federated.run import PartyRun, Side, model_digest
 
@@ -76,8 +77,8 @@ class Party(SessionHandler[PartyRun]):
         Where the party keeps its ledger, and the keys of runs that have not ended, across runs and restarts.
         Without it both are forgotten with the process, and nothing limits what many runs cost together.
     budget : (epsilon, delta), optional
-        Of all answers that are recorded in `folder` together.  A new ledger without it takes that of its
-        first run.
+        Of all answers that are recorded in `folder` together.  A new ledger without it takes that of the
+        first run that it answers.
     min_parties : int
         Parties that must take part in every sum, at least 2.
     colluding : int
@@ -141,8 +142,9 @@ class Party(SessionHandler[PartyRun]):
         self._folder = None if folder is None else make_folder(folder)
         self._budget = None if budget is None else (checked_epsilon(budget[0]), checked_delta(budget[1]))
         self._ledger: PartyLedger | None = None
+        self._opening = Lock()
         if self._budget is not None:
-            self._ledger_of(*self._budget)
+            self._own_ledger()
         credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
         if Identity.of(credentials.certificates).name != name:
             raise InvalidArgumentError(
@@ -156,7 +158,7 @@ class Party(SessionHandler[PartyRun]):
             AllowList(allowed, b"" if tls is None else tls.authority, trust_authority),
             checked_integer("min_parties", min_parties, 2),
             checked_integer("colluding", colluding, 1),
-            self._ledger_of,
+            self._own_ledger,
         )
         self._runs: dict[bytes, PartyRun] = {}
         self._kept_in = self._folder
@@ -166,8 +168,15 @@ class Party(SessionHandler[PartyRun]):
         """The party's name."""
         return self._side.name
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether its ledger outlives the process."""
+        return self._folder is not None
+
     def for_caller(self, directory: Path, used: set[bytes]) -> Party:
         """The same party, with the same ledger, for the sessions of one coordinator among several.
+
+        Keys of its runs are kept only if its ledger is: else a restarted party would answer an attempt again.
 
         Parameters
         ----------
@@ -178,7 +187,7 @@ class Party(SessionHandler[PartyRun]):
         """
         own = copy.copy(self)
         own._sessions, own._used, own._runs = {}, used, {}
-        own._kept_in = directory
+        own._kept_in = directory if self.has_folder else None
         return own
 
     def close(self) -> None:
@@ -187,16 +196,12 @@ class Party(SessionHandler[PartyRun]):
         if self._ledger is not None:
             self._ledger.journal.close()
 
-    def _ledger_of(self, epsilon: float, delta: float) -> PartyLedger:
-        """The party's ledger; a new one has the party's budget, or else that of its first run."""
-        if self._ledger is None:
-            kept = self._folder is not None and (self._folder / LEDGER_FILE).exists()
-            if kept and self._budget is None:
-                assert self._folder is not None
-                self._ledger = PartyLedger.of_folder(self._folder)
-            else:
-                self._ledger = PartyLedger(self._folder, *(self._budget or (epsilon, delta)))
-        return self._ledger
+    def _own_ledger(self) -> PartyLedger:
+        """The party's ledger, opened when it is needed first, for all coordinators together."""
+        with self._opening:
+            if self._ledger is None:
+                self._ledger = PartyLedger(self._folder, self._budget)
+            return self._ledger
 
     # What SessionHandler asks for.
 

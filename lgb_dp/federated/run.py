@@ -47,7 +47,7 @@ class Side:
     min_parties, colluding : int
         This party's own demands.
     ledger : callable
-        The party's ledger, given the ε and δ of a run, which a new one takes over unless it has its own.
+        The party's ledger.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Side:
     allowed: AllowList
     min_parties: int
     colluding: int
-    ledger: Callable[[float, float], PartyLedger]
+    ledger: Callable[[], PartyLedger]
 
 
 class PartyRun:
@@ -97,7 +97,8 @@ class PartyRun:
         self.signatures: list[bytes] = []
         self.seeds: list[bytes] = []
         self.n_opened = 0
-        self._ledger = side.ledger(self.task.epsilon, self.task.delta)
+        self._ledger = side.ledger()
+        self._budget = (self.task.epsilon, self.task.delta)
         self._session: SecureSession | None = None
         self._replica: Replica | None = None
         self._random = SecureRandom()
@@ -157,7 +158,7 @@ class PartyRun:
         self.seeds = seeds
         replica = train_replica(self.side.data, self.task, len(seeds), public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
-        self._ledger.check_run(self.run, self._granted, self._neighbouring)
+        self._ledger.check_run(self.roster.digest, self._granted, self._neighbouring, self._budget)
         self._transcript = question_digest([self.roster.digest, public_seed])
         self._replica = replica
 
@@ -200,6 +201,7 @@ class PartyRun:
         variances = [share_variance(std, n, self.task.colluding) for std in question.stds]
         note = {
             "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "run": self.run.hex(),
             "what": question.what,
             "round": round_number,
             "parties": n,
@@ -217,7 +219,7 @@ class PartyRun:
             return b"".join(session.contribute(attempt, MODULO_64, values))
 
         asked = roster.digest + attempt.to_bytes()
-        return self._ledger.answer(self.run, number, asked, note, self._granted, make)
+        return self._ledger.answer(roster.digest, number, asked, note, self._granted, self._budget, make)
 
     def open(self, opened: Opened) -> None:
         """Add up all members' contributions to this round's question, and go on to the next one.

@@ -23,6 +23,7 @@ from gbdt_parties.secure_sum.messages import (
     ProposeRoster,
 )
 from gbdt_parties.transport.service import Caller, RowService
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.federated.party import MODELS_FOLDER, Party
 
@@ -56,6 +57,11 @@ class FederatedService(RowService):
     directory : path
         Where runs and the record are kept.
     limits : FederatedLimits
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the party has no folder.
     """
 
     opening = (OpenFederated,)
@@ -63,6 +69,11 @@ class FederatedService(RowService):
     questions = ()
 
     def __init__(self, party: Party, directory: str | Path, limits: FederatedLimits | None = None) -> None:
+        if not party.has_folder:
+            raise InvalidArgumentError(
+                f"party {party.name!r} has no folder: behind a server its ledger must outlive the process, "
+                "or what it has answered would be answered again; pass folder= to Party"
+            )
         limits = FederatedLimits() if limits is None else limits
         super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, 0)
         self._party, self._limits = party, limits

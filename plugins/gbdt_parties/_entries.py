@@ -86,8 +86,8 @@ class EntryFile:
         self._size = size
         self._lock = Lock()
 
-    def append(self, content: bytes, *, sync: bool) -> None:
-        """Add an entry.
+    def append(self, content: bytes, *, sync: bool) -> int:
+        """Add an entry; returns where it begins in the file.
 
         Parameters
         ----------
@@ -113,9 +113,29 @@ class EntryFile:
                     left = left[os.write(self._descriptor, left) :]
             finally:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            self._size += len(entry)
+            start, self._size = self._size, self._size + len(entry)
         if sync:
             self.sync()
+        return start
+
+    def read(self, start: int) -> bytes:
+        """The content of the entry that begins at a place in the file.
+
+        Raises
+        ------
+        ValueError
+            If there is none, or it is damaged.
+        """
+        head = os.pread(self._descriptor, _HEAD.size, start)
+        if len(head) < _HEAD.size:
+            raise ValueError("an entry is cut off")
+        length, checksum, digest = _HEAD.unpack(head)
+        if checksum != zlib.crc32(_LENGTH.pack(length)):
+            raise ValueError("the length of an entry is damaged")
+        content = os.pread(self._descriptor, length, start + _HEAD.size)
+        if digest != _digest(content):
+            raise ValueError("an entry is damaged")
+        return content
 
     def _check_size(self) -> None:
         """Cut off what a crash, or an append that failed, left of an entry; refuse what somebody else did."""

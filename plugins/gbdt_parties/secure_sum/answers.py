@@ -20,10 +20,11 @@ from typing import Any
 from gbdt_parties._entries import EntryFile, read_entries
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from gbdt_parties.key_stream import this_process
+from gbdt_parties.quoting import quoted
 
 FORMAT = 1
 MAX_SESSIONS = 4
-"""Sessions, the latest ones, whose answers are kept in memory to be sent again."""
+"""Sessions, the latest ones, whose answers a journal without a file keeps in memory to be sent again."""
 
 _BREAK = b"\n"
 
@@ -57,12 +58,13 @@ class AnswerJournal:
     ----------
     path : Path or None
         None keeps them in memory: they are forgotten with the process.
-    about : mapping
-        What the journal is about; written into a new one.
+    about : mapping, optional
+        What the journal is about; written into a new one.  Without it, a new one is about what the first
+        answer that is given says.
 
     Attributes
     ----------
-    about : mapping
+    about : mapping or None
         As the journal has it.
 
     Raises
@@ -71,28 +73,42 @@ class AnswerJournal:
         If another process uses the file, or it is damaged.
     """
 
-    def __init__(self, path: Path | None, about: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path | None, about: Mapping[str, Any] | None = None) -> None:
         self._lock = Lock()
         self._answered: dict[tuple[str, int], Answered] = {}
         self._answers: dict[str, dict[int, bytes]] = {}
+        self._places: dict[tuple[str, int], int] = {}
         self._process = this_process()
         self._file: EntryFile | None = None
-        self.about: Mapping[str, Any] = dict(about)
+        self.about: Mapping[str, Any] | None = None
         self._held: tuple[Any, ...] = ()
         if path is None:
+            self._begin(about)
             return
         self._held = _locked(path)
-        found, size = False, 0
-        for head, answer, end in _entries(path):
-            size = end
-            if found:
-                self._note(_answered(head), answer)
-            else:
-                self.about, found = head["about"], True
-        self._file = EntryFile(path, size)
-        if not found:
-            first = json.dumps({"format": FORMAT, "about": self.about}).encode()
-            self._file.append(first + _BREAK, sync=True)
+        try:
+            size = 0
+            for head, end in _entries(path):
+                if self.about is None:
+                    self.about = dict(head["about"])
+                else:
+                    answered = _answered(head)
+                    self._answered[answered.session, answered.number] = answered
+                    self._places[answered.session, answered.number] = size
+                size = end
+            self._file = EntryFile(path, size)
+            self._begin(about)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, about: Mapping[str, Any] | None) -> None:
+        """Write what a new journal is about."""
+        if self.about is not None or about is None:
+            return
+        if self._file is not None:
+            self._file.append(json.dumps({"format": FORMAT, "about": about}).encode() + _BREAK, sync=True)
+        self.about = dict(about)
 
     @property
     def answered(self) -> list[Answered]:
@@ -107,6 +123,7 @@ class AnswerJournal:
         asked: bytes,
         prepare: Callable[[], Mapping[str, Any]],
         make: Callable[[], bytes],
+        about: Mapping[str, Any] | None = None,
     ) -> bytes:
         """The answer to an attempt: the one that was given before, or a new one.
 
@@ -120,12 +137,15 @@ class AnswerJournal:
             Decides whether to answer, and returns what to note; an error leaves nothing behind.
         make : callable
             Makes the answer.
+        about : mapping, optional
+            What the journal is about from this answer on, unless that is known.
 
         Raises
         ------
         ProtocolError
-            If the attempt was answered before, and asked something else, or its session is long over; or in a
-            forked process, which would spend the same budget a second time.
+            If the attempt was answered before, and asked something else; if its answer is not there any more,
+            as its session is long over, or the disk is damaged; or in a forked process, which would spend the
+            same budget a second time.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
@@ -140,20 +160,33 @@ class AnswerJournal:
                         f"attempt {number} was answered before, and asked something else; an attempt is "
                         "answered once"
                     )
-                if key[1] not in self._answers.get(key[0], {}):
-                    raise ProtocolError(f"attempt {number} was answered in a session that is over")
-                return self._answers[key[0]][key[1]]
+                return self._given(key)
             answered = Answered(*key, digest, prepare())
             answer = make()
+            self._begin(about)
             if self._file is not None:
                 head = {"session": key[0], "number": number, "asked": digest, "note": answered.note}
-                self._file.append(json.dumps(head).encode() + _BREAK + answer, sync=True)
-            self._note(answered, answer)
+                self._places[key] = self._file.append(json.dumps(head).encode() + _BREAK + answer, sync=True)
+            else:
+                self._remember(key, answer)
+            self._answered[key] = answered
             return answer
 
-    def _note(self, answered: Answered, answer: bytes) -> None:
-        self._answered[answered.session, answered.number] = answered
-        self._answers.setdefault(answered.session, {})[answered.number] = answer
+    def _given(self, key: tuple[str, int]) -> bytes:
+        """The answer to an attempt, as it was given."""
+        if self._file is not None:
+            try:
+                return self._file.read(self._places[key]).partition(_BREAK)[2]
+            except ValueError:
+                raise ProtocolError(
+                    f"the answer to attempt {key[1]} is damaged on the party's disk"
+                ) from None
+        if key[1] not in self._answers.get(key[0], {}):
+            raise ProtocolError(f"attempt {key[1]} was answered in a session that is over")
+        return self._answers[key[0]][key[1]]
+
+    def _remember(self, key: tuple[str, int], answer: bytes) -> None:
+        self._answers[key[0]] = {**self._answers.pop(key[0], {}), key[1]: answer}
         while len(self._answers) > MAX_SESSIONS:
             del self._answers[next(iter(self._answers))]
 
@@ -175,7 +208,7 @@ def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:
     OSError
         If it cannot be read.
     """
-    heads = [head for head, _, _ in _entries(path)]
+    heads = [head for head, _ in _entries(path)]
     if not heads:
         raise PartyArgumentError(f"{path} is not a party's ledger, or nothing is in it")
     return heads[0]["about"], [_answered(head) for head in heads[1:]]
@@ -185,19 +218,24 @@ def _answered(head: Mapping[str, Any]) -> Answered:
     return Answered(str(head["session"]), int(head["number"]), str(head["asked"]), dict(head["note"]))
 
 
-def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any], bytes, int]]:
+def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """What stands before the answers of a journal, and where each entry ends.
+
+    Errors do not name the path, which other organisations could read.
+    """
     try:
         for index, (content, end) in enumerate(read_entries(path)):
-            text, _, answer = content.partition(_BREAK)
-            head = json.loads(text)
+            head = json.loads(content.partition(_BREAK)[0])
             if index == 0 and head["format"] != FORMAT:
-                raise PartyArgumentError(f"{path} is a ledger of format {head['format']}, not {FORMAT}")
-            yield head, answer, end
+                raise PartyArgumentError(
+                    f"the party's ledger is of format {quoted(str(head['format']))}, not {FORMAT}"
+                )
+            yield head, end
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, PartyArgumentError):
             raise
         raise PartyArgumentError(
-            f"{path} is damaged: what was answered, and what it has cost, can no longer be known"
+            "the party's ledger is damaged: what was answered, and what it has cost, can no longer be known"
         ) from None
 
 
@@ -217,5 +255,7 @@ def _locked(path: Path) -> tuple[Any, Any]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise PartyArgumentError(f"{path} is in use by another process, or by another party object") from None
+        raise PartyArgumentError(
+            "the party's ledger is in use by another process, or by another party object"
+        ) from None
     return open(path, "rb"), lock

@@ -4,6 +4,7 @@ import multiprocessing
 
 import pytest
 
+from gbdt_parties._entries import entry_of
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from gbdt_parties.secure_sum.answers import MAX_SESSIONS, AnswerJournal, read_answered
 
@@ -101,13 +102,79 @@ def test_a_file_has_one_user(tmp_path):
         answer(journal)
 
 
-def test_answers_of_sessions_that_are_long_over_are_not_made_again(path):
-    journal = AnswerJournal(path, {})
+def test_without_a_file_answers_of_sessions_that_are_long_over_are_not_made_again():
+    journal = AnswerJournal(None, {})
     for session in range(MAX_SESSIONS + 1):
         answer(journal, session=bytes([session]) * 16)
     assert answer(journal, session=bytes([1]) * 16, content=b"another") == b"the answer"
     with pytest.raises(ProtocolError, match="is over"):
         answer(journal, session=bytes(16))
+
+
+def test_a_lost_answer_is_read_from_the_file_whoever_was_answered_meanwhile(tmp_path):
+    journal = AnswerJournal(tmp_path / "ledger", {})
+    for session in range(3 * MAX_SESSIONS):
+        answer(journal, session=bytes([session]) * 16, content=b"\n%d" % session)
+    for _ in range(2):
+        for session in (0, MAX_SESSIONS, 3 * MAX_SESSIONS - 1):
+            given = answer(journal, session=bytes([session]) * 16, content=b"another")
+            assert given == b"\n%d" % session
+        journal.close()
+        journal = AnswerJournal(tmp_path / "ledger", {})
+
+
+def test_an_answer_that_the_disk_has_damaged_is_not_given(tmp_path):
+    path = tmp_path / "ledger"
+    journal = AnswerJournal(path, {})
+    answer(journal)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    with open(path, "r+b") as file:
+        file.write(content)
+    with pytest.raises(ProtocolError, match="attempt 1 is damaged on the party's disk"):
+        answer(journal)
+
+
+def test_the_first_answer_that_is_given_says_what_a_journal_is_about(path):
+    journal = AnswerJournal(path)
+
+    def fail():
+        raise ValueError("no")
+
+    for prepare, make in ((fail, lambda: b""), (dict, fail)):
+        with pytest.raises(ValueError, match="no"):
+            journal.once(SESSION, 1, b"what", prepare, make, {"budget": 1})
+    assert journal.about is None
+    for budget in (2, 3):
+        journal.once(SESSION, budget, b"what", dict, lambda: b"", {"budget": budget})
+        assert journal.about == {"budget": 2}
+    if path is not None:
+        journal.close()
+        assert AnswerJournal(path).about == read_answered(path)[0] == {"budget": 2}
+
+
+def test_errors_do_not_name_the_path(tmp_path):
+    """Before, other organisations read where a party's folder is."""
+    path = tmp_path / "ledger"
+    journal = AnswerJournal(path, {})
+    texts = [refusal_to_open(path)]
+    journal.close()
+    path.write_bytes(b"damage" * 20)
+    texts.append(refusal_to_open(path))
+    path.write_bytes(entry_of(b'{"format": 7}\n'))
+    texts.append(refusal_to_open(path))
+    assert [" ".join(text.split()[3:6]) for text in texts] == [
+        "is in use",
+        "is damaged: what",
+        "is of format",
+    ]
+    assert not any(str(tmp_path) in text for text in texts)
+
+
+def refusal_to_open(path):
+    with pytest.raises(PartyArgumentError) as caught:
+        AnswerJournal(path, {})
+    return str(caught.value)
 
 
 def test_an_empty_file_is_not_a_ledger(tmp_path):

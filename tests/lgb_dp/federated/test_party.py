@@ -200,6 +200,30 @@ def test_a_new_ledger_takes_the_budget_of_its_first_run(tmp_path):
         train([one, party(1), party(2)], epsilon=5.0)
 
 
+def test_a_run_that_is_never_answered_gives_a_ledger_no_budget(tmp_path):
+    """Before, a run among parties that differ, or one that nobody joined, fixed it for ever."""
+    one = party(0, folder=tmp_path)
+    with pytest.raises(lgb_dp.PartiesDifferError):
+        train([one, party(1, bounds=(-2.0, 2.0))], epsilon=0.01)
+    train([one, party(1)], epsilon=5.0)
+    assert read_ledger(tmp_path).epsilon == 5.0
+    one.close()
+
+
+def test_a_ledger_that_covers_two_units_is_not_read(tmp_path):
+    ledger = PartyLedger(tmp_path)
+    for number, unit in enumerate(("one row", "two rows")):
+        note = {**NOTE, "neighbouring": unit}
+        ledger.journal.once(
+            bytes(16), number, b"", lambda note=note: note, lambda: b"", dict(epsilon=1, delta=0.1)
+        )
+    ledger.journal.close()
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row', the run 'two rows'"):
+        PartyLedger(tmp_path)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
+        PartyLedger(tmp_path)  # the first one has let go of the folder
+
+
 def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
     party(0, folder=tmp_path, budget=(2.0, DELTA)).close()
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has the budget epsilon = 2"):
@@ -230,35 +254,37 @@ def test_settings_of_a_party_out_of_range(settings, error):
         party(0, **settings)
 
 
+NOTE = {"what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row", "time": "now"}
+BUDGET = (1.0, DELTA)
+
+
 def test_the_ledger_counts_what_it_reads(tmp_path):
-    ledger = PartyLedger(tmp_path, 1.0, DELTA)
-    note = {"what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row", "time": "now"}
+    ledger = PartyLedger(tmp_path)
     for number in range(4):
-        ledger.answer(bytes(16), number, b"asked", note, 0.2, lambda: b"")
+        ledger.answer(bytes(16), number, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
     with pytest.raises(lgb_dp.BudgetExceededError, match="the run was granted"):
-        ledger.answer(bytes(16), 4, b"asked", note, 0.2, lambda: b"")
-    ledger.answer(b"s" * 16, 4, b"asked", note, 0.2, lambda: b"")
+        ledger.answer(bytes(16), 4, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
+    ledger.answer(b"s" * 16, 4, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
     with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
-        ledger.answer(b"t" * 16, 4, b"asked", {**note, "mu": 0.2}, 0.3, lambda: b"")
+        ledger.answer(b"t" * 16, 4, b"asked", {**NOTE, "mu": 0.2}, 0.3, BUDGET, lambda: b"")
     ledger.journal.close()
-    again = PartyLedger.of_folder(tmp_path)
+    again = PartyLedger(tmp_path)
     with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
-        again.answer(b"t" * 16, 4, b"asked", {**note, "mu": 0.2}, 0.3, lambda: b"")
+        again.answer(b"t" * 16, 4, b"asked", {**NOTE, "mu": 0.2}, 0.3, BUDGET, lambda: b"")
 
 
 def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(tmp_path):
     """Also one whose number is known, with other settings; and one of two that began before any answer."""
-    ledger = PartyLedger(tmp_path, 1.0, DELTA)
-    note = {"what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row", "time": "now"}
-    ledger.check_run(b"s" * 16, 0.2, "two rows")
-    ledger.answer(bytes(16), 1, b"asked", note, 0.2, lambda: b"")
+    ledger = PartyLedger(tmp_path)
+    ledger.check_run(b"s" * 16, 0.2, "two rows", BUDGET)
+    ledger.answer(bytes(16), 1, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
     with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
-        ledger.check_run(bytes(16), 0.2, "two rows")
+        ledger.check_run(bytes(16), 0.2, "two rows", BUDGET)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
-        ledger.answer(b"s" * 16, 1, b"asked", {**note, "neighbouring": "two rows"}, 0.2, lambda: b"")
-    ledger.check_run(bytes(16), 0.26, "one row")
+        ledger.answer(b"s" * 16, 1, b"asked", {**NOTE, "neighbouring": "two rows"}, 0.2, BUDGET, lambda: b"")
+    ledger.check_run(bytes(16), 0.26, "one row", BUDGET)
     with pytest.raises(lgb_dp.BudgetExceededError, match="the run may cost"):
-        ledger.check_run(b"s" * 16, 0.26, "one row")
+        ledger.check_run(b"s" * 16, 0.26, "one row", BUDGET)
 
 
 def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_signed(tmp_path):

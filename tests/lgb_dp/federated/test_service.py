@@ -1,10 +1,14 @@
 """A party behind a server: over TLS, for several coordinators, with one ledger."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime, timezone
+from threading import Barrier
+from types import SimpleNamespace
 
 import pytest
 
+import lgb_dp
 from federated_training import journal, parties, party, train
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError
@@ -64,9 +68,42 @@ def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path):
     assert "rival" in record
 
 
+def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
+    """Before, keys outlived the ledger: after a restart an attempt was answered again, with new noise."""
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no folder.*pass folder="):
+        FederatedService(party(0), tmp_path)
+    member = party(0).for_caller(tmp_path, set())
+    train([member, *parties()[1:]], 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch):
+    """Before, a coordinator could end another's run, and spend what it was granted, under its number."""
+    monkeypatch.setattr("lgb_dp.federated.rounds.os", SimpleNamespace(urandom=lambda n: b"s" * n))
+    service = FederatedService(party(0, folder=tmp_path / "kept", budget=(100.0, 1e-5)), tmp_path / "served")
+    for caller in ("acme", "rival"):
+        train([Served(service, "ada", caller), *parties()[1:]], 2, epsilon=5.0)
+    assert len(journal(service._party).answered) == 6
+
+
+def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_path):
+    member = party(0, folder=tmp_path)
+    together = Barrier(8)
+
+    def open_ledger(_):
+        together.wait(timeout=20)
+        return member._own_ledger()
+
+    with ThreadPoolExecutor(8) as pool:
+        ledgers = list(pool.map(open_ledger, range(8)))
+    assert set(map(id, ledgers)) == {id(member._ledger)}
+
+
 def test_sessions_and_lengths_are_limited(tmp_path):
     def limited(**limits):
-        return Served(FederatedService(party(0), tmp_path, FederatedLimits(**limits)), "ada")
+        return Served(
+            FederatedService(party(0, folder=tmp_path / "kept"), tmp_path, FederatedLimits(**limits)), "ada"
+        )
 
     with pytest.raises(PartyRefusedError, match="more than 0 sessions"):
         train([limited(sessions_per_hour=0), *parties()[1:]])
