@@ -1,5 +1,8 @@
 """LightGBM's metrics say nothing about a private row but their values."""
 
+import copy
+import pickle
+
 import lightgbm as lgb
 import numpy as np
 import pytest
@@ -135,3 +138,37 @@ def test_side_door_an_evaluation_label_of_no_class_is_no_error_in_estimators():
         X, label, bounds=(-3, 3), classes=[0, 1, 2], eval_set=[(X, np.append(label[:-1], 41))]
     )
     assert np.isfinite(model.best_score_["valid_0"]["multi_logloss"])
+
+
+def evaluate_train(booster, data):
+    booster.eval_train()
+
+
+def evaluate_others(booster, data):
+    booster.eval(data.create_valid(X, Y), "others")
+
+
+def add_others(booster, data):
+    booster.add_valid(data.create_valid(X, Y), "others")
+
+
+@PRIVATE
+@pytest.mark.parametrize("look", [evaluate_train, evaluate_others, add_others])
+def test_side_door_a_text_that_was_read_before_metrics_says_so_afterwards(look, tmp_path):
+    """Before, only the live report had the note; the file, copies and pickles had that of the text before."""
+    data = lgb_dp.Dataset(X, Y, bounds=(-3, 3), free_raw_data=False)
+    booster = lgb.train(
+        {"objective": "binary", "verbosity": -1, "max_depth": 2},
+        data,
+        2,
+        callbacks=[lgb_dp.NewtonBoost(1.0, 1e-6)],
+        keep_training_booster=True,
+    )
+    before = lgb_dp.privacy_of(booster.model_to_string()).notes
+    look(booster, data)
+    booster.save_model(tmp_path / "model.txt")
+    told = (booster, tmp_path / "model.txt", copy.deepcopy(booster), pickle.loads(pickle.dumps(booster)))
+    for model in told:
+        new = set(lgb_dp.privacy_of(model).notes) - set(before)
+        assert ["not covered by epsilon" in note for note in new] == [True]
+        assert set(lgb_dp.privacy_of(model).notes) == set(booster.privacy.notes)

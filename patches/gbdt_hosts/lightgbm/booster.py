@@ -111,8 +111,7 @@ class PrivateBooster(lightgbm.Booster):
     def best_iteration(self, iteration: int) -> None:
         self.__dict__["best_iteration"] = iteration
         if iteration > 0 and self._grower is not None:
-            self._grower.stopped_early()
-            self._is_stale = True
+            self._growing().stopped_early()
 
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
@@ -134,8 +133,10 @@ class PrivateBooster(lightgbm.Booster):
         return model_text(grower.header, blocks, {**grower.parameters(), **line})
 
     def _growing(self) -> TreeGrower:
+        """What grows the trees; what it is asked may change them, or the guarantee in the text."""
         if self._grower is None:
             raise LightGBMError("This booster is not in training: use lightgbm.train with a private callback")
+        self._is_stale = True
         return self._grower
 
     def update(
@@ -153,7 +154,6 @@ class PrivateBooster(lightgbm.Booster):
             raise LightGBMError("A custom objective has no known sensitivity; use a built-in one")
         if train_set is not None and train_set is not self.train_set:
             raise LightGBMError("The training data of a private booster cannot be replaced")
-        self._is_stale = True
         with silent_arithmetic():
             grower.grow()
         return False
@@ -161,7 +161,6 @@ class PrivateBooster(lightgbm.Booster):
     def rollback_one_iter(self) -> PrivateBooster:
         """Remove the trees of the last iteration; what they cost stays spent."""
         grower = self._growing()
-        self._is_stale = True
         self._blocks.clear()
         with silent_arithmetic():
             grower.undo()
