@@ -59,9 +59,15 @@ class StatePlugin(WorkerPlugin):
         self._state = Future()
         self._executor.shutdown(wait=False)
 
-    def state(self) -> WorkerState:
-        """The worker's state, for its tasks."""
-        return self._state.result()
+    def state(self) -> WorkerState | None:
+        """The worker's state, for its tasks; None if it could not be made.
+
+        The client is told why when it asks.  Of a task that fails, Dask would log the arguments.
+        """
+        try:
+            return self._state.result()
+        except Exception:
+            return None
 
     def _begun(self, n_threads: int) -> WorkerState:
         state: WorkerState = pickle.loads(self._pickled)

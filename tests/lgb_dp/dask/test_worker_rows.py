@@ -1,16 +1,20 @@
 """What a worker's memory holds for a training run."""
 
+import asyncio
 import tracemalloc
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
 import lgb_dp
+from gbdt_hosts.dask.workers import StatePlugin
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
-from lgb_dp.dask.worker_rows import RowsOfWorker
+from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
 from lgb_dp.newton.leaf_sums import Round
 from lgb_dp.newton.loss import NewtonLoss
 from lgb_dp.newton.public_splits import PublicTree
@@ -88,3 +92,20 @@ def sums_of(blocks):
     tree = PublicTree(np.array([0, 1, 2], dtype=np.int32), goes_left, np.full(3, -1))
     question = {"ask": "sums", "leases": [1], **SentTrees().message(Round(1, tree, np.zeros(1), []))}
     return worker.work(question)()
+
+
+class OfAnotherVersion:
+    def __reduce__(self):
+        return import_module, ("lgb_dp.of_another_version",)
+
+
+def test_side_door_a_worker_that_cannot_make_the_state_fails_no_task(monkeypatch):
+    """Before, the task that got the rows failed, and oldest supported Dask logs a failed task's arguments."""
+    plugin = StatePlugin("a run", OfAnotherVersion())
+    worker = SimpleNamespace(handlers={}, plugins={"a run": plugin}, state=SimpleNamespace(nthreads=1))
+    plugin.setup(worker)
+    monkeypatch.setattr("gbdt_hosts.dask.workers.get_worker", lambda: worker)
+    assert load_partition("a run", 0, np.ones((1, 1)), np.ones(1), None, None) is None
+    answer = asyncio.run(worker.handlers["a run"]({"ask": "loaded"}))
+    assert answer["failed"].startswith("ModuleNotFoundError")
+    plugin.teardown(worker)
