@@ -87,7 +87,8 @@ class ExactTask:
     n_sets: int
 
     def __post_init__(self) -> None:
-        for name, least in (("n_rounds", 1), ("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
+        check_whole("num_boost_round", self.n_rounds, 1)
+        for name, least in (("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
             check_whole(name, getattr(self, name), least)
         check_whole("n_sets", self.n_sets, 0)
         if self.early_stopping_rounds is not None:

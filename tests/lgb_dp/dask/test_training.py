@@ -54,8 +54,8 @@ def test_a_cluster_with_tls_trains_over_direct_connections_with_tls(monkeypatch)
     pytest.importorskip("cryptography")
     security, used = Security.temporary(), []
 
-    async def noted(client, address, operation, timeout):
-        used.append((address, await connections.connected(client, address, operation, timeout)))
+    async def noted(client, address, *how):
+        used.append((address, await connections.connected(client, address, *how)))
         return used[-1][1]
 
     monkeypatch.setattr(cluster_module, "connected", noted)
