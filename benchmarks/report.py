@@ -125,9 +125,14 @@ def save_panels(
     n_columns = min(4, len(panels))
     n_rows = -(-len(panels) // n_columns)
     figure, axes = plt.subplots(n_rows, n_columns, figsize=(4 * n_columns, 3.2 * n_rows + 0.5), squeeze=False)
+    # A method keeps its color in panels that lack others.
+    colors = {
+        method: f"C{k}" for k, method in enumerate(dict.fromkeys(m for p in panels.values() for m in p))
+    }
+    style: dict[str, Any] = {"marker": "o", "markersize": 3, "capsize": 2, "linewidth": 1.2}
     for axis, (name, lines) in zip(axes.flat, panels.items(), strict=False):
         for method, (x, y, sd) in lines.items():
-            axis.errorbar(x, y, yerr=sd, label=method, marker="o", markersize=3, capsize=2, linewidth=1.2)
+            axis.errorbar(x, y, yerr=sd, label=method, color=colors[method], **style)
         axis.set(title=name, xlabel=x_label, ylabel=y_labels[name])
         axis.set_yscale("log" if y_labels[name].endswith("(log)") else "linear")
         axis.grid(alpha=0.3)
