@@ -262,7 +262,7 @@ def check_options(args: argparse.Namespace) -> None:
         raise InvalidArgumentError("--horizontal needs --label, the column of labels")
     for name, least in LEAST.items():
         value = getattr(args, name)
-        if value is not None and value < least:
+        if value is not None and not value >= least:  # NaN, too
             raise InvalidArgumentError(f"{_option(name)} {value} must be at least {least}")
 
 

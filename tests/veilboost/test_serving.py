@@ -27,12 +27,14 @@ def test_limits_are_those_of_the_options():
         "--sessions-per-hour": 8,
         "--max-models": 9,
         "--max-memory": 0.5,
+        "--max-statistics": 2.5,
     }
     given = [str(part) for pair in options.items() for part in pair]
     limits = serving.limits_of(arguments(*given))
     names = ("min_rows", "max_rows", "min_node_rows", "max_bin", "max_depth", "questions_per_hour")
     assert [getattr(limits, name) for name in names] == [50, 1000, 25, 64, 4, 7]
     assert (limits.sessions_per_hour, limits.max_models, limits.max_memory) == (8, 9, 1 << 29)
+    assert limits.max_statistics == 2.5
 
 
 def test_limits_by_default_are_those_of_the_service():
@@ -85,6 +87,7 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
         (["--horizontal", "--label", "y", "--one-hot", "city"], "--one-hot is for vertical training"),
         (["--horizontal", "--label", "y", "--min-similar", "0"], "--min-similar 0 must be at least 1"),
         (["--horizontal", "--label", "y", "--max-rows", "0"], "--max-rows 0 must be at least 1"),
+        (["--max-statistics", "nan"], "--max-statistics nan must be at least 0"),
     ],
 )
 def test_options_of_the_other_kind_of_training_are_refused(options, text):

@@ -19,7 +19,11 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 logger = logging.getLogger(__name__)
 
 SUMS_PER_NODE = 3
-"""Sums of each bin of a node, for each ciphertext of a row."""
+"""Sums of each bin of a node, for each ciphertext of a row.
+
+A ciphertext that packs the gradients of several classes has two further sums per class, which nobody but the
+active party sees: the count is then a lower bound.
+"""
 
 TELLING = 0.5
 """Equations per row from which on the log warns; with 1.3, 87 to 96 % of the cells' bins were found."""
@@ -72,22 +76,20 @@ class GivenStatistics:
             If they are more than the limit.
         """
         with self._lock:
-            before, self.per_row = (
-                self.per_row,
-                self.per_row + SUMS_PER_NODE * n_nodes * n_ciphertexts / n_rows,
-            )
-            if self.per_row > self._limit:
-                self.per_row = before
+            before = self.per_row
+            after = before + SUMS_PER_NODE * n_nodes * n_ciphertexts / n_rows
+            if not after <= self._limit:  # nor under a limit that is not a number
                 raise ProtocolError(
                     f"this party has given {before:.2f} statistics per row in all training runs, and gives "
                     f"at most {self._limit:g}"
                 )
+            self.per_row = after
             if self._path is not None and self.per_row > self._written:
                 self._written = self.per_row + _STEP
                 write_sealed(self._path, {"per_row": self._written})
-        if before < TELLING <= self.per_row:
+        if before < TELLING <= after:
             logger.warning(
                 "%.2f statistics per row were given in all training runs: from about one per row on, the "
                 "active party can compute the bins of most values (--max-statistics limits them)",
-                self.per_row,
+                after,
             )

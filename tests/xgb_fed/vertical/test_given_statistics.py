@@ -74,3 +74,8 @@ def test_what_is_written_is_never_behind(tmp_path):
     path.write_text(path.read_text().replace("0.5", "0.1"))
     with pytest.raises(InvalidDataError, match="cannot be read"):
         GivenStatistics(1.0, path)
+
+
+def test_a_limit_that_is_not_a_number_limits():
+    with pytest.raises(ProtocolError, match="at most nan"):
+        GivenStatistics(float("nan")).add(1, 1, 300)
