@@ -12,7 +12,6 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_parties import messages
 from gbdt_parties._files import make_folder
 from gbdt_parties._sealed import read_sealed, write_sealed
@@ -22,6 +21,7 @@ from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
+from xgb_fed.vertical.export import pooled_booster, revealed_splits
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
 from xgb_fed.vertical.routing import MAX_ROWS, Router, ascending, route, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
@@ -252,39 +252,14 @@ class VerticalModel:
             channel.ask(OpenModel(self.model_id, 0, row_positions(None)), ModelOpened)
             answer = channel.ask(RevealSplits(), RevealedSplits)
             channel.ask(messages.Finish(), messages.Done)
-            splits = _revealed(answer, channel.name, self.party_features[len(all_splits) - 1])
+            splits = revealed_splits(answer, channel.name, self.party_features[len(all_splits) - 1])
             all_splits.append(splits)
             names += [f"{name}:{column}" if column in names else column for column in splits.names]
         for tree in self.trees:
             for owner, split in zip(tree.owner, tree.split_id, strict=True):
                 if owner != LEAF and not 0 <= split < len(all_splits[owner]):
                     raise ProtocolError(f"party {self.parties[owner - 1]!r} did not reveal all its splits")
-        return self._to_booster(all_splits, names)
-
-    def _to_booster(self, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
-        first = np.cumsum([0, *(len(splits.names) for splits in all_splits)])
-        scalar, rounds = [], [0]
-        for begin, end in zip(self.rounds[:-1], self.rounds[1:], strict=True):
-            for t in range(begin, end):
-                group = self.group_of(t)
-                classes = range(self.n_classes) if group is None else [group]
-                scalar += [
-                    _scalar_tree(self.trees[t], all_splits, first, k if group is None else 0, k)
-                    for k in classes
-                ]
-            rounds.append(len(scalar))
-        booster = booster_from_trees(
-            scalar,
-            objective=self.objective.name,
-            n_classes=self.n_classes,
-            n_features=int(first[-1]),
-            base_score=self.base_score,
-            rounds=rounds,
-            feature_names=None if all(splits.is_unnamed for splits in all_splits) else names,
-        )
-        if self.best_iteration is not None:
-            booster.set_attr(best_iteration=self.best_iteration, best_score=self.best_score)
-        return booster
+        return pooled_booster(self, all_splits, names)
 
     def importances(self, kind: str = "gain") -> dict[str, float]:
         """Importance of every split column, by XGBoost's definitions.
@@ -397,53 +372,3 @@ class VerticalModel:
             if isinstance(error, CorruptDataError):
                 raise
             raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None
-
-
-def _revealed(answer: RevealedSplits, name: str, n_features: int) -> Splits:
-    """A passive party's splits, checked."""
-    try:
-        names = json.loads(answer.names)
-        fine = isinstance(names, list) and len(names) == n_features
-        fine = fine and all(isinstance(column, str) for column in names) and len(set(names)) == n_features
-    except (ValueError, RecursionError):
-        fine = False
-    splits = (answer.features, answer.thresholds, answer.default_left)
-    fine = fine and len({len(part) for part in splits}) == 1
-    fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
-    if not (fine and np.isfinite(answer.thresholds).all()):
-        raise ProtocolError(f"party {name!r} reveals splits that are none")
-    return Splits(
-        names,
-        answer.features.tolist(),
-        answer.thresholds.tolist(),
-        answer.default_left.astype(bool).tolist(),
-    )
-
-
-def _scalar_tree(
-    tree: FederatedTree, all_splits: list[Splits], first: NDArray[np.int64], output: int, group: int
-) -> ScalarTree:
-    """One class of a tree, in XGBoost's terms."""
-    feature, condition, default_left = [], [], []
-    for node, owner in enumerate(tree.owner):
-        if owner == LEAF:
-            feature.append(0)
-            condition.append(tree.value[node][output])
-            default_left.append(False)
-        else:
-            splits, split = all_splits[owner], tree.split_id[node]
-            feature.append(int(first[owner]) + splits.features[split])
-            condition.append(splits.thresholds[split])
-            default_left.append(splits.default_left[split])
-    return ScalarTree(
-        tree.left,
-        tree.right,
-        tree.parent,
-        feature,
-        condition,
-        default_left,
-        [weight[output] for weight in tree.weight],
-        tree.loss_change,
-        tree.sum_hessian,
-        group,
-    )

@@ -1,0 +1,110 @@
+"""A native booster from a vertical model and the splits that all parties reveal."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_parties.errors import ProtocolError
+from xgb_fed.vertical.messages import RevealedSplits
+from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.tree import LEAF, FederatedTree
+
+if TYPE_CHECKING:
+    from xgb_fed.vertical.model import VerticalModel
+
+
+def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Splits:
+    """A passive party's splits, checked.
+
+    Raises
+    ------
+    ProtocolError
+        If they are not splits of a party with so many columns.
+    """
+    try:
+        names = json.loads(answer.names)
+        fine = isinstance(names, list) and len(names) == n_features
+        fine = fine and all(isinstance(column, str) for column in names) and len(set(names)) == n_features
+    except (ValueError, RecursionError):
+        fine = False
+    splits = (answer.features, answer.thresholds, answer.default_left)
+    fine = fine and len({len(part) for part in splits}) == 1
+    fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
+    if not (fine and np.isfinite(answer.thresholds).all()):
+        raise ProtocolError(f"party {name!r} reveals splits that are none")
+    return Splits(
+        names,
+        answer.features.tolist(),
+        answer.thresholds.tolist(),
+        answer.default_left.astype(bool).tolist(),
+    )
+
+
+def pooled_booster(model: VerticalModel, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
+    """A native booster.
+
+    Parameters
+    ----------
+    model : VerticalModel
+    all_splits : list of Splits
+        The active party's, then each passive one's.
+    names : list of str
+        Of all columns, in the order of the parties.
+    """
+    first = np.cumsum([0, *(len(splits.names) for splits in all_splits)])
+    scalar, rounds = [], [0]
+    for begin, end in zip(model.rounds[:-1], model.rounds[1:], strict=True):
+        for t in range(begin, end):
+            group = model.group_of(t)
+            classes = range(model.n_classes) if group is None else [group]
+            scalar += [
+                _scalar_tree(model.trees[t], all_splits, first, k if group is None else 0, k) for k in classes
+            ]
+        rounds.append(len(scalar))
+    booster = booster_from_trees(
+        scalar,
+        objective=model.objective.name,
+        n_classes=model.n_classes,
+        n_features=int(first[-1]),
+        base_score=model.base_score,
+        rounds=rounds,
+        feature_names=None if all(splits.is_unnamed for splits in all_splits) else names,
+    )
+    if model.best_iteration is not None:
+        booster.set_attr(best_iteration=model.best_iteration, best_score=model.best_score)
+    return booster
+
+
+def _scalar_tree(
+    tree: FederatedTree, all_splits: list[Splits], first: NDArray[np.int64], output: int, group: int
+) -> ScalarTree:
+    """One class of a tree, in XGBoost's terms."""
+    feature, condition, default_left = [], [], []
+    for node, owner in enumerate(tree.owner):
+        if owner == LEAF:
+            feature.append(0)
+            condition.append(tree.value[node][output])
+            default_left.append(False)
+        else:
+            splits, split = all_splits[owner], tree.split_id[node]
+            feature.append(int(first[owner]) + splits.features[split])
+            condition.append(splits.thresholds[split])
+            default_left.append(splits.default_left[split])
+    return ScalarTree(
+        tree.left,
+        tree.right,
+        tree.parent,
+        feature,
+        condition,
+        default_left,
+        [weight[output] for weight in tree.weight],
+        tree.loss_change,
+        tree.sum_hessian,
+        group,
+    )
