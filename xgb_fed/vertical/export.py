@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 import xgboost
@@ -15,8 +15,23 @@ from xgb_fed.vertical.messages import RevealedSplits
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 
-if TYPE_CHECKING:
-    from xgb_fed.vertical.model import VerticalModel
+
+class ModelToExport(Protocol):
+    """A vertical model, as far as its native form goes; see `VerticalModel`."""
+
+    trees: list[FederatedTree]
+    rounds: list[int]
+    base_score: list[float]
+    objective: Any
+    best_iteration: int | None
+    best_score: float | None
+
+    @property
+    def n_classes(self) -> int:
+        """Margins of a row."""
+
+    def group_of(self, tree: int) -> int | None:
+        """Class of a tree; None if its leaves have a value for every class."""
 
 
 def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Splits:
@@ -46,12 +61,12 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
     )
 
 
-def pooled_booster(model: VerticalModel, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
+def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
     """A native booster.
 
     Parameters
     ----------
-    model : VerticalModel
+    model : ModelToExport
     all_splits : list of Splits
         The active party's, then each passive one's.
     names : list of str
