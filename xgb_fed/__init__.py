@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from xgb_fed.horizontal.party import HorizontalParty
     from xgb_fed.horizontal.shared_model import HorizontalModel
     from xgb_fed.horizontal.simfl import train_simfl
+    from xgb_fed.vertical.contributions import Explanation
+    from xgb_fed.vertical.decision_paths import DecisionPaths, PathStep
     from xgb_fed.vertical.estimators import VerticalXGBClassifier, VerticalXGBRegressor
     from xgb_fed.vertical.local_party import LocalParty
     from xgb_fed.vertical.model import VerticalModel
@@ -78,7 +80,9 @@ __all__ = [
     "ClusterError",
     "ConsentError",
     "CorruptDataError",
+    "DecisionPaths",
     "ExactTerms",
+    "Explanation",
     "FederatedTrainingError",
     "FewPartiesWarning",
     "HeuristicProtectionWarning",
@@ -104,6 +108,7 @@ __all__ = [
     "PartyError",
     "PartyRefusedError",
     "PartyUnavailableError",
+    "PathStep",
     "Plain",
     "PlaintextRangeError",
     "ProtocolError",
@@ -188,6 +193,8 @@ _NAMES_OF = {
     "xgb_fed.horizontal.party": ("HorizontalParty",),
     "xgb_fed.horizontal.shared_model": ("HorizontalModel",),
     "xgb_fed.horizontal.simfl": ("train_simfl",),
+    "xgb_fed.vertical.contributions": ("Explanation",),
+    "xgb_fed.vertical.decision_paths": ("DecisionPaths", "PathStep"),
     "xgb_fed.vertical.estimators": (
         "VerticalXGBClassifier",
         "VerticalXGBRegressor",

@@ -40,7 +40,7 @@ from veilboost.ledgers import add_ledger
 from veilboost.model_folders import add_models, check_free
 from veilboost.parsers import add_command, read_json
 from veilboost.plan import HorizontalPlan, PlanError, PrivatePlan, VerticalPlan, read_plan
-from veilboost.predictions import write_predictions
+from veilboost.predictions import write_contributions, write_predictions
 from veilboost.progress import RoundLines
 from veilboost.serving import add_serve
 from veilboost.tables import Table, log_unseen, read_table
@@ -223,6 +223,16 @@ def _add_predict(commands: Any) -> None:
     )
     add("--data", help="file of the rows; the plan's, as aligned for training, if not given")
     add("--out", default="-", help="CSV of id and prediction (standard output)")
+    add(
+        "--contribs",
+        action="store_true",
+        help="write what each column contributes to the margin (Tree SHAP), if the parties consent",
+    )
+    add(
+        "--hide-paths",
+        action="store_true",
+        help="ask about all splits, so that parties do not learn which rows reach them, if they consent",
+    )
     add("--missing", help="file for the ids that some party does not have (OUT.missing)")
 
 
@@ -348,6 +358,11 @@ def _train(args: argparse.Namespace) -> None:
 
 def _predict(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
+    if not isinstance(plan, VerticalPlan) and (args.contribs or args.hide_paths):
+        raise PlanError(
+            "--contribs and --hide-paths are for models whose splits lie with several parties; a native "
+            "model explains itself"
+        )
     if isinstance(plan, HorizontalPlan):
         return horizontal_runs.predict(plan, args)
     if isinstance(plan, PrivatePlan):
@@ -371,10 +386,17 @@ def _predict(args: argparse.Namespace) -> None:
             row_sets = [alignment.digest]
         rows = [party.with_rows(*row_sets) for party in parties]
         try:
-            predictions = model.predict(table.columns.take(positions), rows, traffic=traffic)
+            X = table.columns.take(positions)
+            if args.contribs:
+                explanation = model.explain(X, rows, traffic=traffic)
+            else:
+                predictions = model.predict(X, rows, hide_paths=args.hide_paths, traffic=traffic)
         finally:
             write_traffic(plan.path(plan.training.record), traffic)
-    write_predictions(args.out, ids, predictions)
+    if args.contribs:
+        write_contributions(args.out, ids, explanation)
+    else:
+        write_predictions(args.out, ids, predictions)
     _report_missing(args, table.ids, ids)
 
 

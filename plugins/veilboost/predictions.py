@@ -1,4 +1,4 @@
-"""Files of predictions: the id, then the prediction or one column per class."""
+"""Files of predictions: the id, then the prediction or one column per class; or contributions of columns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import NDArray
+
+from xgb_fed.vertical.contributions import Explanation
 
 
 def write_predictions(
@@ -28,6 +30,27 @@ def write_predictions(
     values = predictions.reshape(len(ids), -1)
     labels = range(values.shape[1]) if classes is None else classes
     names = ["prediction"] if values.shape[1] == 1 else [f"class_{label}" for label in labels]
+    _write(out, ids, values, names)
+
+
+def write_contributions(out: str, ids: Sequence[str], explanation: Explanation) -> None:
+    """Write CSV: one column per column of the model, then the bias; of several classes, class by class.
+
+    Parameters
+    ----------
+    out : str
+        File; ``-`` is standard output.
+    ids : sequence of str
+    explanation : Explanation
+    """
+    values = explanation.contributions
+    names = [*explanation.feature_names, "bias"]
+    if values.ndim == 3:
+        names = [f"class_{label}: {name}" for label in range(values.shape[1]) for name in names]
+    _write(out, ids, values.reshape(len(ids), -1), names)
+
+
+def _write(out: str, ids: Sequence[str], values: NDArray[np.float32], names: Sequence[str]) -> None:
     with ExitStack() as stack:
         file = sys.stdout if out == "-" else stack.enter_context(open(out, "w", newline="", encoding="utf-8"))
         writer = csv.writer(file)

@@ -30,6 +30,7 @@ from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.vertical.explanation_consent import LEVELS
 from xgb_fed.vertical.service import Limits, NamedRows, PassiveService
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ VERTICAL_ONLY = (
     "min_rows",
     "min_node_rows",
     "max_statistics",
+    "allow_explanations",
     "consent_to_export",
     "require_consent_for_export",
 )
@@ -162,6 +164,13 @@ def _add_vertical(group: Any) -> None:
         default=Limits.max_statistics,
         help="statistics per row that an active party gets in all its training runs: about one per row tells "
         "it the bins of most values (no limit; the log warns)",
+    )
+    add(
+        "--allow-explanations",
+        choices=LEVELS,
+        default=Limits.allow_explanations,
+        help="tell every row's side at this party's splits, for explanations and predictions that hide "
+        "paths, and the splits' columns by position or for their sum only (%(default)s)",
     )
     add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
     add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
@@ -273,6 +282,7 @@ _DEFAULTS: dict[str, Any] = {
     "min_rows": Limits.min_rows,
     "min_node_rows": Limits.min_node_rows,
     "max_statistics": Limits.max_statistics,
+    "allow_explanations": Limits.allow_explanations,
     "consent_to_export": False,
     "require_consent_for_export": False,
     "label": None,
@@ -307,6 +317,7 @@ def limits_of(args: argparse.Namespace) -> Limits:
         max_models=args.max_models,
         min_node_rows=args.min_node_rows,
         max_statistics=args.max_statistics,
+        allow_explanations=args.allow_explanations,
         max_bin=args.max_bin,
         max_depth=args.max_depth,
     )

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import resource
 import signal
@@ -64,13 +65,15 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         assert cli.main(["train", "plan.yaml"]) == cli.UNAVAILABLE
         assert time.monotonic() - start < 60
     assert "'bank'" in capsys.readouterr().err
-    with serving(tmp_path, port) as (process, _):
+    with serving(tmp_path, port, "--allow-explanations", "per-feature") as (process, _):
         assert cli.main(["train", "plan.yaml"]) == 0
         assert not list((tmp_path / "checkpoint").iterdir())
         assert cli.main(["predict", "plan.yaml", "--out", "all.csv"]) == 0
         with open("acme.csv") as whole, open("new.csv", "w") as part:
             part.writelines(whole.readlines()[:60])
         assert cli.main(["predict", "plan.yaml", "--data", "new.csv", "--out", "new-out.csv"]) == 0
+        for option in ("--hide-paths", "--contribs"):
+            assert cli.main(["predict", "plan.yaml", "--out", f"all{option}.csv", option]) == 0
         capsys.readouterr()
         (tmp_path / "other.csv").write_text((tmp_path / "new.csv").read_text().replace("Rome", "Timbuktu"))
         assert cli.main(["predict", "plan.yaml", "--data", "other.csv", "--out", "other-out.csv"]) == 0
@@ -89,6 +92,13 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
     assert set(some) == set(ids[21:59])
     assert all(everyone[one] == p for one, p in some.items())
     assert len(set(everyone.values())) > 2
+
+    assert (tmp_path / "all--hide-paths.csv").read_text() == (tmp_path / "all.csv").read_text()
+    with open("all--contribs.csv") as file:
+        for row in csv.DictReader(file):
+            p = everyone[row.pop("id")]
+            assert list(row)[-4:] == [*(f"bank: column {k}" for k in range(3)), "bias"]
+            assert sum(map(float, row.values())) == pytest.approx(math.log(p / (1 - p)), abs=1e-5)
 
     captured = capsys.readouterr()
     assert cli.main(["inspect", "bank-models/record.jsonl"]) == 0

@@ -61,7 +61,7 @@ def data():
 
 def passive():
     X, _ = data()
-    return PassiveParty(read_columns(X[:, 2:]), [], {}, allow_export=True)
+    return PassiveParty(read_columns(X[:, 2:]), [], {}, allow_export=True, allow_explanations="per-feature")
 
 
 def conversation(tape, cipher=CIPHER):
@@ -71,6 +71,7 @@ def conversation(tape, cipher=CIPHER):
             PARAMS, xgb_fed.ActiveData(X[:, :2], y), [tape], 2, cipher=cipher, verbose_eval=False
         )
         model.predict(X[:, :2], [tape])
+        model.explain(X[:, :2], [tape])
         model.export_booster([tape])
     return model
 
@@ -141,7 +142,9 @@ def test_a_service_answers_whatever_it_is_asked(tape, tmp_path):
     random = np.random.default_rng(5)
     X, _ = data()
     table = Table(read_columns(X[:, 2:]), [str(k) for k in range(40)], False, None, [], {})
-    service = PassiveService(table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True))
+    service = PassiveService(
+        table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True, allow_explanations="per-feature")
+    )
     extra = [
         messages.write(b"s" * 16, 0, IntersectIds(b"x" * 40, 3)),
         messages.write(b"s" * 16, 0, AlignRows(2)),

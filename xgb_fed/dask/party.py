@@ -17,6 +17,7 @@ from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
 from xgb_fed.dask.worker_columns import described
 from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError
+from xgb_fed.vertical.explanation_consent import NONE
 from xgb_fed.vertical.local_party import InProcessParty, arguments_of, check_name, check_same_number
 from xgb_fed.vertical.row_names import RowNames
 
@@ -46,6 +47,8 @@ class DaskParty(InProcessParty):
         Whether the party consents to give its splits to `export_booster`.
     require_encryption : bool
         Whether the party refuses keys below 2048 bits, and training without encryption.
+    allow_explanations : {"none", "per-party", "per-feature"}, default="none"
+        See `LocalParty`.
     timeout : float
         Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost.
 
@@ -75,6 +78,7 @@ class DaskParty(InProcessParty):
         eval_sets: Sequence[Any] = (),
         allow_export: bool = False,
         require_encryption: bool = False,
+        allow_explanations: str = NONE,
         timeout: float = TIMEOUT,
     ) -> None:
         check_name(name)
@@ -93,7 +97,9 @@ class DaskParty(InProcessParty):
                 _row_names(collection, held) for collection, held in zip(collections, self._held, strict=True)
             ]
             rows = [DaskRows(held) for held in self._held]
-            super().__init__(name, rows[0], rows[1:], row_names, allow_export, require_encryption)
+            super().__init__(
+                name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
+            )
         except BaseException:
             self.close()
             raise
@@ -106,6 +112,7 @@ class DaskParty(InProcessParty):
             self.name,
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
+            allow_explanations=self._allow_explanations,
             timeout=self._timeout,
         )
         check_same_number(self._rows, other._rows, self.name)

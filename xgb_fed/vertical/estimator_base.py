@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xgboost
@@ -22,10 +22,13 @@ from xgb_fed.boosting.conventions import check_matrix
 from xgb_fed.boosting.estimator import FederatedXGBModel, normalised
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
+from xgb_fed.vertical.contributions import Explanation
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.row_names import RowIdentity
 from xgb_fed.vertical.task import ActiveData
 from xgb_fed.vertical.training import train
+
+A = TypeVar("A")
 
 _UNWEIGHTED_BINS = "bins are quantiles of the rows as given, whatever they weigh, at every party"
 EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
@@ -197,7 +200,23 @@ class VerticalXGBModel(FederatedXGBModel):
         *,
         output_margin: bool = False,
         pred_leaf: bool = False,
+        hide_paths: bool = False,
     ) -> NDArray[Any]:
+        def predict(model: VerticalModel, **asked: Any) -> NDArray[Any]:
+            return model.predict(
+                X, output_margin=output_margin, pred_leaf=pred_leaf, hide_paths=hide_paths, **asked
+            )
+
+        return self._asked(predict, X, parties, iteration_range)
+
+    def _asked(
+        self,
+        ask: Callable[..., A],
+        X: Any,
+        parties: Sequence[Party] | None,
+        iteration_range: tuple[int, int] | None,
+    ) -> A:
+        """Ask the model about rows, with all arguments checked."""
         check_is_fitted(self, "model_")
         if X is not None:
             check_matrix(X, needs_columns=False)
@@ -205,17 +224,15 @@ class VerticalXGBModel(FederatedXGBModel):
                 self._check_width(X.shape[1] if hasattr(X, "shape") else np.asarray(X).shape[1])
         has_kept = parties is None and bool(self.model_.parties)
         rows = self._checked_rows(X) if has_kept and not self.rows_by_index else None
-        prediction = self.model_.predict(
-            X,
-            self._parties(parties),
-            output_margin=output_margin,
-            pred_leaf=pred_leaf,
+        answer = ask(
+            self.model_,
+            parties=self._parties(parties),
             iteration_range=iteration_range,
             rows=self._positions(X),
         )
         if rows is not None:
             self._rows_of_parties = rows
-        return prediction
+        return answer
 
     def _checked_rows(self, X: Any) -> RowIdentity | None:
         """The rows of a question to the parties that are kept, which must be those of the one before.
@@ -261,6 +278,70 @@ class VerticalXGBModel(FederatedXGBModel):
         ndarray of int32, shape (n_rows, n_trees)
         """
         return self._predict(X, parties, iteration_range, pred_leaf=True)
+
+    def explain(
+        self,
+        X: Any,
+        parties: Sequence[Party] | None = None,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+    ) -> Explanation:
+        """Find what each column contributes to the margin of every row.
+
+        The Tree SHAP values are those of XGBoost's ``pred_contribs=True`` on the pooled columns.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features), or None
+            The active party's columns.
+        parties : sequence of Party, optional
+            Passive parties with their columns of these rows; they must consent to explanations.  Those of
+            `fit` by default.
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        ConsentError
+            Naming a party that does not consent to explanations.
+
+        See Also
+        --------
+        VerticalModel.decision_paths : The nodes that each row visits.
+        """
+
+        def explain(model: VerticalModel, **asked: Any) -> Explanation:
+            return model.explain(X, **asked)
+
+        return self._asked(explain, X, parties, iteration_range)
+
+    def get_score(
+        self, parties: Sequence[Party] | None = None, *, importance_type: str = "weight"
+    ) -> dict[str, float]:
+        """Find the importance of every column that splits, as the booster's `get_score` gives it.
+
+        Parameters
+        ----------
+        parties : sequence of Party, optional
+            Passive parties, which must consent to explanations.  Those of `fit` by default.
+        importance_type : {"weight", "gain", "cover", "total_gain", "total_cover"}, default="weight"
+
+        Returns
+        -------
+        dict
+            By the active party's column names, ``"bank: column 3"``, or ``"bank"`` for all of its columns.
+
+        Raises
+        ------
+        ConsentError
+            Naming a party that does not consent to explanations.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.get_score(self._parties(parties), importance_type=importance_type)
 
     def export_booster(self, parties: Sequence[Party] | None = None) -> xgboost.Booster:
         """Make a native model, if every party consents to reveal its splits.

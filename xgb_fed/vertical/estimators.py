@@ -174,6 +174,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         parties: Sequence[Party] | None = None,
         *,
         iteration_range: tuple[int, int] | None = None,
+        hide_paths: bool = False,
     ) -> NDArray[np.float32]:
         """Predict the probability of every class.
 
@@ -186,12 +187,15 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             default, and then X must hold the rows of `fit`.
         iteration_range : (int, int), optional
             First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+        hide_paths : bool, default=False
+            Do not let passive parties learn which rows reach which split.  They must consent to explanations,
+            because the active party then learns every row's side at each of their splits.
 
         Returns
         -------
         ndarray of float32, shape (n_rows, n_classes)
         """
-        return class_probabilities(self._predict(X, parties, iteration_range))
+        return class_probabilities(self._predict(X, parties, iteration_range, hide_paths=hide_paths))
 
     def predict(
         self,
@@ -200,6 +204,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         *,
         output_margin: bool = False,
         iteration_range: tuple[int, int] | None = None,
+        hide_paths: bool = False,
     ) -> NDArray[Any]:
         """Predict the most probable class of every row.
 
@@ -214,6 +219,9 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             Return margins instead.
         iteration_range : (int, int), optional
             First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+        hide_paths : bool, default=False
+            Do not let passive parties learn which rows reach which split.  They must consent to explanations,
+            because the active party then learns every row's side at each of their splits.
 
         Returns
         -------
@@ -221,8 +229,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             Labels; or margins, of shape (n_rows, n_classes) for "multi:softprob".
         """
         if output_margin:
-            return self._predict(X, parties, iteration_range, output_margin=True)
-        p = self.predict_proba(X, parties, iteration_range=iteration_range)
+            return self._predict(X, parties, iteration_range, output_margin=True, hide_paths=hide_paths)
+        p = self.predict_proba(X, parties, iteration_range=iteration_range, hide_paths=hide_paths)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
@@ -349,6 +357,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         *,
         output_margin: bool = False,
         iteration_range: tuple[int, int] | None = None,
+        hide_paths: bool = False,
     ) -> NDArray[np.float32]:
         """Predict values.
 
@@ -363,12 +372,15 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
             Without effect: with squared error, margins are values.
         iteration_range : (int, int), optional
             First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+        hide_paths : bool, default=False
+            Do not let passive parties learn which rows reach which split.  They must consent to explanations,
+            because the active party then learns every row's side at each of their splits.
 
         Returns
         -------
         ndarray of float32, shape (n_rows,)
         """
-        return self._predict(X, parties, iteration_range, output_margin=output_margin)
+        return self._predict(X, parties, iteration_range, output_margin=output_margin, hide_paths=hide_paths)
 
     def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
         if model.objective.name != "reg:squarederror":

@@ -11,6 +11,7 @@ from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import check_names, read_columns
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.vertical.explanation_consent import NONE, check_level
 from xgb_fed.vertical.held_rows import HeldRows, RowsHere
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.row_names import RowNames
@@ -28,6 +29,7 @@ class InProcessParty:
     row_names : list of RowNames or None
         Of the rows and of each evaluation set.
     allow_export, require_encryption : bool
+    allow_explanations : {"none", "per-party", "per-feature"}
         See `LocalParty`.
     splits_by_model : dict, optional
         This party's splits of trained models by model id.
@@ -41,8 +43,10 @@ class InProcessParty:
         row_names: list[RowNames | None],
         allow_export: bool,
         require_encryption: bool,
+        allow_explanations: str,
         splits_by_model: dict[bytes, Splits] | None = None,
     ) -> None:
+        check_level(allow_explanations)
         if rows.n_features == 0:
             raise InvalidDataError(f"X of party {name!r} has no columns")
         for k, other in enumerate(eval_sets):
@@ -51,6 +55,7 @@ class InProcessParty:
         self.name, self.row_names = name, row_names
         self._rows, self._evals = rows, list(eval_sets)
         self._allow_export, self._require_encryption = allow_export, require_encryption
+        self._allow_explanations = allow_explanations
         self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
         self._start()
 
@@ -62,6 +67,7 @@ class InProcessParty:
             allow_export=self._allow_export,
             allow_plain=not self._require_encryption,
             allow_weak_key=not self._require_encryption,
+            allow_explanations=self._allow_explanations,
         )
 
     def __repr__(self) -> str:
@@ -102,6 +108,10 @@ class LocalParty(InProcessParty):
         Whether the party consents to give its splits to `export_booster`.
     require_encryption : bool
         Whether the party refuses keys below 2048 bits, and training without encryption.
+    allow_explanations : {"none", "per-party", "per-feature"}, default="none"
+        Whether the party consents to explanations and to predictions that hide paths, which tell the active
+        party which way every row goes at every split of this party; and whether contributions and scores may
+        then name its columns, by position, or only the party as a whole.
     """
 
     def __init__(
@@ -112,6 +122,7 @@ class LocalParty(InProcessParty):
         eval_sets: Any = (),
         allow_export: bool = False,
         require_encryption: bool = False,
+        allow_explanations: str = NONE,
     ) -> None:
         check_name(name)
         matrices = [X, *eval_sets]
@@ -120,7 +131,9 @@ class LocalParty(InProcessParty):
             for matrix, argument in zip(matrices, arguments_of(matrices, name), strict=True)
         ]
         row_names = [RowNames.of(matrix) for matrix in matrices]
-        super().__init__(name, rows[0], rows[1:], row_names, allow_export, require_encryption)
+        super().__init__(
+            name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Give data and splits, but no session."""
@@ -138,6 +151,7 @@ class LocalParty(InProcessParty):
             self.name,
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
+            allow_explanations=self._allow_explanations,
         )
         check_same_number(self._rows, other._rows, self.name)
         other._splits_by_model = self._splits_by_model

@@ -203,3 +203,45 @@ class ResumeTraining(Message):
     model: Octets
     n_splits: Integer
     """Of the trees that are finished; later ones are forgotten."""
+
+
+@dataclass(frozen=True, eq=False)
+class TellSides(Message):
+    """Active to passive, about a trained model: which way does every row of the session go at these splits?
+
+    Nothing in it depends on the paths of rows.
+    """
+
+    kind: ClassVar[int] = 31
+    split_ids: Int32s
+    """Each split at most once in a session."""
+
+
+@dataclass(frozen=True, eq=False)
+class SidesTold(Message):
+    """Passive to active, if it consents to explanations: for each split, one bit for each row."""
+
+    kind: ClassVar[int] = 32
+    left_rows: Bits
+    """Each split's bits start a byte of their own: 1 goes left."""
+
+
+@dataclass(frozen=True, eq=False)
+class TellColumns(Message):
+    """Active to passive, about a trained model: which of these splits are on the same column?"""
+
+    kind: ClassVar[int] = 33
+    split_ids: Int32s
+    trees: Int32s
+    """The number of the tree that each split is in, which never decreases."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnsTold(Message):
+    """Passive to active, if it consents to explanations: the column of each split, by a number."""
+
+    kind: ClassVar[int] = 34
+    columns: Int32s
+    """Positions in the party's data; or numbers that begin from 0 in every tree."""
+    per_feature: Integer
+    """1 for positions."""

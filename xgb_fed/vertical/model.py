@@ -16,15 +16,22 @@ from gbdt_parties import messages
 from gbdt_parties._files import make_folder
 from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Channel, Party, check_parties
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
+from xgb_fed.vertical.asked_rows import AskedRows
+from xgb_fed.vertical.contributions import Explanation, contributions_of
+from xgb_fed.vertical.decision_paths import DecisionPaths
 from xgb_fed.vertical.export import pooled_booster, revealed_splits
+from xgb_fed.vertical.importances import check_kind, importances_of
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
-from xgb_fed.vertical.routing import MAX_ROWS, Router, ascending, route, row_positions
+from xgb_fed.vertical.model_columns import ask_columns
+from xgb_fed.vertical.model_parts import check_parts
+from xgb_fed.vertical.routing import row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
+from xgb_fed.vertical.sides import OWN
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree, add_leaves
 from xgb_fed.vertical.tree_record import Restart
@@ -126,6 +133,8 @@ class VerticalModel:
         *,
         output_margin: bool = False,
         pred_leaf: bool = False,
+        pred_contribs: bool = False,
+        hide_paths: bool = False,
         iteration_range: tuple[int, int] | None = None,
         rows: Any = None,
         traffic: Traffic | None = None,
@@ -141,6 +150,11 @@ class VerticalModel:
             Margins in place of probabilities.
         pred_leaf : bool
             Each tree's leaf number in place of predictions.
+        pred_contribs : bool
+            What each column contributes to the margin in place of predictions; see `explain`.
+        hide_paths : bool
+            Ask parties for every row's side at all their splits, so that they do not learn which rows reach
+            which split.  They must consent to explanations, because the active party then learns all sides.
         iteration_range : (int, int), optional
             Rounds to use; up to the best one by default.
         rows : array-like of int, optional
@@ -154,31 +168,105 @@ class VerticalModel:
 
         Raises
         ------
+        ConsentError
+            With `hide_paths` or `pred_contribs`, naming a party that does not consent to explanations.
         RowMismatchError
             If the index of X names other rows than a party's data frame or alignment, or another order.
         InvalidDataError
             If X has not the columns that were trained on, in the same order.
         """
-        by_name = {party.name: party for party in check_parties(parties)}
-        missing = [name for name in self.parties if name not in by_name]
-        if missing:
-            raise InvalidArgumentError(f"parties lacks {missing}; the model was trained with {self.parties}")
-        columns = self.own_columns(X)
-        used = [by_name[name] for name in self.parties]
-        positions = row_positions(rows)
-        check_rows(RowNames.of(X), used, "X", positions)
+        if pred_contribs:
+            if pred_leaf:
+                raise InvalidArgumentError("pred_contribs=True and pred_leaf=True ask for different results")
+            explained = self.explain(X, parties, iteration_range=iteration_range, rows=rows, traffic=traffic)
+            return explained.contributions
         trees = self._chosen(iteration_range)
-        order, positions = ascending(positions, columns.n_rows if columns is not None else None)
-        if len(order) and columns is not None:
-            columns = columns.take(order)
-        leaves = self._route(columns, used, trees, positions, traffic)
-        leaves = leaves[np.argsort(order)] if len(order) else leaves
+        chosen = [self.trees[t] for t in trees]
+        asked = self._ask(X, parties, chosen, rows, traffic)
+        leaves = asked.sides(chosen).leaves(chosen) if hide_paths else asked.leaves(chosen)
+        asked.close()
+        leaves = asked.restored(leaves)
         if pred_leaf:
             return leaves
         margin = self.margins(leaves, trees)
         if output_margin:
             return margin if self.n_classes > 1 else margin[:, 0]
         return self.objective.to_prediction(margin)
+
+    def explain(
+        self,
+        X: Any,
+        parties: Any = (),
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        rows: Any = None,
+        traffic: Traffic | None = None,
+    ) -> Explanation:
+        """Tree SHAP values, equal to ``pred_contribs`` of the model trained on the pooled columns.
+
+        Parties are asked about all their splits and all rows, and must consent to that.  Their columns are
+        named by positions, or added up, as they consent.
+
+        Parameters
+        ----------
+        X, parties, iteration_range, rows, traffic
+            See `predict`.
+
+        Raises
+        ------
+        ConsentError
+            Naming a party that does not consent to explanations.
+        RowMismatchError, InvalidDataError
+            See `predict`.
+        """
+        trees = self._chosen(iteration_range)
+        chosen = [self.trees[t] for t in trees]
+        asked = self._ask(X, parties, chosen, rows, traffic)
+        columns = ask_columns(chosen, self.splits, self.parties, self.party_features, asked.channels)
+        sides = asked.sides(chosen)
+        asked.close()
+        groups = [self.group_of(t) for t in trees]
+        values = asked.restored(contributions_of(chosen, groups, self.base_margin, columns, sides))
+        return Explanation(values if self.n_classes > 1 else values[:, 0], columns.names)
+
+    def decision_paths(
+        self,
+        X: Any,
+        parties: Any = (),
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        rows: Any = None,
+        traffic: Traffic | None = None,
+    ) -> DecisionPaths:
+        """The nodes that each row visits, which the active party knows from every prediction.
+
+        Parameters
+        ----------
+        X, parties, iteration_range, rows, traffic
+            See `predict`.
+        """
+        trees = self._chosen(iteration_range)
+        leaves = self.predict(
+            X, parties, pred_leaf=True, iteration_range=iteration_range, rows=rows, traffic=traffic
+        )
+        return DecisionPaths(leaves, [self.trees[t] for t in trees], list(trees), self.splits, self.parties)
+
+    def _ask(
+        self, X: Any, parties: Any, trees: list[FederatedTree], rows: Any, traffic: Traffic | None
+    ) -> AskedRows:
+        """Open a session about some rows, with all arguments checked."""
+        used = self._parties(parties)
+        columns, positions = self.own_columns(X), row_positions(rows)
+        check_rows(RowNames.of(X), used, "X", positions)
+        return AskedRows.open(self.model_id, self.splits, columns, used, trees, positions, traffic)
+
+    def _parties(self, parties: Any) -> list[Party]:
+        """The model's parties in their order."""
+        by_name = {party.name: party for party in check_parties(parties)}
+        missing = [name for name in self.parties if name not in by_name]
+        if missing:
+            raise InvalidArgumentError(f"parties lacks {missing}; the model was trained with {self.parties}")
+        return [by_name[name] for name in self.parties]
 
     def own_columns(self, X: Any) -> Columns | None:
         """The active party's columns of some rows, checked.
@@ -201,34 +289,6 @@ class VerticalModel:
         columns = read_columns(X)
         columns.check_names(self.splits.names, "X")
         return columns
-
-    def _route(
-        self,
-        columns: Columns | None,
-        parties: list[Party],
-        trees: range,
-        positions: NDArray[np.int32],
-        traffic: Traffic | None,
-    ) -> NDArray[np.int32]:
-        session = os.urandom(16)
-        traffic = traffic if traffic is not None else Traffic()
-        used = {owner for t in trees for owner in self.trees[t].owner}
-        n_rows = columns.n_rows if columns is not None else len(positions)
-        channels = {}
-        for k, party in enumerate(parties, start=1):
-            if k in used or columns is None:
-                channels[k] = Channel(party, session, traffic)
-                opened = channels[k].ask(OpenModel(self.model_id, n_rows, positions), ModelOpened)
-                if not 0 < opened.n_rows < MAX_ROWS:
-                    raise ProtocolError(f"party {party.name!r} says it has {opened.n_rows} rows")
-                if n_rows not in (0, opened.n_rows):
-                    raise InvalidDataError(f"party {party.name!r} has {opened.n_rows} rows, others {n_rows}")
-                n_rows = opened.n_rows
-        router = Router(self.splits, columns, channels, dataset=0)
-        leaves = route([self.trees[t] for t in trees], n_rows, router)
-        for channel in channels.values():
-            channel.ask(messages.Finish(), messages.Done)
-        return leaves
 
     def export_booster(self, parties: Any) -> xgboost.Booster:
         """A native booster, if every party consents.
@@ -271,28 +331,50 @@ class VerticalModel:
         ----------
         kind : {"gain", "weight", "cover", "total_gain", "total_cover"}
         """
-        if kind not in ("gain", "weight", "cover", "total_gain", "total_cover"):
-            raise InvalidArgumentError(
-                f"importance_type={kind!r} must be gain, weight, cover, total_gain or total_cover"
-            )
-        times: dict[str, float] = {}
-        total: dict[str, float] = {}
-        for tree in self.trees:
-            for node, owner in enumerate(tree.owner):
-                if owner == LEAF:
-                    continue
-                split = tree.split_id[node]
-                name = (
-                    self.splits.names[self.splits.features[split]]
-                    if owner == 0
-                    else f"{self.parties[owner - 1]}: split {split}"
-                )
-                amount = tree.sum_hessian[node] if "cover" in kind else tree.loss_change[node]
-                times[name] = times.get(name, 0.0) + 1
-                total[name] = total.get(name, 0.0) + amount
-        if kind == "weight":
-            return times
-        return total if kind.startswith("total") else {name: total[name] / times[name] for name in total}
+
+        def name_of(owner: int, split: int) -> str:
+            if owner == OWN:
+                return self.splits.names[self.splits.features[split]]
+            return f"{self.parties[owner - 1]}: split {split}"
+
+        return importances_of(self.trees, self._times(), kind, name_of)
+
+    def get_score(
+        self, parties: Any = (), *, importance_type: str = "weight", traffic: Traffic | None = None
+    ) -> dict[str, float]:
+        """Importance of every column that splits, equal to that of the exported booster.
+
+        Parameters
+        ----------
+        parties : sequence of Party
+            Those of the training run, by name.  They must consent to explanations: columns are named by their
+            positions as in ``"bank: column 3"``, or added up under the party's name, as they consent.
+        importance_type : {"weight", "gain", "cover", "total_gain", "total_cover"}
+            As for `xgboost.Booster.get_score`.
+        traffic : Traffic, optional
+            Counts the messages.
+
+        Raises
+        ------
+        ConsentError
+            Naming a party that does not consent to explanations.
+        """
+        check_kind(importance_type)
+        asked = AskedRows.open(
+            self.model_id, self.splits, None, self._parties(parties), self.trees, row_positions(None), traffic
+        )
+        columns = ask_columns(self.trees, self.splits, self.parties, self.party_features, asked.channels)
+        asked.close()
+
+        def name_of(owner: int, split: int) -> str:
+            return columns.names[columns.places[owner, split]]
+
+        return importances_of(self.trees, self._times(), importance_type, name_of)
+
+    def _times(self) -> list[int]:
+        """How many trees of a native booster each tree is."""
+        groups = [self.group_of(t) for t in range(len(self.trees))]
+        return [self.n_classes if group is None else 1 for group in groups]
 
     def to_json(self) -> str:
         """The active party's part as text.
@@ -323,29 +405,6 @@ class VerticalModel:
         make_folder(directory)
         write_sealed(directory / MODEL_FILE, self._content())
 
-    def _check(self) -> None:
-        """Raise ValueError unless trees are trees, and name parties and splits that exist."""
-        splits, n_trees = self.splits, len(self.trees)
-        if self.rounds != sorted(self.rounds) or self.rounds[0] != 0 or self.rounds[-1] != n_trees:
-            raise ValueError("rounds")
-        if not all(0 <= f < len(splits.names) for f in splits.features):
-            raise ValueError("features")
-        if len(self.parties) != len(self.party_features):
-            raise ValueError("parties")
-        for tree in self.trees:
-            lengths = {len(values) for values in tree.to_dict().values()}
-            if lengths != {len(tree)} or not len(tree):
-                raise ValueError("nodes")
-            for node, owner in enumerate(tree.owner):
-                if owner == LEAF:
-                    continue
-                children = (tree.left[node], tree.right[node])
-                # Children come after their parent: no walk down a tree goes in circles.
-                if not all(node < child < len(tree) for child in children):
-                    raise ValueError("children")
-                if not 0 <= owner <= len(self.parties) or (owner == 0 and tree.split_id[node] >= len(splits)):
-                    raise ValueError("splits")
-
     @classmethod
     def load(cls, directory: str | Path) -> VerticalModel:
         """Read what `save` wrote.
@@ -366,7 +425,7 @@ class VerticalModel:
             content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
             content["restarts"] = [Restart(**restart) for restart in content["restarts"]]
             model = cls(**content)
-            model._check()
+            check_parts(model.trees, model.rounds, model.splits, model.parties, model.party_features)
             return model
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, CorruptDataError):

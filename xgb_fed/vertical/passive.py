@@ -26,6 +26,7 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
+from xgb_fed.vertical.explanation_consent import NONE, tell_columns, tell_sides
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.given_statistics import GivenStatistics
 from xgb_fed.vertical.held_rows import HeldRows, SideQuestion, held
@@ -44,6 +45,8 @@ from xgb_fed.vertical.messages import (
     RouteRows,
     SplitNodes,
     StartTree,
+    TellColumns,
+    TellSides,
     TrainingOpened,
 )
 from xgb_fed.vertical.passive_state import PredictionSession, TrainingSession, training_session
@@ -91,6 +94,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         What all sessions may hold together; without limit by default.
     given : GivenStatistics, optional
         Counts what the active party is told; without limit by default.
+    allow_explanations : {"none", "per-party", "per-feature"}
+        Whether it tells every row's side at its splits, and which of them share a column.
     """
 
     opening = (OpenTraining, OpenModel)
@@ -113,6 +118,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         used: set[bytes] | None = None,
         memory: MemoryAllowance | None = None,
         given: GivenStatistics | None = None,
+        allow_explanations: str = NONE,
     ) -> None:
         super().__init__(used)
         self.columns = held(columns)
@@ -126,6 +132,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._given = GivenStatistics() if given is None else given
+        self._allow_explanations = allow_explanations
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
             StartTree: self._start_tree,
@@ -134,6 +141,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
             SplitNodes: self._split_nodes,
             RouteRows: self._route_rows,
             RevealSplits: self._reveal_splits,
+            TellSides: self._tell_sides,
+            TellColumns: self._tell_columns,
             messages.Finish: self._finish,
             messages.Abort: self._abort,
         }
@@ -370,6 +379,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
             np.array(splits.default_left, dtype=np.uint8),
             json.dumps(splits.names),
         )
+
+    def _tell_sides(self, session: PredictionSession, message: TellSides) -> Message:
+        return tell_sides(session, message, self._allow_explanations, self._memory)
+
+    def _tell_columns(self, session: PredictionSession, message: TellColumns) -> Message:
+        return tell_columns(session, message, self._allow_explanations)
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         if isinstance(session, TrainingSession):

@@ -34,11 +34,14 @@ class PredictionSession:
     splits : Splits
     rooms : dict
         Memory reserved for this session, by what it is for.
+    told : set of int
+        Splits of which the active party was told every row's side.
     """
 
     columns: HeldRows
     splits: Splits
     rooms: dict[str, Room] = field(default_factory=dict, kw_only=True)
+    told: set[int] = field(default_factory=set, kw_only=True)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
+from xgb_fed.vertical.explanation_consent import NONE, check_level
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.given_statistics import GivenStatistics
 from xgb_fed.vertical.held_rows import HeldRows, held
@@ -36,6 +37,8 @@ from xgb_fed.vertical.messages import (
     RouteRows,
     SplitNodes,
     StartTree,
+    TellColumns,
+    TellSides,
 )
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.splits import Splits
@@ -71,6 +74,9 @@ class Limits:
     max_statistics : float
         Statistics per row that one active party gets in all its training runs: about one per row tells it the
         bins of most values (`GivenStatistics`).
+    allow_explanations : {"none", "per-party", "per-feature"}
+        Whether it tells every row's side at its splits, for explanations and predictions that hide paths, and
+        which of these splits share a column.  Each such question counts as a prediction.
     """
 
     min_rows: int = 100
@@ -86,6 +92,11 @@ class Limits:
     max_bin: int = 256
     max_depth: int = 10
     max_statistics: float = math.inf
+    allow_explanations: str = NONE
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidArgumentError` for a consent that there is not."""
+        check_level(self.allow_explanations)
 
 
 class NamedRows(Protocol):
@@ -175,6 +186,8 @@ class PassiveService(RowService):
         SplitNodes,
         RouteRows,
         RevealSplits,
+        TellSides,
+        TellColumns,
         Finish,
         Abort,
     )
@@ -248,4 +261,5 @@ class PassiveService(RowService):
             used=caller.used,
             memory=caller.memory,
             given=self._given_to(caller),
+            allow_explanations=self._limits.allow_explanations,
         )

@@ -88,6 +88,11 @@ class Splits:
         """Column, threshold and side of missing values."""
         return self.features[split], self.thresholds[split], self.default_left[split]
 
+    def condition(self, split: int) -> str:
+        """What goes left, as text."""
+        feature, threshold, default_left = self.rule(split)
+        return f"{self.names[feature]} < {threshold:.9g}{' or missing' if default_left else ''}"
+
     def check_columns(self, columns: NamedColumns) -> None:
         """Raise `InvalidDataError` unless the columns are named as the splits' are, and as many."""
         if columns.n_features != len(self.names):

@@ -1,0 +1,37 @@
+"""Whether the parts of a vertical model, as they were read from a file, fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.tree import LEAF, FederatedTree
+
+
+def check_parts(
+    trees: Sequence[FederatedTree],
+    rounds: list[int],
+    splits: Splits,
+    parties: Sequence[str],
+    party_features: Sequence[int],
+) -> None:
+    """Raise ValueError unless trees are trees, and name parties and splits that exist."""
+    if rounds != sorted(rounds) or rounds[0] != 0 or rounds[-1] != len(trees):
+        raise ValueError("rounds")
+    if not all(0 <= f < len(splits.names) for f in splits.features):
+        raise ValueError("features")
+    if len(parties) != len(party_features):
+        raise ValueError("parties")
+    for tree in trees:
+        lengths = {len(values) for values in tree.to_dict().values()}
+        if lengths != {len(tree)} or not len(tree):
+            raise ValueError("nodes")
+        for node, owner in enumerate(tree.owner):
+            if owner == LEAF:
+                continue
+            children = (tree.left[node], tree.right[node])
+            # Children come after their parent: no walk down a tree goes in circles.
+            if not all(node < child < len(tree) for child in children):
+                raise ValueError("children")
+            if not 0 <= owner <= len(parties) or (owner == 0 and tree.split_id[node] >= len(splits)):
+                raise ValueError("splits")
