@@ -2,6 +2,7 @@
 
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.columns import DenseColumns, SparseColumns, by_columns
+from gbdt_kernels.trees.forests import Forest, NodeLists, plant
 from gbdt_kernels.trees.greedy import grow_structure
 from gbdt_kernels.trees.histogram import feature_counts, level_histograms, segment_sums
 from gbdt_kernels.trees.layout import BinLayout
@@ -22,7 +23,9 @@ __all__ = [
     "BinLayout",
     "DenseCodes",
     "DenseColumns",
+    "Forest",
     "LogLinkPairs",
+    "NodeLists",
     "RowPairs",
     "SoftmaxPairs",
     "SparseCodes",
@@ -42,6 +45,7 @@ __all__ = [
     "leaf_sums",
     "level_histograms",
     "partition_level",
+    "plant",
     "segment_sums",
     "select",
 ]
