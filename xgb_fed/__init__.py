@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from xgb_fed.horizontal.baselines import train_tfl
     from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
     from xgb_fed.horizontal.exact import train_exact
-    from xgb_fed.horizontal.exact_run import ExactTerms
+    from xgb_fed.horizontal.exact_terms import ExactTerms
     from xgb_fed.horizontal.party import HorizontalParty
     from xgb_fed.horizontal.shared_model import HorizontalModel
     from xgb_fed.horizontal.simfl import train_simfl
@@ -189,7 +189,7 @@ _NAMES_OF = {
         "HorizontalXGBRegressor",
     ),
     "xgb_fed.horizontal.exact": ("train_exact",),
-    "xgb_fed.horizontal.exact_run": ("ExactTerms",),
+    "xgb_fed.horizontal.exact_terms": ("ExactTerms",),
     "xgb_fed.horizontal.party": ("HorizontalParty",),
     "xgb_fed.horizontal.shared_model": ("HorizontalModel",),
     "xgb_fed.horizontal.simfl": ("train_simfl",),

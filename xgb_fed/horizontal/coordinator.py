@@ -31,7 +31,7 @@ from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import CheckpointError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.checkpoint import Checkpoint, Progress
-from xgb_fed.horizontal.exact_run import ExactTerms
+from xgb_fed.horizontal.exact_terms import ExactTerms
 from xgb_fed.horizontal.introductions import (
     check_introduction,
     common_classes,

@@ -1,4 +1,4 @@
-"""Exact training across organisations with the same columns: its coordinator forwards masked sums.
+"""Exact training across organisations with the same columns, on sums of which nobody sees a party's part.
 
 Every party works out the questions, adds up the answers and grows the trees itself.  The coordinator passes
 signed contributions on, and asks for the model at the end.
@@ -6,43 +6,25 @@ signed contributions on, and asks for the model at the end.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, TypeVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import numpy as np
-import xgboost
-
-from gbdt_parties.channel import Channel, Party
-from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.messages import Abort, Done, Finish, Message
-from gbdt_parties.quoting import quoted
-from gbdt_parties.secure_sum.messages import (
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    Contributed,
-    Endorsed,
-    FinishedModel,
-    Opened,
-    Revealed,
-    pack,
-)
-from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
+from xgb_fed.boosting.lost_parties import check_patience
 from xgb_fed.errors import FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.coordinator import as_parties
+from xgb_fed.horizontal.exact_checkpoint import ExactCheckpoint
+from xgb_fed.horizontal.exact_coordinator import ExactCoordinator
 from xgb_fed.horizontal.exact_cuts import DIGITS
-from xgb_fed.horizontal.exact_messages import ExactIntroduced, OpenExact, ProposeExact
-from xgb_fed.horizontal.exact_run import ExactTerms
+from xgb_fed.horizontal.exact_messages import ExactIntroduced
 from xgb_fed.horizontal.exact_task import (
     GIVEN,
     MIN_ROWS_PER_NODE,
@@ -51,13 +33,11 @@ from xgb_fed.horizontal.exact_task import (
     checked_cuts,
     exact_settings,
     given_parameters,
-    read_names,
 )
-from xgb_fed.horizontal.introductions import common_classes, common_columns, read_classes
-from xgb_fed.horizontal.party_rows import COORDINATOR
+from xgb_fed.horizontal.exact_terms import ExactTerms
+from xgb_fed.horizontal.introductions import common_classes, common_columns
 from xgb_fed.horizontal.shared_model import HorizontalModel
 
-M = TypeVar("M", bound=Message)
 _CLASSES_OF = {"multi:softprob": 2}
 """Number of classes in settings that are checked before the parties' classes are known."""
 
@@ -79,6 +59,9 @@ def train_exact(
     early_stopping_rounds: int | None = None,
     verbose_eval: bool | int = True,
     random_state: int | None = None,
+    traffic: Traffic | None = None,
+    checkpoint: str | Path | None = None,
+    patience: float = 0.0,
 ) -> HorizontalModel:
     """Train the model of stock XGBoost on the rows of all parties, of which nobody sees anything but sums.
 
@@ -112,6 +95,15 @@ def train_exact(
     random_state : int, optional
         Determines which rows the parties that are given as (X, y) draw for ``subsample``.  Drawn from the
         operating system by default.
+    traffic : Traffic, optional
+        Counts what is sent; otherwise the model has one of its own.
+    checkpoint : path, optional
+        Directory for the coordinator's progress.  The same call after a crash goes on after the last sum, and
+        ends in the same model; one that has ended gives it again.  The parties must keep their part too:
+        servers do, and `HorizontalParty` objects with a ``directory``.
+    patience : float, default=0.0
+        Seconds to wait for a party that is unavailable, in all within one question, before giving up.  The
+        others wait with it: a sum without it would give it away.
 
     Returns
     -------
@@ -127,7 +119,9 @@ def train_exact(
     ProtocolError, PartyRefusedError
         If a party breaks the protocol, or refuses.
     PartyUnavailableError
-        If a party is lost.
+        If a party is lost, and not back within `patience` seconds.
+    CheckpointError
+        If `checkpoint` belongs to another training run, is damaged, or is in use.
 
     Warns
     -----
@@ -145,6 +139,12 @@ def train_exact(
     >>> model.booster.num_boosted_rounds()
     5
     """
+    check_patience(patience)
+    if checkpoint is not None and any(isinstance(party, (tuple, list)) for party in parties):
+        raise InvalidArgumentError(
+            f"checkpoint={str(checkpoint)!r} needs parties that keep their part of the run: servers, "
+            "or HorizontalParty objects with a directory"
+        )
     settings = exact_settings({"num_class": _CLASSES_OF.get(params.get("objective", "")), **params})
     random_state = settings.random_state if random_state is None else random_state
     if random_state is not None:
@@ -189,7 +189,24 @@ def train_exact(
             max(one.n_sets for one in introduced),
         )
 
-    model = _Coordinator(members).run(task_of, settings.objective != "reg:squarederror")
+    about = [
+        given_parameters(settings),
+        num_boost_round,
+        checked_cuts(cuts, len(cuts) if hasattr(cuts, "__len__") else 0),
+        min_rows_per_node,
+        min_parties,
+        early_stopping_rounds,
+    ]
+    counted = Traffic() if traffic is None else traffic
+    with ExitStack() as stack:
+        if checkpoint is None and patience > 0:
+            # Parties that come back are sent what they missed, which may not fit into memory.
+            checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
+        kept = None if checkpoint is None else ExactCheckpoint(checkpoint)
+        if kept is not None:
+            stack.enter_context(kept.locked())
+        wants_classes = settings.objective != "reg:squarederror"
+        model = ExactCoordinator(members, wants_classes, counted, kept, patience).run(about, task_of)
     _print(model.evals_result, verbose_eval)
     return model
 
@@ -215,102 +232,6 @@ def _members(
         categorical_labels=categorical_labels,
         exact=lambda k: first if made and k == made[0] else terms,
     )
-
-
-class _Coordinator:
-    """Forwards messages between the parties of one run."""
-
-    def __init__(self, parties: Sequence[Party]) -> None:
-        self.traffic = Traffic()
-        self._session = os.urandom(SESSION_BYTES)
-        self._channels = [Channel(party, self._session, self.traffic, COORDINATOR) for party in parties]
-        self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
-
-    def run(
-        self, task_of: Callable[[Sequence[ExactIntroduced]], ExactTask], wants_classes: bool
-    ) -> HorizontalModel:
-        """Everything, from introductions to the model."""
-        with self._pool:
-            try:
-                task = self._introduce(task_of, wants_classes)
-                self._rounds()
-                model = self._model(task)
-                self._ask_all(Finish(), Done)
-            except BaseException:
-                for channel in self._channels:
-                    with suppress(Exception):
-                        channel.ask(Abort(), Done)
-                raise
-        return model
-
-    def _ask_all(self, message: Message, answer: type[M]) -> list[M]:
-        """Ask all parties the same, at the same time."""
-        return list(self._pool.map(lambda channel: channel.ask(message, answer), self._channels))
-
-    def _introduce(
-        self, task_of: Callable[[Sequence[ExactIntroduced]], ExactTask], wants_classes: bool
-    ) -> ExactTask:
-        introduced = self._ask_all(OpenExact(int(wants_classes)), ExactIntroduced)
-        own = []
-        for channel, answer in zip(self._channels, introduced, strict=True):
-            own.append(_checked(channel.name, answer, wants_classes))
-        task = task_of(introduced)
-        text, roster = task.to_json(), Roster(self._session, task.statement, tuple(own))
-        signatures = self._ask_all(ProposeExact(text, roster.to_bytes()), Endorsed)
-        seeds = self._ask_all(ConfirmRoster(pack([one.signature for one in signatures])), Revealed)
-        self._ask_all(BeginRounds(pack([one.seed for one in seeds])), Done)
-        return task
-
-    def _rounds(self) -> None:
-        """Collect everybody's answers, and pass them on with the next question, until there is none."""
-        places, opened, number = np.arange(len(self._channels), dtype=np.int32), b"", 0
-        while True:
-            answers = self._ask_all(AskSum(number, number + 1, places, opened), Contributed)
-            contents = [answer.content for answer in answers]
-            if not any(contents):
-                return
-            if not all(contents):
-                raise ProtocolError("the parties disagree about whether training has ended")
-            opened = Opened(number, number + 1, dict(enumerate(contents))).to_bytes()
-            number += 1
-
-    def _model(self, task: ExactTask) -> HorizontalModel:
-        """The model, which all parties must have alike."""
-        text = self._channels[0].ask(AskModel(1), FinishedModel).text
-        digest = hashlib.sha256(text.encode()).digest()
-        for channel, answer in zip(self._channels, self._ask_all(AskModel(0), FinishedModel), strict=True):
-            if answer.digest != digest:
-                raise ProtocolError(f"party {channel.name!r} has another model than the others")
-        values = json.loads(text)
-        booster = xgboost.Booster()
-        booster.load_model(bytearray(values["booster"].encode()))
-        return HorizontalModel(
-            booster,
-            None if task.classes is None else np.array(task.classes),
-            self.traffic,
-            values["best_iteration"],
-            values["best_score"],
-            values["evals_result"],
-            [np.array(own, dtype=np.float32) for own in values["cuts"]],
-        )
-
-
-def _checked(party: str, answer: ExactIntroduced, wants_classes: bool) -> Introduction:
-    """What a party says of its columns, checked before anything is made of it."""
-    try:
-        own = Introduction.from_bytes(answer.introduction)
-        if own.name != party:
-            raise ProtocolError(f"the name {quoted(own.name)!r}")
-        names = read_names(answer.names)
-        if not 1 <= answer.n_features < 2**31 or len(names) not in (0, answer.n_features):
-            raise ProtocolError(f"{answer.n_features} columns and {len(names)} names")
-        if not 0 <= answer.n_sets < 2**10:
-            raise ProtocolError(f"{answer.n_sets} sets of held-out rows")
-        if wants_classes:
-            read_classes(answer.classes)
-    except (ProtocolError, InvalidDataError) as error:
-        raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
-    return own
 
 
 def _print(results: Mapping[str, Mapping[str, Sequence[float]]], verbose: bool | int) -> None:

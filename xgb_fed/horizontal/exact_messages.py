@@ -1,4 +1,4 @@
-"""Messages of exact training that are not those of all secure sums: introductions and the task."""
+"""Messages of exact training that are not those of all secure sums: introductions, the task, the model."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from typing import ClassVar
 
 from gbdt_parties.messages import Integer, Message, Octets, Text
 
+NEW_RUN = -1
+"""In `OpenExact`: the run has not begun."""
+
 
 @dataclass(frozen=True, eq=False)
 class OpenExact(Message):
-    """Coordinator to party: start a session of exact training, and describe your columns."""
+    """Coordinator to party: take part in a training run, new or known, and describe your columns."""
 
     kind: ClassVar[int] = 121
+    run: Octets
+    """16 bytes, drawn by the coordinator; what a secure sum calls the session."""
     wants_classes: Integer
     """1 for classification."""
+    n_known: Integer
+    """Sums of the run that the coordinator has; -1 if it has not begun."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExactIntroduced(Message):
-    """Party to coordinator: its keys for the session, and its columns; nothing of rows but their labels."""
+    """Party to coordinator: its keys for the run, and its columns; nothing of rows but their labels."""
 
     kind: ClassVar[int] = 122
     introduction: Octets
@@ -31,6 +38,8 @@ class ExactIntroduced(Message):
     """Distinct labels, a JSON list, if asked for; the coordinator and all parties learn all of them."""
     n_sets: Integer
     """Sets of held-out rows."""
+    n_opened: Integer
+    """Sums of the run that the party has opened, at most as many as the coordinator has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,3 +51,14 @@ class ProposeExact(Message):
     """JSON: the public settings."""
     roster: Octets
     """Session, digest of the settings, and everybody's introduction; every party sees it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactFinished(Message):
+    """Party to coordinator: the model, which all parties have alike, and its SHA-256."""
+
+    kind: ClassVar[int] = 124
+    digest: Octets
+    """32 bytes."""
+    content: Octets
+    """JSON: model, cuts and metrics; empty if it was not asked for."""

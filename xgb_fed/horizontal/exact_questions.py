@@ -6,7 +6,7 @@ A run is a generator of questions: it is sent the sum over all parties and goes 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -60,6 +60,29 @@ class Question:
 
 Asking = Generator[Question, NDArray[Any], T]
 """A computation that asks questions and returns a T."""
+
+
+def in_parts(asking: Asking[T], max_bytes: int) -> Asking[T]:
+    """The same computation, whose questions have no longer answers than that; a long one becomes several.
+
+    Parameters
+    ----------
+    asking : generator
+    max_bytes : int
+        Of one party's answer.
+    """
+    question = next(asking)
+    while True:
+        size = max(1, max_bytes // (8 * question.ring.words_per_value))
+        parts = []
+        for k, start in enumerate(range(0, len(question.values), size)):
+            what = question.what if len(question.values) <= size else f"{question.what}, part {k}"
+            parts.append((yield replace(question, what=what, values=question.values[start : start + size])))
+        try:
+            question = asking.send(np.concatenate(parts) if len(parts) > 1 else parts[0])
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
 
 COUNT_BITS = 40
 """Counts of rows, parties and bins are below 2 to the power of this."""

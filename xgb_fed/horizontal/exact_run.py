@@ -1,22 +1,22 @@
-"""One exact training run at one party: its terms, what it answers, and its own copy of the model."""
+"""One exact training run at one party: what it answers, and its own copy of the model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from gbdt_hosts.xgboost.model import as_json
+from gbdt_kernels.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.secure_sum.answers import AnswerJournal
 from gbdt_parties.secure_sum.membership import Membership
 from gbdt_parties.secure_sum.messages import (
     AskModel,
@@ -25,145 +25,78 @@ from gbdt_parties.secure_sum.messages import (
     ConfirmRoster,
     Contributed,
     Endorsed,
-    FinishedModel,
     Opened,
     OpenSum,
     Revealed,
     unpack,
 )
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from xgb_fed.boosting.features import Columns
 from xgb_fed.boosting.objectives import Objective
-from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.exact_cuts import DIGITS
-from xgb_fed.horizontal.exact_messages import ExactIntroduced, ProposeExact
-from xgb_fed.horizontal.exact_questions import Asking, Question
-from xgb_fed.horizontal.exact_task import GIVEN, MIN_ROWS_PER_NODE, ExactTask, check_whole
-from xgb_fed.horizontal.exact_training import ExactModel, ExactTraining, LabelledRows
-from xgb_fed.horizontal.party_rows import PartyRows
+from xgb_fed.horizontal.exact_messages import ExactFinished, ExactIntroduced, ProposeExact
+from xgb_fed.horizontal.exact_questions import Asking, Question, in_parts
+from xgb_fed.horizontal.exact_task import ExactTask
+from xgb_fed.horizontal.exact_terms import ExactSide
+from xgb_fed.horizontal.exact_training import ExactModel, ExactTraining, LabelledRows, needed_bytes
+from xgb_fed.horizontal.party_rows import PartyRows, RunLimits
 
 ANSWERED = (ProposeExact, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish, Abort)
 """Requests of an open session."""
 
-
-@dataclass(frozen=True)
-class ExactTerms:
-    """What a party demands of exact training, and brings to it beside its rows.
-
-    Parameters
-    ----------
-    min_rows_per_node : int, default=10
-        Rows of all parties that a node must have, at least, before more than its sums is asked for.  Training
-        runs with a lower minimum are refused.
-    min_parties : int, default=2
-        Parties that must take part, at least.  Of two parties, each learns the other's sums.
-    cuts : sequence of str, default=("grid",)
-        How columns may be cut: "grid", "exact", "given".  Whoever gives cuts can choose bins that few rows
-        are in, and learn their labels from the sums.
-    max_bin : int, default=256
-        Bins of a column, at most; more bins have fewer rows each.
-    held_out : sequence of (X, y) or (X, y, sample_weight), default=()
-        Sets of rows that are not trained on.  Metrics of a set are means over all parties' rows in it; a
-        place can be None where others have rows.
-    tls : TLS or path, optional
-        The party's certificate and key, and the authorities that it trusts.  Without it, it signs with a
-        certificate of its own making, which is for parties in one process.
-    allowed : sequence of str, optional
-        Whom it adds its numbers to: ``sha256:`` and a certificate's fingerprint, or names with
-        `trust_authority`.  Required with `tls`.
-    trust_authority : bool, default=False
-        Whether names are enough: whoever runs the authority can then be all other parties.
-
-    Raises
-    ------
-    InvalidArgumentError, PartyArgumentError
-        Naming the argument.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xgb_fed import ExactTerms, HorizontalParty
-    >>> X, y = np.zeros((20, 3)), np.arange(20) % 2
-    >>> HorizontalParty(X, y, "north", categorical_labels=True, exact=ExactTerms(min_parties=3))
-    HorizontalParty('north', 20 rows, 3 columns)
-    """
-
-    min_rows_per_node: int = MIN_ROWS_PER_NODE
-    min_parties: int = 2
-    cuts: Sequence[str] = ("grid",)
-    max_bin: int = 256
-    held_out: Sequence[Any] = ()
-    tls: TLS | str | Path | None = None
-    allowed: Sequence[str] | None = None
-    trust_authority: bool = False
-
-    def __post_init__(self) -> None:
-        check_whole("min_rows_per_node", self.min_rows_per_node, 1)
-        check_whole("min_parties", self.min_parties, 2)
-        check_whole("max_bin", self.max_bin, 2)
-        if isinstance(self.cuts, str) or not set(self.cuts) <= {*DIGITS, GIVEN}:
-            raise InvalidArgumentError(f"cuts={self.cuts!r} must be some of {[*DIGITS, GIVEN]}")
-        if self.tls is not None and self.allowed is None:
-            raise InvalidArgumentError(
-                "allowed=None would add this party's numbers to anybody's that the authority vouches for; "
-                "name the other parties by 'sha256:' and the fingerprints of their certificates"
-            )
-        for k, given in enumerate(self.held_out):
-            if given is not None and not (isinstance(given, (tuple, list)) and len(given) in (2, 3)):
-                raise InvalidArgumentError(f"held_out[{k}] must be (X, y), (X, y, sample_weight) or None")
+MAX_OPENED_BYTES = 32 << 20
+"""Length of all parties' contributions to one sum together: longer vectors are asked for in parts."""
 
 
 @dataclass(frozen=True, eq=False)
-class ExactSide:
-    """What a party brings to all of its exact training runs.
+class RunConditions:
+    """What a run depends on beside the party's rows and terms.
 
     Parameters
     ----------
-    terms : ExactTerms
-    rows : PartyRows
-    held_out : list of PartyRows or None
-    tls : TLS or None
-    allowed : AllowList
-    seed : bytes
-        Of the streams that its rows are drawn from.
+    limits : RunLimits
+    memory : MemoryAllowance
+        Of the coordinator.
+    charge : callable
+        Given a run's number and its rounds, counts them before the first answer; refuses if they are too
+        many.
+    open_journal : callable
+        Gives the journal of a run's answers.
+    seed_of : callable
+        Given what all sign of a run's settings, gives the secret seed of the draws of this party's rows: runs
+        with the same settings draw the same rows, and others not nearly the same, whose difference would be
+        single rows.
     """
 
-    terms: ExactTerms
-    rows: PartyRows
-    held_out: list[PartyRows | None]
-    tls: TLS | None
-    allowed: AllowList
-    seed: bytes
+    limits: RunLimits
+    memory: MemoryAllowance
+    charge: Callable[[bytes, int], None]
+    open_journal: Callable[[bytes], AnswerJournal]
+    seed_of: Callable[[bytes], bytes]
 
-    @classmethod
-    def of(cls, terms: ExactTerms, rows: PartyRows, random_state: int | None) -> ExactSide:
-        """Check what a party brings."""
-        tls = TLS.from_directory(terms.tls) if isinstance(terms.tls, (str, Path)) else terms.tls
-        name = rows.name if tls is None else Identity.of(Credentials.of(tls).certificates).name
-        if name != rows.name:
-            raise InvalidArgumentError(f"name={rows.name!r} is not that of the party's certificate, {name!r}")
-        held_out = []
-        for k, given in enumerate(terms.held_out):
-            held_out.append(None if given is None else rows.like(*given, argument=f"held_out[{k}]"))
-        authority = b"" if tls is None else tls.authority
-        seed = os.urandom(32) if random_state is None else f"exact {random_state}".encode()
-        allowed = AllowList(terms.allowed, authority, terms.trust_authority)
-        return cls(terms, rows, held_out, tls, allowed, seed)
 
-    def credentials(self) -> Credentials:
-        """What the party signs a session's keys with."""
-        return Credentials.self_signed(self.rows.name) if self.tls is None else Credentials.of(self.tls)
+@dataclass
+class _Answers:
+    """The journal of what was answered, opened with the first answer, and the last answer itself."""
+
+    open_journal: Callable[[], AnswerJournal]
+    journal: AnswerJournal | None = None
+    last: tuple[int, bytes] = field(default=(-1, b""), repr=False)
 
 
 class ExactRun:
     """A run, as one party sees it.
 
+    Answers follow from the rows, the keys and the sums before: asked again, also after a restart, a party
+    computes the same bytes.  What it keeps of each answer is a digest, so that another one never leaves.
+
     Parameters
     ----------
     side : ExactSide
-    session : bytes
+    run : bytes
         16 bytes.
+    conditions : RunConditions
+    kept : mapping, optional
+        What `to_dict` gave: the run begins again, from its first sum.
 
     Attributes
     ----------
@@ -171,14 +104,60 @@ class ExactRun:
         Once training has ended.
     """
 
-    def __init__(self, side: ExactSide, session: bytes) -> None:
-        self._side = side
-        self._member = Membership(side.rows.name, side.credentials(), side.allowed, session)
-        self._task: ExactTask | None = None
+    def __init__(
+        self,
+        side: ExactSide,
+        run: bytes,
+        conditions: RunConditions,
+        kept: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.run = run
+        self.model: ExactModel | None = None
+        self._side, self._conditions = side, conditions
+        member = None if kept is None else kept["member"]
+        self._member = Membership(side.rows.name, side.credentials(), side.allowed, run, member)
+        self._answers = _Answers(lambda: conditions.open_journal(run))
         self._training: ExactTraining | None = None
         self._steps: Asking[ExactModel] | None = None
         self._question: Question | None = None
-        self.model: ExactModel | None = None
+        self._failure = ""
+        self._rooms: list[Room] = []
+        if kept is not None:
+            self._take_up(kept)
+
+    def _take_up(self, kept: Mapping[str, Any]) -> None:
+        if kept["rows"] != self._side.digest:
+            raise InvalidDataError("this party has other rows than when the run began")
+        task = ExactTask.from_json(kept["task"])
+        self._training = self._proposed(task)
+        public_seed = self._member.take_up(kept["member"], task.statement, self._min_parties(task))
+        if public_seed is None:
+            raise ProtocolError("the run had not begun")
+        self._start(public_seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a restarted party needs to take part again; secret."""
+        assert self._training is not None
+        return {
+            "task": self._training.task.to_json(),
+            "rows": self._side.digest,
+            "member": self._member.to_dict(),
+        }
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all parties have signed the roster and revealed their seeds."""
+        return self._steps is not None
+
+    @property
+    def n_opened(self) -> int:
+        """Sums that were opened."""
+        return self._member.n_opened
+
+    def close(self) -> None:
+        """Let go of the journal of answers."""
+        if self._answers.journal is not None:
+            self._answers.journal.close()
 
     def introduced(self, wants_classes: bool) -> ExactIntroduced:
         """Introduce this party."""
@@ -189,10 +168,13 @@ class ExactRun:
             json.dumps(rows.names) if rows.names else "",
             json.dumps(rows.classes()) if wants_classes else "",
             len(self._side.held_out),
+            self.n_opened,
         )
 
     def answer(self, message: Message) -> Message:
         """Answer a request."""
+        if self._failure:
+            raise ProtocolError(f"the run has failed at this party: {self._failure}")
         if isinstance(message, AskSum):
             if message.opened:
                 self._open(Opened.from_bytes(message.opened))
@@ -207,8 +189,8 @@ class ExactRun:
         elif isinstance(message, BeginRounds):
             self._begin(unpack(message.seeds))
         elif isinstance(message, AskModel):
-            text = self._model_text()
-            return FinishedModel(hashlib.sha256(text.encode()).digest(), text if message.with_text else "")
+            content = self._model_text()
+            return ExactFinished(hashlib.sha256(content).digest(), content if message.with_text else b"")
         elif not isinstance(message, (Finish, Abort)):
             raise ProtocolError(f"unexpected {type(message).__name__} message")
         return Done()
@@ -216,7 +198,22 @@ class ExactRun:
     # How a run begins: everything is checked before anything of the rows leaves.
 
     def _endorse(self, message: ProposeExact) -> bytes:
-        task, side = ExactTask.from_json(message.task), self._side
+        if self._steps is not None:
+            raise ProtocolError("the run has begun already")
+        task = ExactTask.from_json(message.task)
+        training = self._proposed(task)
+        roster = Roster.from_bytes(message.roster)
+        signature = self._member.endorse(roster, task.statement, self._min_parties(task))
+        # Not before: what is trained is what was signed.
+        self._training = training
+        return signature
+
+    def _min_parties(self, task: ExactTask) -> int:
+        return max(task.min_parties, self._side.terms.min_parties)
+
+    def _proposed(self, task: ExactTask) -> ExactTraining:
+        """Check what is to be trained, and get the rows ready."""
+        side, limits = self._side, self._conditions.limits
         rows, terms = side.rows, side.terms
         if (task.n_columns, list(task.names)) != (rows.X.shape[1], rows.names):
             raise InvalidDataError("the run is for other columns than this party has")
@@ -226,20 +223,27 @@ class ExactRun:
             )
         if task.how_cut not in terms.cuts:
             raise InvalidDataError(f"cuts={task.how_cut!r}; this party accepts {list(terms.cuts)}")
-        if task.max_bin > terms.max_bin:
-            raise InvalidDataError(f"max_bin={task.max_bin}; this party accepts at most {terms.max_bin}")
+        max_bin = min(terms.max_bin, limits.max_bin)
+        if task.max_bin > max_bin:
+            raise InvalidDataError(f"max_bin={task.max_bin}; this party accepts at most {max_bin}")
+        if task.settings.max_depth > limits.max_depth:
+            raise InvalidDataError(
+                f"max_depth={task.settings.max_depth}; this party accepts at most {limits.max_depth}"
+            )
         if task.n_sets < len(side.held_out):
             raise ProtocolError("a run without all of this party's held-out rows")
         if task.n_rounds > rows.max_rounds:
             raise InvalidDataError(
                 f"{task.n_rounds} rounds; this party takes part in at most {rows.max_rounds}"
             )
+        n_rows = [len(rows.y), *(0 if own is None else len(own.y) for own in side.held_out)]
+        size = needed_bytes(task, n_rows)
+        self._rooms = [self._conditions.memory.reserve(size, "gradients and histograms")]
         labelled = self._labelled(rows, task)
         held_out = [None if own is None else self._labelled(own, task) for own in side.held_out]
         held_out += [None] * (task.n_sets - len(held_out))
-        self._training = ExactTraining(task, labelled, held_out, b"", side.seed)
-        roster = Roster.from_bytes(message.roster)
-        return self._member.endorse(roster, task.statement, max(task.min_parties, terms.min_parties))
+        own_seed = self._conditions.seed_of(task.statement)
+        return ExactTraining(task, labelled, held_out, b"", own_seed, rows.max_rows)
 
     def _labelled(self, rows: PartyRows, task: ExactTask) -> LabelledRows:
         settings = task.settings
@@ -252,25 +256,53 @@ class ExactRun:
     def _begin(self, seeds: list[bytes]) -> None:
         if self._training is None or self._steps is not None:
             raise ProtocolError("the run was not proposed yet, or has begun")
-        self._training.public_seed = self._member.begin(seeds)
-        self._steps = self._training.run()
+        self._start(self._member.begin(seeds))
+
+    def _start(self, public_seed: bytes) -> None:
+        assert self._training is not None
+        self._training.public_seed = public_seed
+        self._steps = in_parts(self._training.run(), MAX_OPENED_BYTES // self._member.n_parties)
         self._question = next(self._steps)
 
     # Rounds.
 
     def _contribution(self) -> bytes:
         """The masked answer to this party's own question; nothing if training has ended."""
-        question = self._question
+        question, answers = self._question, self._answers
         if question is None:
             if self.model is None:
                 raise ProtocolError("the run has not begun yet")
             return b""
-        return self._member.contribute(question.text, question.ring, question.values)
+        number = self.n_opened + 1
+        if answers.last[0] != number:
+            answers.last = number, self._answered(question, number)
+        return answers.last[1]
+
+    def _answered(self, question: Question, number: int) -> bytes:
+        assert self._training is not None
+        n_rounds = self._training.task.n_rounds
+
+        def prepare() -> Mapping[str, Any]:
+            if number == 1:
+                self._conditions.charge(self.run, n_rounds)
+            return {}
+
+        if self._answers.journal is None:
+            self._answers.journal = self._answers.open_journal()
+        answer = self._member.contribute(question.text, question.ring, question.values)
+        digest = hashlib.sha256(answer).digest()
+        session, asked = self._member.asked(question.text)
+        if self._answers.journal.once(session, number, asked, prepare, lambda: digest) != digest:
+            raise ProtocolError(
+                f"attempt {number} was answered before, with other bytes than this party computes now: its "
+                "rows, its processor or its libraries are not what they were"
+            )
+        return answer
 
     def _open(self, opened: Opened) -> None:
         """Add up everybody's answers to this party's own question, and go on to the next one."""
         question, steps = self._question, self._steps
-        if opened.round < self._member.n_opened:
+        if opened.round < self.n_opened:
             return
         if question is None or steps is None:
             raise ProtocolError("there is nothing to open")
@@ -280,18 +312,21 @@ class ExactRun:
             self._question = steps.send(question.checked(total))
         except StopIteration as end:
             self._question, self.model = None, end.value
+        except BaseException as error:
+            # The sum is opened, and there is no way back from it.
+            self._failure = str(error) if isinstance(error, VeilboostError) else "internal error"
+            raise
 
-    def _model_text(self) -> str:
+    def _model_text(self) -> bytes:
         """Model, cuts and metrics, the same at all parties."""
         if self.model is None:
             raise ProtocolError("training has not ended yet")
         model = self.model
-        return json.dumps(
-            {
-                "booster": as_json(model.booster).decode(),
-                "cuts": [own.astype(np.float64).tolist() for own in model.cuts],
-                "evals_result": model.evals_result,
-                "best_iteration": model.best_iteration,
-                "best_score": model.best_score,
-            }
-        )
+        content = {
+            "booster": as_json(model.booster).decode(),
+            "cuts": [own.astype(np.float64).tolist() for own in model.cuts],
+            "evals_result": model.evals_result,
+            "best_iteration": model.best_iteration,
+            "best_score": model.best_score,
+        }
+        return json.dumps(content).encode()

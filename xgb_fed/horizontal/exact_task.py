@@ -21,6 +21,9 @@ from xgb_fed.horizontal.introductions import read_json_text
 MIN_ROWS_PER_NODE = 10
 """Default minimum number of rows of all parties in a node."""
 
+MAX_SETS = 1000
+"""Maximum number of sets of held-out rows."""
+
 GIVEN = "given"
 """How columns are cut that come with cuts of their own."""
 
@@ -91,6 +94,8 @@ class ExactTask:
         for name, least in (("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
             check_whole(name, getattr(self, name), least)
         check_whole("n_sets", self.n_sets, 0)
+        if self.n_sets > MAX_SETS:
+            raise InvalidArgumentError(f"n_sets={self.n_sets} sets of held-out rows; at most {MAX_SETS}")
         if self.early_stopping_rounds is not None:
             check_whole("early_stopping_rounds", self.early_stopping_rounds, 1)
             if not self.n_sets:

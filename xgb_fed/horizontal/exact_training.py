@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +38,12 @@ _HEADROOM = {"reg:squarederror": 8}
 """Powers of two that gradients may grow by while margins move away from the base score."""
 
 _EXPONENTS = range(-64, 65)
+_ROW_BYTES = 128
+"""Of a row's gradient and hessian of one class: fixed-point numbers, and those they are made of."""
+
+_BIN_BYTES = 160
+"""Of a bin of one node: its sums here, of all parties, in its parent's, and as gains of candidates."""
+
 _LOSS_BITS = 8
 """A loss is below 2^8 times what a squared gradient can be."""
 
@@ -122,6 +130,8 @@ class ExactTraining:
         Of the stream that columns are drawn from.
     own_seed : bytes
         Of the stream that this party's rows are drawn from.
+    max_rows : int
+        Rows of all parties together that this party takes part with.
     """
 
     task: ExactTask
@@ -129,6 +139,7 @@ class ExactTraining:
     held_out: list[LabelledRows | None]
     public_seed: bytes
     own_seed: bytes = field(repr=False)
+    max_rows: int = sys.maxsize
 
     def run(self) -> Asking[ExactModel]:
         """Train, asking for sums over all parties."""
@@ -173,7 +184,7 @@ class ExactTraining:
 
     def _common_scale(self) -> Asking[_Scale]:
         """Numbers of rows, and a bound of gradients: how many parties need which power of two."""
-        sizes = [len(self.rows.y), *(0 if rows is None else len(rows.y) for rows in self.held_out)]
+        sizes = [_counted(self.rows), *(0 if rows is None else _counted(rows) for rows in self.held_out)]
         weight = max([self.rows.weight.max(), *(r.weight.max() for r in self.held_out if r is not None)])
         labels = 1.0
         if self._objective.name == "reg:squarederror":
@@ -185,9 +196,22 @@ class ExactTraining:
         own = np.concatenate([sizes, [exponent == one for one in _EXPONENTS]]).astype(np.int64)
         pooled = yield from ask_counts("rows, and powers of two of labels and weights", own)
         n_rows, n_parties = pooled[: len(sizes)], pooled[len(sizes) :]
+        if n_rows[0] > self.max_rows:
+            raise InvalidDataError(
+                f"{n_rows[0]} rows of all parties; this party takes part with at most {self.max_rows}"
+            )
+        least = self.task.min_rows_per_node
+        if n_rows[0] * self.task.settings.subsample < least:
+            raise InvalidDataError(
+                f"{n_rows[0]} rows of weights above 0 at all parties together, times "
+                f"subsample={self.task.settings.subsample:g}, are fewer than min_rows_per_node={least}"
+            )
         for k, size in enumerate(n_rows[1:].tolist()):
-            if not size:
-                raise InvalidDataError(f"no party has rows in held-out set {k}")
+            if size < least:
+                raise InvalidDataError(
+                    f"held-out set {k} has {size} rows of weights above 0 at all parties together, which is "
+                    f"fewer than min_rows_per_node={least}"
+                )
         needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + _HEADROOM.get(self._objective.name, 0)
         scale = _Scale(int(n_rows.max()).bit_length(), needed)
         if scale.losses < 20:
@@ -244,7 +268,8 @@ class ExactTraining:
                 np.concatenate([fixed_point(g[:, group], scale), fixed_point(h[:, group], scale)], axis=1)
             )
             random = _stream(self.own_seed, number, group)
-            sampled.append(settings.sampling.draw_rows(g, random).rows)
+            # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
+            sampled.append(settings.sampling.draw_rows(g, random).rows & (rows.weight > 0))
         columns = self._columns
         if settings.colsample_bytree < 1:
             random = _stream(self.public_seed, number, 0)
@@ -295,6 +320,23 @@ class ExactTraining:
         return ExactModel(booster, cuts, history.results, *best)
 
 
+def needed_bytes(task: ExactTask, n_rows: Sequence[int]) -> int:
+    """How much memory a run takes at a party, beside its rows: an upper bound of what its arrays hold.
+
+    Parameters
+    ----------
+    task : ExactTask
+    n_rows : sequence of int
+        Rows to train on, and of each held-out set.
+    """
+    settings = task.settings
+    n_classes, n_bins = max(1, settings.n_classes), task.n_columns * (task.max_bin + 1)
+    # Bins; gradients and hessians as words, twice while they are made; floats, margins, nodes.
+    of_rows = n_rows[0] * (2 * task.n_columns + n_classes * (_ROW_BYTES + 16)) + sum(n_rows) * 64 * n_classes
+    n_nodes = 1 << (settings.max_depth - 1)
+    return of_rows + n_nodes * n_bins * n_classes * _BIN_BYTES
+
+
 class _History:
     """Metrics of all rounds, and whether they say that training is over.
 
@@ -328,6 +370,11 @@ class _History:
     def is_over(self) -> bool:
         """Whether the metric has not improved for long enough."""
         return self._patience is not None and len(self._deciding) - 1 - self.best[0] >= self._patience
+
+
+def _counted(rows: LabelledRows) -> int:
+    """Rows of weights above 0."""
+    return int((rows.weight > 0).sum())
 
 
 def _row_major(columns: Columns) -> Any:

@@ -23,6 +23,7 @@ from gbdt_kernels.trees.wide_sums import (
     wide_histograms,
     wide_sum,
 )
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.candidates import Candidate, CandidateWalk
 from xgb_fed.boosting.features import BinnedFeatures
@@ -282,6 +283,11 @@ def grow_trees(
     counts = np.array([rows.sum() for rows in sampled], dtype=np.int64)
     if rules.min_rows > 1:
         counts = yield from ask_counts(f"{what}: rows", counts)
+        if (counts < rules.min_rows).any():
+            raise InvalidDataError(
+                f"{what}: a tree would be grown on {counts.min()} rows of all parties, fewer than "
+                f"min_rows_per_node={rules.min_rows}; raise subsample"
+            )
     active = yield from _roots(trees, counts, rules, what)
     for depth in range(rules.max_depth):
         _choose(active, rules)

@@ -182,6 +182,18 @@ class KeptState:
                 self.rounds_of[run] = number + 1
             self.save()
 
+    def count_run(self, run: bytes, n_rounds: int, max_rounds: int) -> None:
+        """Count all rounds of a run at once, before its first answer; once, however often it is taken up."""
+        with self.locked():
+            if run in self.rounds_of:
+                return
+            self.check_rounds(n_rounds, max_rounds)
+            self.n_rounds += n_rounds
+            self.rounds_of[run] = n_rounds
+            while len(self.rounds_of) > MAX_RUNS:
+                del self.rounds_of[next(iter(self.rounds_of))]
+            self.save()
+
     def keep_groups(self, groups: RowGroups) -> None:
         """Keep the groups, for good: other groups of the same rows would tell rows apart."""
         if self._directory is not None:

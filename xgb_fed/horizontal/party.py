@@ -10,10 +10,16 @@ import xgboost
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Finish, Message
 from xgb_fed.horizontal.exact_messages import OpenExact
-from xgb_fed.horizontal.exact_run import ExactRun, ExactSide, ExactTerms
+from xgb_fed.horizontal.exact_run import ExactRun
+from xgb_fed.horizontal.exact_runs import ExactRuns
+from xgb_fed.horizontal.exact_terms import ExactSide, ExactTerms
+from xgb_fed.horizontal.hash_seed import SIZE
 from xgb_fed.horizontal.messages import FinishBoosting, Introduce
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, RunLimits
 from xgb_fed.horizontal.simfl_party import SimFLParty
+
+RUNS_FOLDER = "exact"
+"""In a party's folder, or a coordinator's at it: exact training runs that have not ended."""
 
 
 class HorizontalParty(SimFLParty):
@@ -47,8 +53,9 @@ class HorizontalParty(SimFLParty):
         features: those of groups of rows to whoever makes up trees, and those of single rows to whoever makes
         up the sums that this party grows trees on.
     random_state : int, optional
-        Determines the party's contribution to the hash seed, which of equally similar rows is chosen, and
-        the order that others know the rows in.  Drawn from the operating system by default.
+        Determines the party's contribution to the hash seed, which of equally similar rows is chosen, the
+        order that others know the rows in, and the rows that trees are grown on: whoever guesses it knows
+        all of these.  Drawn from the operating system by default.
     n_jobs : int, default=0
         Number of threads; 0 means all available processors.
     directory : path, optional
@@ -99,8 +106,21 @@ class HorizontalParty(SimFLParty):
             n_jobs=n_jobs,
             directory=directory,
         )
-        self._side = ExactSide.of(ExactTerms() if exact is None else exact, self._rows, random_state)
-        self._exact_booster: xgboost.Booster | None = None
+        self._side = ExactSide.of(ExactTerms() if exact is None else exact, self._rows)
+        self._runs = self._runs_in(None if directory is None else Path(directory))
+
+    def _runs_in(self, directory: Path | None) -> ExactRuns:
+        # Not this object, so that memory and files are given back with the last reference to it.
+        kept, max_rounds = self._kept, self._rows.max_rounds
+
+        def charge(run: bytes, n_rounds: int) -> None:
+            kept.count_run(run, n_rounds, max_rounds)
+
+        def seed_of(statement: bytes) -> bytes:
+            return kept.stream("rows of trees", statement).words(1, SIZE // 8).tobytes()
+
+        folder = None if directory is None else directory / RUNS_FOLDER
+        return ExactRuns(self._side, folder, self._models, self._limits, self._memory, charge, seed_of)
 
     def for_caller(
         self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
@@ -117,8 +137,18 @@ class HorizontalParty(SimFLParty):
         limits : RunLimits
         """
         other: HorizontalParty = super().for_caller(directory, used, memory, limits)
-        other._side, other._exact_booster = self._side, None
+        other._side = self._side
+        other._runs = other._runs_in(directory)
         return other
+
+    def close(self) -> None:
+        """Let go of exact training runs that have not ended: another process, or party, can take them up."""
+        self._runs.close()
+
+    @property
+    def exact_terms(self) -> ExactTerms:
+        """What the party demands of exact training."""
+        return self._side.terms
 
     def get_booster(self) -> xgboost.Booster:
         """Return the party's copy of the model.
@@ -128,20 +158,17 @@ class HorizontalParty(SimFLParty):
         InvalidArgumentError
             Before a training run has finished.
         """
-        return super().get_booster() if self._exact_booster is None else self._exact_booster
+        return super().get_booster() if self._runs.booster is None else self._runs.booster
 
     def open(self, message: Message, session: bytes) -> tuple[Any, Message]:
         """Introduce this party to a coordinator."""
         if not isinstance(message, OpenExact):
             return super().open(message, session)
-        run = ExactRun(self._side, session)
+        run = self._runs.open(message)
         return run, run.introduced(bool(message.wants_classes))
 
     def answer(self, kept: Any, message: Message) -> Message:
         """Answer a request of the open session."""
-        if not isinstance(kept, ExactRun):
-            return super().answer(kept, message)
-        answer = kept.answer(message)
-        if isinstance(message, Finish) and kept.model is not None:
-            self._exact_booster = kept.model.booster
-        return answer
+        if isinstance(kept, ExactRun):
+            return self._runs.answer(kept, message)
+        return super().answer(kept, message)

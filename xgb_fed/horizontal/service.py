@@ -1,12 +1,13 @@
-"""A horizontal party behind a server: SimFL with the coordinators that it allows, within its limits.
+"""A horizontal party behind a server: training with the coordinators that it allows, within its limits.
 
 Every coordinator has a folder of its own, with its training runs and models.  What the party tells of its
-rows is counted over all of them: its groups of rows, and the hashes that it has given away.
+rows is counted over all of them: its rounds, its groups of rows, and the hashes that it has given away.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
+from gbdt_parties.secure_sum.messages import BeginRounds
 from gbdt_parties.transport.service import Caller, RowService
+from xgb_fed.horizontal.exact_messages import OpenExact
+from xgb_fed.horizontal.exact_run import ANSWERED
 from xgb_fed.horizontal.kept_models import KeptModels
 from xgb_fed.horizontal.messages import (
     AggregatedGradients,
@@ -55,7 +59,10 @@ class HorizontalLimits:
     max_bin, max_depth : int
         Bins of a column, and levels of a tree, of a training run.
     max_round_bytes : int
-        Length of the trees of a round that another party has grown.
+        In SimFL, length of the trees of a round that another party has grown.
+    methods : sequence of str
+        Methods that the party takes part in, "exact" and "simfl".  Exact training needs a party whose
+        `ExactTerms` say whom it adds its numbers to; SimFL tells them more than exact training does.
     """
 
     questions_per_hour: int = 120
@@ -65,6 +72,7 @@ class HorizontalLimits:
     max_bin: int = 256
     max_depth: int = 10
     max_round_bytes: int = 16 << 20
+    methods: Sequence[str] = ("exact", "simfl")
 
 
 class HorizontalService(RowService):
@@ -79,7 +87,7 @@ class HorizontalService(RowService):
     limits : HorizontalLimits
     """
 
-    opening = (Introduce,)
+    opening = (Introduce, OpenExact)
     requests = (
         OpenHorizontal,
         ResumeBoosting,
@@ -94,6 +102,7 @@ class HorizontalService(RowService):
         GrowTrees,
         Trees,
         FinishBoosting,
+        *ANSWERED,
     )
     questions = (ResumeBoosting,)
 
@@ -114,13 +123,26 @@ class HorizontalService(RowService):
         """Refuse alignments, and training runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
+        if isinstance(message, (Introduce, OpenExact)):
+            self._check_method("exact" if isinstance(message, OpenExact) else "simfl")
         if isinstance(message, OpenHorizontal):
             KeptModels(self.folder_of(caller) / "models", self._limits.max_models).check_room()
+
+    def _check_method(self, method: str) -> None:
+        if method not in self._limits.methods:
+            raise ProtocolError(
+                f"method {method!r}; this party takes part in {', '.join(map(repr, self._limits.methods))}"
+            )
+        if method == "exact" and self._party.exact_terms.allowed is None:
+            # Whoever is everybody else would be told this party's own sums.
+            raise ProtocolError(
+                "this party has not said whom it adds its numbers to, and takes part in SimFL only"
+            )
 
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
         super().served(caller, message)
-        if isinstance(message, OpenHorizontal):
+        if isinstance(message, (OpenHorizontal, BeginRounds)):
             logger.info("%s starts a training run", caller)
 
     @property

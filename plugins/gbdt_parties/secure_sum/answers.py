@@ -61,6 +61,9 @@ class AnswerJournal:
     about : mapping, optional
         What the journal is about; written into a new one.  Without it, a new one is about what the first
         answer that is given says.
+    sync : bool
+        Whether an answer must be on the disk, and not only with the operating system, before it leaves.  It
+        need not if the same question always has the same answer, which is then checked by the journal alone.
 
     Attributes
     ----------
@@ -73,7 +76,10 @@ class AnswerJournal:
         If another process uses the file, or it is damaged.
     """
 
-    def __init__(self, path: Path | None, about: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path | None, about: Mapping[str, Any] | None = None, *, sync: bool = True
+    ) -> None:
+        self._sync = sync
         self._lock = Lock()
         self._answered: dict[tuple[str, int], Answered] = {}
         self._answers: dict[str, dict[int, bytes]] = {}
@@ -166,7 +172,8 @@ class AnswerJournal:
             self._begin(about)
             if self._file is not None:
                 head = {"session": key[0], "number": number, "asked": digest, "note": answered.note}
-                self._places[key] = self._file.append(json.dumps(head).encode() + _BREAK + answer, sync=True)
+                content = json.dumps(head).encode() + _BREAK + answer
+                self._places[key] = self._file.append(content, sync=self._sync)
             else:
                 self._remember(key, answer)
             self._answered[key] = answered

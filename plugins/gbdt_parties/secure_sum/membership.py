@@ -8,6 +8,7 @@ again gets the same bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
@@ -28,17 +29,67 @@ class Membership:
     allowed : AllowList
     session : bytes
         16 bytes.
+    kept : mapping, optional
+        What `to_dict` gave before a restart: the keys, and with them the introduction, are the same again.
+        `take_up` does the rest.
+
+    Attributes
+    ----------
+    introduction : Introduction
+    n_opened : int
+        Sums that were opened; the number of the next round.
     """
 
-    def __init__(self, name: str, credentials: Credentials, allowed: AllowList, session: bytes) -> None:
+    def __init__(
+        self,
+        name: str,
+        credentials: Credentials,
+        allowed: AllowList,
+        session: bytes,
+        kept: Mapping[str, Any] | None = None,
+    ) -> None:
         self.session = session
         self._credentials, self._allowed = credentials, allowed
-        self._keys = SessionKeys()
-        self.introduction = Introduction.of(name, credentials, self._keys)
+        if kept is None:
+            self._keys = SessionKeys()
+            self.introduction = Introduction.of(name, credentials, self._keys)
+        else:
+            self._keys = SessionKeys.from_secret(bytes.fromhex(kept["keys"]))
+            self.introduction = Introduction.from_bytes(bytes.fromhex(kept["introduction"]))
         self._roster: Roster | None = None
         self._secure: SecureSession | None = None
+        self._signatures: list[bytes] = []
+        self._seeds: list[bytes] = []
         self._transcript = b""
         self.n_opened = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that a restarted party needs; secret, for the keys in it."""
+        return {
+            "keys": self._keys.to_secret().hex(),
+            "introduction": self.introduction.to_bytes().hex(),
+            "roster": "" if self._roster is None else self._roster.to_bytes().hex(),
+            "signatures": [signature.hex() for signature in self._signatures],
+            "seeds": [seed.hex() for seed in self._seeds],
+        }
+
+    def take_up(self, kept: Mapping[str, Any], statement: bytes, min_parties: int) -> bytes | None:
+        """Go through what was agreed before a restart; gives the public stream's key if the run had begun.
+
+        Everything is checked again: certificates may have expired, and the allow-list may have changed.
+
+        Parameters
+        ----------
+        kept : mapping
+            As in `Membership`.
+        statement, min_parties
+            As in `endorse`.
+        """
+        if kept["roster"]:
+            self.endorse(Roster.from_bytes(bytes.fromhex(kept["roster"])), statement, min_parties)
+        if kept["signatures"]:
+            self.reveal([bytes.fromhex(signature) for signature in kept["signatures"]])
+        return self.begin([bytes.fromhex(seed) for seed in kept["seeds"]]) if kept["seeds"] else None
 
     def endorse(self, roster: Roster, statement: bytes, min_parties: int) -> bytes:
         """Sign a roster, which must be of this session and of parties that this one accepts.
@@ -77,6 +128,7 @@ class Membership:
         if self._roster is None:
             raise ProtocolError("there is no roster yet")
         self._roster.check_endorsements(signatures)
+        self._signatures = list(signatures)
         self._secure = SecureSession(self._keys, self._roster, self.introduction)
         return self._keys.seed
 
@@ -84,6 +136,7 @@ class Membership:
         """The key of the public stream, which the seeds of all parties give."""
         roster, _ = self._parts()
         public_seed = roster.public_seed(dict(enumerate(seeds)))
+        self._seeds = list(seeds)
         self._transcript = question_digest([roster.digest, public_seed])
         return public_seed
 
@@ -122,6 +175,14 @@ class Membership:
             )
         if list(members) != list(range(self.n_parties)):
             raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
+
+    def asked(self, question: bytes) -> tuple[bytes, bytes]:
+        """What the next sum's answer is kept under: the session as all have signed it, and all that is asked.
+
+        See `gbdt_parties.secure_sum.answers`.
+        """
+        roster, _ = self._parts()
+        return roster.digest, roster.digest + self._attempt(question).to_bytes()
 
     def contribute(self, question: bytes, ring: Ring, values: Words) -> bytes:
         """Mask and sign this party's vector for the next sum.

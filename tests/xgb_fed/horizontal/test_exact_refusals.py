@@ -19,6 +19,8 @@ from xgb_fed import (
 )
 from xgb_fed.horizontal.exact_messages import ProposeExact
 from xgb_fed.horizontal.exact_run import ExactRun
+from xgb_fed.horizontal.exact_task import ExactTask
+from xgb_fed.horizontal.exact_trees import grow_trees
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 2)).astype(np.float32)
@@ -91,6 +93,54 @@ def test_each_method_of_the_estimator_has_its_own_arguments():
             HorizontalXGBClassifier(2, **arguments).fit(parties=[(X, Y)] * 3)
     with pytest.raises(InvalidArgumentError, match="method='both'"):
         HorizontalXGBClassifier(2, method="both").fit(parties=[(X, Y)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("params", "rows", "match"),
+    [
+        ({"subsample": 1 / 300}, slice(None), r"subsample=0.00333333, are fewer than min_rows_per_node=10"),
+        ({"subsample": 0.112}, slice(None), "grown on [0-9] rows of all parties, fewer than"),
+        ({}, slice(0, 9), "9 rows of weights above 0 at all parties together"),
+    ],
+)
+def test_trees_are_not_grown_on_few_rows(params, rows, match):
+    """Before, the root's histogram of one row was asked for, which is the row with its label."""
+    members = [(X[rows][k::3], Y[rows][k::3]) for k in range(3)]
+    with pytest.raises(PartyRefusedError, match=match):
+        train_exact({**PARAMS, **params}, members, 400, cuts=CUTS)
+
+
+def test_rows_of_weight_0_do_not_make_nodes_larger():
+    """Before, they counted: a node of one row of weight 1 and nine of weight 0 was that row."""
+    one = np.arange(30) == 0
+    with pytest.raises(PartyRefusedError, match="3 rows of weights above 0"):
+        fit([(X[k::3], Y[k::3], one.astype(float)) for k in range(3)])
+
+
+def test_held_out_sets_have_a_minimum_of_rows():
+    """Before, the metric of a set of one row was that row's label."""
+    members = [(X[k::3], Y[k::3]) for k in range(3)]
+    with pytest.raises(PartyRefusedError, match="held-out set 0 has 5 rows"):
+        fit(members, evals=[((X[:5], Y[:5]), "v")])
+    with pytest.raises(InvalidArgumentError, match="n_sets=1000000000"):
+        ExactTask(PARAMS, 1, 2, [], [0, 1], "grid", 10, 2, None, 10**9)
+
+
+def test_runs_with_other_settings_draw_other_rows(monkeypatch):
+    """Before, a sample of 50.2% had the rows of one of 50% and one more: the difference of two sums."""
+    sampled = []
+
+    def noted(columns, words, rows, rules, what):
+        sampled.append(rows[0])
+        return grow_trees(columns, words, rows, rules, what)
+
+    monkeypatch.setattr("xgb_fed.horizontal.exact_training.grow_trees", noted)
+    members = three()
+    for subsample in (0.5, 0.502, 0.5):
+        fit(members, {**PARAMS, "subsample": subsample})
+    rows = [{one.tobytes() for one in sampled[k : k + 6]} for k in (0, 6, 12)]
+    assert rows[0] == rows[2]
+    assert not rows[0] & rows[1]
 
 
 class Between:

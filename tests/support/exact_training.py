@@ -1,0 +1,98 @@
+"""Small exact training runs across parties, and ways to disturb them."""
+
+import warnings
+
+import numpy as np
+
+import xgb_fed
+from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.messages import read, write
+from gbdt_parties.secure_sum.messages import AskSum, Contributed
+from xgb_fed import ExactTerms, HorizontalParty, train_exact
+from xgb_fed.horizontal.exact_messages import OpenExact
+
+RNG = np.random.default_rng(5)
+N_ROWS = 300
+X = RNG.normal(size=(N_ROWS, 3)).astype(np.float32)
+Y = (X[:, 0] + X[:, 1] * X[:, 2] + RNG.normal(size=N_ROWS) > 0).astype(int)
+NAMES = ("ada", "bob", "cyd")
+PARAMS = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 8}
+N_SUMS = 1 + 1 + 5 + 2 * 5
+"""Of two rounds: sizes, base score, cuts; in each round rows, roots, rows to the left twice, children."""
+
+
+def party(place, folder=None, **terms):
+    """The k-th of three parties; with a folder, it can be made again."""
+    rows = slice(place, None, 3)
+    directory = None if folder is None else folder / NAMES[place]
+    return HorizontalParty(
+        X[rows],
+        Y[rows],
+        NAMES[place],
+        categorical_labels=True,
+        max_rounds=terms.pop("max_rounds", 10_000),
+        directory=directory,
+        n_jobs=1,
+        exact=ExactTerms(**terms),
+    )
+
+
+def parties(folder=None, **terms):
+    return [party(place, folder, **terms) for place in range(3)]
+
+
+def train(members, n_rounds=2, params=PARAMS, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xgb_fed.FewPartiesWarning)
+        return train_exact(params, members, n_rounds, **settings)
+
+
+def text_of(model):
+    return bytes(model.booster.save_raw("json"))
+
+
+class Between:
+    """Stands between the coordinator and a party, and may lose, repeat or alter messages.
+
+    Parameters
+    ----------
+    party : Party
+    disturb : callable
+        Given the number of the call, the message and a function that sends it on, or another message in its
+        place; returns the answer.
+    """
+
+    def __init__(self, party, disturb=None):
+        self.party, self.calls, self.answers = party, 0, []
+        self.disturb = disturb or (lambda number, message, send: send())
+
+    @property
+    def name(self):
+        return self.party.name
+
+    def handle(self, request):
+        self.calls += 1
+        envelope = read(request)
+
+        def send(message=None):
+            content = request if message is None else write(envelope.session, envelope.sequence, message)
+            answer = self.party.handle(content)
+            self.answers.append((read(content).message, read(answer).message))
+            return answer
+
+        return self.disturb(self.calls, envelope.message, send)
+
+
+def lost(*_):
+    raise PartyUnavailableError("lost")
+
+
+def answers_by_attempt(member):
+    """All answers that a party gave to each attempt of each run."""
+    run, given = b"", {}
+    for asked, answer in member.answers:
+        if isinstance(asked, OpenExact):
+            run = asked.run
+        elif isinstance(asked, AskSum) and isinstance(answer, Contributed) and answer.content:
+            given.setdefault((run, asked.number), set()).add(answer.content)
+    return given
