@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.boosting.split_gain import NodeBounds, SplitGain
 
 
 class ExactGradients(Protocol):
@@ -45,6 +45,26 @@ class Candidate:
     default_left: bool
 
 
+@dataclass(frozen=True)
+class NodeTerms:
+    """What constraints and samples of columns leave of a node's candidates in one party's columns.
+
+    Attributes
+    ----------
+    allowed : ndarray of bool, shape (n_features,), or None
+        Which of all the party's columns may split the node; None means all.
+    bounds : NodeBounds or None
+        Under monotone constraints: between which weights the node and its children lie.
+    directions : ndarray of int8, shape (n_features,), or None
+        Under monotone constraints: whether predictions must grow (1) or fall (−1) with each column.
+    """
+
+    allowed: NDArray[np.bool_] | None = None
+    bounds: NodeBounds | None = None
+    directions: NDArray[np.int8] | None = None
+
+
+NO_TERMS = NodeTerms()
 NO_CANDIDATE = Candidate(np.float32(-np.inf), -1, -1, False)
 
 
@@ -104,6 +124,7 @@ class CandidateWalk:
         total: NDArray[np.int64],
         gradients: ExactGradients,
         split_gain: SplitGain,
+        terms: NodeTerms = NO_TERMS,
     ) -> Candidate:
         """The candidate with the largest loss change; of equal ones the first.
 
@@ -117,17 +138,24 @@ class CandidateWalk:
             Exact sums of the node.
         gradients : ExactGradients
         split_gain : SplitGain
+        terms : NodeTerms, optional
+            Constraints of the node's candidates; there are none by default.
         """
         n_left = self.left_sums(counts)
         missing = counts[self.missing_bins]
         size = int(counts[: self.bin_offsets[1]].sum()) if len(self.columns) else 0
         moves = ~self._default_left | (missing > 0)
+        if terms.allowed is not None:
+            moves &= terms.allowed[self.columns[self._place]]
         possible = np.flatnonzero(moves & (n_left > 0) & (n_left < size))
         if not len(possible):
             return NO_CANDIDATE
         g, h = gradients.to_float(self.left_sums(sums)[..., possible])
         total_g, total_h = gradients.to_float(total)
-        change = split_gain.loss_changes(g.T, h.T, total_g, total_h)
+        directions = None
+        if terms.directions is not None:
+            directions = terms.directions[self.columns[self._place[possible]]]
+        change = split_gain.loss_changes(g.T, h.T, total_g, total_h, terms.bounds, directions)
         first = int(change.argmax())
         return self.candidate(int(possible[first]), change[first])
 

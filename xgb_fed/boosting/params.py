@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from xgb_fed.boosting.constraint_params import (
+    Interactions,
+    Monotone,
+    read_interaction_constraints,
+    read_monotone_constraints,
+)
 from xgb_fed.boosting.objectives import OBJECTIVES
 from xgb_fed.boosting.sampling import Sampling
 from xgb_fed.boosting.split_gain import SplitGain
@@ -24,15 +30,9 @@ ALIASES = {
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "booster": ("gbtree",),
     "tree_method": ("auto", "hist"),
-    "grow_policy": ("depthwise",),
     "sampling_method": ("uniform",),
     "device": ("cpu",),
-    "colsample_bylevel": (1,),
-    "colsample_bynode": (1,),
-    "max_leaves": (0,),
-    "num_parallel_tree": (1,),
     "enable_categorical": (False,),
-    "monotone_constraints": ((), "()", {}),
     "multi_strategy": ("one_output_per_tree",),
     "missing": (np.nan,),
 }
@@ -40,6 +40,24 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 IGNORED = ("n_jobs", "nthread", "verbosity", "validate_parameters")
 """Parameters of XGBoost without effect on a model."""
+
+GROW_POLICIES = ("depthwise", "lossguide")
+
+VERTICAL_ONLY = (
+    "tree_mode",
+    "trees_per_party",
+    "active_depth",
+    "multi_output",
+    "goss",
+    "monotone_constraints",
+    "interaction_constraints",
+    "grow_policy",
+    "max_leaves",
+    "colsample_bylevel",
+    "colsample_bynode",
+    "num_parallel_tree",
+)
+"""Parameters that only vertical training honours at other values than their defaults."""
 
 TREE_MODES = ("default", "mix", "layered")
 """Which party searches for splits at which level; see `xgb_fed.vertical.tree_modes.TreeMode`."""
@@ -65,6 +83,13 @@ class Settings:
     max_delta_step: float = 0.0
     subsample: float = 1.0
     colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float = 1.0
+    grow_policy: str = "depthwise"
+    max_leaves: int = 0
+    num_parallel_tree: int = 1
+    monotone_constraints: Monotone | None = None
+    interaction_constraints: Interactions | None = None
     base_score: float | None = None
     scale_pos_weight: float = 1.0
     eval_metric: Any = None
@@ -86,7 +111,17 @@ class Settings:
             _whole("num_class", self.num_class, 2, 2**31 - 1)
         if not softprob and (self.num_class != 1 or self.multi_output):
             raise InvalidArgumentError("num_class and multi_output are for objective='multi:softprob' only")
-        _whole("max_depth", self.max_depth, 1, 30)
+        _whole("max_depth", self.max_depth, 0, 30)
+        _whole("max_leaves", self.max_leaves, 0, 2**31 - 1)
+        _whole("num_parallel_tree", self.num_parallel_tree, 1, 2**31 - 1)
+        if self.grow_policy not in GROW_POLICIES:
+            raise UnsupportedParameterError(
+                f"grow_policy={self.grow_policy!r} must be one of {GROW_POLICIES}"
+            )
+        if self.monotone_constraints is not None and self.multi_output:
+            raise UnsupportedParameterError(
+                f"monotone_constraints={self.monotone_constraints!r} is not supported with multi_output"
+            )
         _whole("max_bin", self.max_bin, 2, 65_535)
         _number("learning_rate", self.learning_rate, above=0.0)
         for name in ("reg_lambda", "reg_alpha", "gamma", "min_child_weight", "max_delta_step"):
@@ -129,8 +164,7 @@ class Settings:
             if name in settings:
                 raise InvalidArgumentError(f"{given} is given twice, under different names")
             if name in known:
-                # As Python's own numbers: JSON cannot hold NumPy's.
-                settings[name] = value.item() if isinstance(value, np.generic) else value
+                settings[name] = _READERS.get(name, _plain)(value)
             elif name in NEUTRAL:
                 if not _is_neutral(name, value):
                     raise UnsupportedParameterError(
@@ -152,7 +186,8 @@ class Settings:
     @property
     def sampling(self) -> Sampling:
         """How the rows and columns of a tree are drawn."""
-        return Sampling(self.subsample, self.goss, self.colsample_bytree)
+        columns = self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode
+        return Sampling(self.subsample, self.goss, *columns)
 
     @property
     def split_gain(self) -> SplitGain:
@@ -172,11 +207,41 @@ class Settings:
         return params
 
 
+def without_vertical_only(settings: Settings) -> Settings:
+    """Settings of a training run that is not vertical, without monotone constraints that constrain nothing.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        Naming a parameter that only vertical training honours.
+    """
+    if settings.monotone_constraints is not None and not any(s for _, s in settings.monotone_constraints):
+        settings = replace(settings, monotone_constraints=None)
+    default = Settings()
+    for name in VERTICAL_ONLY:
+        if getattr(settings, name) != getattr(default, name):
+            raise UnsupportedParameterError(
+                f"{name}={getattr(settings, name)!r} is for vertical training only"
+            )
+    if settings.max_depth == 0:
+        raise InvalidArgumentError("max_depth=0 is for vertical training only; it must be from 1 to 30")
+    return settings
+
+
+def _plain(value: Any) -> Any:
+    """As Python's own numbers: JSON cannot hold NumPy's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "monotone_constraints": read_monotone_constraints,
+    "interaction_constraints": read_interaction_constraints,
+}
+"""Of parameters that come in several forms."""
+
+
 def _is_neutral(name: str, value: Any) -> bool:
     """Whether a value of a parameter that cannot be honoured changes nothing."""
-    if name == "monotone_constraints" and not isinstance(value, str):
-        values = value.values() if isinstance(value, Mapping) else value
-        return isinstance(value, (Mapping, list, tuple, np.ndarray)) and all(one == 0 for one in values)
     is_nan = isinstance(value, float) and np.isnan(value)
     return is_nan if name == "missing" else any(value == neutral for neutral in NEUTRAL[name])
 

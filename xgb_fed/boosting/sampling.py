@@ -6,7 +6,8 @@ can neither find the seed nor foresee the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,17 +35,20 @@ class Sampling:
         Probability of each row; XGBoost's uniform sampling.
     goss : (float, float) or None
         Fractions of the rows: those with the largest gradients, and a random part of the others.
-    colsample_bytree : float
-        Fraction of all parties' columns.
+    colsample_bytree, colsample_bylevel, colsample_bynode : float
+        Fraction of all parties' columns that a tree has, of those that a level of it has, and of those that
+        each node of the level has.
     """
 
     subsample: float = 1.0
     goss: tuple[float, float] | None = None
     colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the fractions."""
-        for name in ("subsample", "colsample_bytree"):
+        for name in ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float, np.number)) and 0 < value <= 1):
                 raise InvalidArgumentError(f"{name}={value!r} must be a number in (0, 1]")
@@ -80,12 +84,52 @@ class Sampling:
         factor[drawn] = np.float32((1 - top) / other)
         return Sample(rows, factor)
 
-    def draw_columns(self, n_columns: int, random: SecretStream) -> NDArray[np.int64]:
-        """Draw the columns of a tree among all parties', as XGBoost does: one or more, no column twice."""
-        if self.colsample_bytree == 1:
-            return np.arange(n_columns)
-        count = max(1, int(self.colsample_bytree * n_columns))
-        return np.sort(random.permutation(n_columns)[:count])
+    def draw_columns(self, columns: NDArray[np.int64], random: SecretStream) -> TreeColumns:
+        """Draw the columns of a tree among those of the parties that search in it."""
+
+        def some_of(among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+            return np.sort(among[random.permutation(len(among))[:count]])
+
+        fractions = (self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode)
+        return TreeColumns(columns, fractions, some_of)
+
+
+@dataclass
+class TreeColumns:
+    """The columns of one tree, of its levels and of its nodes, drawn as XGBoost draws them.
+
+    Parameters
+    ----------
+    among : ndarray of int64
+        All columns, ascending.
+    fractions : (float, float, float)
+        Of them for the tree, of those for a level, and of these for a node.
+    some_of : callable
+        ``some_of(columns, count)`` draws so many of the columns, ascending, no column twice.
+    """
+
+    among: NDArray[np.int64]
+    fractions: tuple[float, float, float]
+    some_of: Callable[[NDArray[np.int64], int], NDArray[np.int64]]
+    of_tree: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Draw those of the tree."""
+        self.of_tree = self._draw(self.among, self.fractions[0])
+
+    def _draw(self, columns: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+        if fraction == 1 or not len(columns):
+            return columns
+        # The product of two float32 numbers, as XGBoost computes it.
+        return self.some_of(columns, max(1, int(np.float32(fraction) * np.float32(len(columns)))))
+
+    def of_nodes(self, n_nodes: int) -> list[NDArray[np.int64]] | None:
+        """Draw the columns of each node of the next level; None means the tree's."""
+        _, by_level, by_node = self.fractions
+        if by_level == by_node == 1:
+            return None
+        of_level = self._draw(self.of_tree, by_level)
+        return [self._draw(of_level, by_node) for _ in range(n_nodes)]
 
 
 def _uniform(random: SecretStream, count: int) -> NDArray[np.float64]:

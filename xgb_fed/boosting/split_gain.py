@@ -8,7 +8,7 @@ gains equal here too, and XGBoost keeps the first of equal gains.  (XGBoost,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,50 @@ MIN_LOSS_CHANGE = np.float32(1e-6)
 """XGBoost's kRtEps: the loss change of a split must be above it."""
 
 Sums = NDArray[np.float64]
+
+_NO_BOUND = np.finfo(np.float32).max
+
+
+@dataclass(frozen=True)
+class WeightBounds:
+    """Between which weights the leaves below a node must lie, so that monotone constraints hold."""
+
+    lower: np.float32 = -_NO_BOUND
+    upper: np.float32 = _NO_BOUND
+
+    def clip(self, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Limit weights to the bounds."""
+        return np.asarray(np.clip(weight, self.lower, self.upper), dtype=np.float32)
+
+    def of_children(
+        self, direction: int, left: np.float32, right: np.float32
+    ) -> tuple[WeightBounds, WeightBounds]:
+        """Bounds of the left and the right child of a node.
+
+        Parameters
+        ----------
+        direction : int
+            The constraint of the column that splits the node; the sign counts.
+        left, right : float32
+            The children's weights.
+        """
+        if direction == 0:
+            return self, self
+        between = np.float32((left + right) / np.float32(2))
+        below, above = WeightBounds(self.lower, between), WeightBounds(between, self.upper)
+        return (below, above) if direction > 0 else (above, below)
+
+
+@dataclass(frozen=True)
+class NodeBounds:
+    """The bounds that a node of a tree with monotone constraints has.
+
+    XGBoost computes a node's weight and gain under the bounds of its parent as long as it is a leaf, and
+    those of its candidate splits under its own.
+    """
+
+    own: WeightBounds = field(default_factory=WeightBounds)
+    above: WeightBounds = field(default_factory=WeightBounds)
 
 
 @dataclass(frozen=True)
@@ -34,22 +78,24 @@ class SplitGain:
         alpha = np.float64(self.reg_alpha)
         return np.asarray(np.sign(g) * np.maximum(np.abs(g) - alpha, 0.0)) if alpha else g
 
-    def weights(self, g: Sums, h: Sums) -> NDArray[np.float32]:
+    def weights(self, g: Sums, h: Sums, bounds: WeightBounds | None = None) -> NDArray[np.float32]:
         """Leaf weights before the learning rate: −T(G) / (H + λ), limited to ±max_delta_step.
 
-        A side with less hessian than `min_child_weight` weighs 0.
+        A side with less hessian than `min_child_weight` weighs 0.  With monotone constraints, weights are
+        then limited to the node's bounds.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             w = -self._soft_threshold(g) / (h + np.float64(self.reg_lambda))
         if self.max_delta_step:
             limit = np.float64(self.max_delta_step)
             w = np.clip(w, -limit, limit)
-        return np.where((h < self.min_child_weight) | (h <= 0), 0.0, w).astype(np.float32)
+        weight = np.where((h < self.min_child_weight) | (h <= 0), 0.0, w).astype(np.float32)
+        return weight if bounds is None else bounds.clip(weight)
 
-    def side_gains(self, g: Sums, h: Sums) -> NDArray[np.float32]:
+    def side_gains(self, g: Sums, h: Sums, bounds: WeightBounds | None = None) -> NDArray[np.float32]:
         """Gain of one side: T(G)² / (H + λ), or what its limited weight gives."""
-        if self.max_delta_step:
-            w, g32, h32 = self.weights(g, h), g.astype(np.float32), h.astype(np.float32)
+        if self.max_delta_step or bounds is not None:
+            w, g32, h32 = self.weights(g, h, bounds), g.astype(np.float32), h.astype(np.float32)
             gain = -(np.float32(2) * g32 * w + (h32 + self.reg_lambda) * (w * w))
         else:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -61,7 +107,15 @@ class SplitGain:
         """Gain of vector leaves: −Σ w·T(G), with float32 weights, in float64."""
         return np.asarray(-(self.weights(g, h).astype(np.float64) * self._soft_threshold(g)).sum(axis=1))
 
-    def loss_changes(self, left_g: Sums, left_h: Sums, g: Sums, h: Sums) -> NDArray[np.float32]:
+    def loss_changes(
+        self,
+        left_g: Sums,
+        left_h: Sums,
+        g: Sums,
+        h: Sums,
+        bounds: NodeBounds | None = None,
+        directions: NDArray[np.integer] | None = None,
+    ) -> NDArray[np.float32]:
         """Loss change of candidate splits of one node.
 
         −∞ where a side has too little hessian, or where float32 does not hold the change: XGBoost passes
@@ -73,24 +127,37 @@ class SplitGain:
             Sums of the rows to the left.
         g, h : ndarray of float64, shape (n_classes,)
             Sums of the node.
+        bounds : NodeBounds, optional
+            With monotone constraints, which only leaves of one value have: the node's.
+        directions : ndarray of int, shape (n_candidates,), optional
+            With them: the constraint of each candidate's column.
         """
         if len(g) == 1:
-            return self.scalar_loss_changes(left_g[:, 0], left_h[:, 0], g, h)
+            changes = self.scalar_loss_changes(left_g[:, 0], left_h[:, 0], g, h, bounds)
+            if bounds is None or directions is None:
+                return changes
+            left = self.weights(left_g[:, 0], left_h[:, 0], bounds.own)
+            right = self.weights(g - left_g[:, 0], h - left_h[:, 0], bounds.own)
+            wrong = ((directions > 0) & (left > right)) | ((directions < 0) & (left < right))
+            return np.where(wrong, np.float32(-np.inf), changes)
         right_g, right_h = g - left_g, h - left_h
         both = self._vector_gains(left_g, left_h) + self._vector_gains(right_g, right_h)
         change = (both - np.float64(np.float32(self._vector_gains(g[None], h[None])[0]))).astype(np.float32)
         possible = np.isfinite(change) & (left_h > 0).all(axis=1) & (right_h > 0).all(axis=1)
         return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)
 
-    def scalar_loss_changes(self, left_g: Sums, left_h: Sums, g: Sums, h: Sums) -> NDArray[np.float32]:
+    def scalar_loss_changes(
+        self, left_g: Sums, left_h: Sums, g: Sums, h: Sums, bounds: NodeBounds | None = None
+    ) -> NDArray[np.float32]:
         """Loss changes of candidate splits of one or more nodes whose leaves have one value.
 
         As `loss_changes`; arrays of sums whose shapes broadcast.
         """
         right_g, right_h = g - left_g, h - left_h
-        gains = self.side_gains(left_g, left_h) + self.side_gains(right_g, right_h)
+        own, above = (None, None) if bounds is None else (bounds.own, bounds.above)
+        gains = self.side_gains(left_g, left_h, own) + self.side_gains(right_g, right_h, own)
         with np.errstate(invalid="ignore"):
-            change = (gains - self.side_gains(g, h)).astype(np.float32)
+            change = (gains - self.side_gains(g, h, above)).astype(np.float32)
         enough = (left_h >= self.min_child_weight) & (right_h >= self.min_child_weight)
         possible = enough & np.isfinite(change) & (left_h > 0) & (right_h > 0)
         return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)

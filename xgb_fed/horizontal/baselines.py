@@ -10,7 +10,7 @@ import xgboost
 
 from xgb_fed.boosting.features import check_weight
 from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.boosting.params import Settings
+from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
 from xgb_fed.horizontal.shared_model import TREE_PARAMETERS, HorizontalModel, read_rows
 
@@ -90,7 +90,7 @@ def train_stock(
     -------
     xgboost.Booster
     """
-    settings = Settings.from_params(params)
+    settings = without_vertical_only(Settings.from_params(params))
     rows, names = read_rows(X, "X")
     weight = check_weight(sample_weight, rows.shape[0], "sample_weight")
     data = xgboost.QuantileDMatrix(rows, max_bin=settings.max_bin, nthread=n_jobs or None)

@@ -28,8 +28,8 @@ from xgb_fed.boosting.labels import places_among
 from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.lost_parties import Concurrently, Steadily, check_patience
 from xgb_fed.boosting.objectives import Objective
-from xgb_fed.boosting.params import Settings
-from xgb_fed.errors import CheckpointError, InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.boosting.params import Settings, without_vertical_only
+from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.horizontal.checkpoint import Checkpoint, Progress
 from xgb_fed.horizontal.exact_terms import ExactTerms
 from xgb_fed.horizontal.introductions import (
@@ -424,11 +424,4 @@ def horizontal_settings(params: Mapping[str, Any]) -> Settings:
     UnsupportedParameterError
         For parameters, or values of them, that horizontal training does not support.
     """
-    settings = Settings.from_params(params)
-    default = Settings()
-    for name in ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss"):
-        if getattr(settings, name) != getattr(default, name):
-            raise UnsupportedParameterError(
-                f"{name}={getattr(settings, name)!r} is for vertical training only"
-            )
-    return settings
+    return without_vertical_only(Settings.from_params(params))

@@ -12,7 +12,7 @@ import numpy as np
 
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
-from xgb_fed.boosting.params import Settings
+from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.exact_cuts import DIGITS, Values
 from xgb_fed.horizontal.exact_metrics import metric_names
@@ -27,7 +27,6 @@ MAX_SETS = 1000
 GIVEN = "given"
 """How columns are cut that come with cuts of their own."""
 
-_OF_VERTICAL = ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss")
 _DOMAIN = b"veilboost exact run 1\0"
 
 
@@ -39,12 +38,7 @@ def exact_settings(params: Mapping[str, Any]) -> Settings:
     UnsupportedParameterError
         For parameters, or values of them, that exact training does not support.
     """
-    settings, default = Settings.from_params(params), Settings()
-    for name in _OF_VERTICAL:
-        if getattr(settings, name) != getattr(default, name):
-            raise UnsupportedParameterError(
-                f"{name}={getattr(settings, name)!r} is for vertical training only"
-            )
+    settings = without_vertical_only(Settings.from_params(params))
     metric_names(settings.objective, settings.eval_metric)
     return settings
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.candidates import Candidate
+from xgb_fed.boosting.candidates import NO_TERMS, Candidate, NodeTerms
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition
 
@@ -36,6 +36,8 @@ class Level:
         The level above; None at the root.
     assignment : dict
         For nodes of the level above that were split: the party that split them, and which rows went left.
+    terms : dict
+        By party, of every node: what constrains its candidates; empty if nothing does.
     """
 
     rows: NDArray[np.bool_]
@@ -44,6 +46,11 @@ class Level:
     sums: NDArray[np.int64]
     above: Partition | None = None
     assignment: dict[int, tuple[int, NDArray[np.bool_]]] = field(default_factory=dict)
+    terms: dict[int, list[NodeTerms]] = field(default_factory=dict)
+
+    def terms_of(self, node: int, party: int) -> NodeTerms:
+        """What constrains a node's candidates in a party's columns."""
+        return self.terms[party][node] if self.terms else NO_TERMS
 
 
 @dataclass(frozen=True)

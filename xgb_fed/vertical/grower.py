@@ -1,9 +1,9 @@
-"""Grow one tree, level by level, as XGBoost's ``hist`` with ``grow_policy="depthwise"`` does."""
+"""Grow one tree level by level, into the tree that XGBoost's ``hist`` grows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from xgb_fed.boosting.candidates import NO_CANDIDATE, Candidate
 from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.vertical.constraints import NodeRules, TreeRules
+from xgb_fed.vertical.expansion import Expansion
 from xgb_fed.vertical.finder import MIN_ROWS, Level, Split, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients
 from xgb_fed.vertical.partition import Partition
@@ -27,6 +29,8 @@ def grow_tree(
     rows: NDArray[np.bool_],
     max_depth: int,
     split_gain: SplitGain,
+    rules: TreeRules,
+    expansion: Expansion,
     for_each: ForEach,
 ) -> tuple[FederatedTree, NDArray[np.int32]]:
     """Grow a tree on gradients that all finders have.
@@ -42,6 +46,9 @@ def grow_tree(
         The sample; all rows are sent down the tree.
     max_depth : int
     split_gain : SplitGain
+    rules : TreeRules
+    expansion : Expansion
+        Of no node yet: which nodes are split, and in which order.
     for_each : callable
 
     Returns
@@ -50,17 +57,22 @@ def grow_tree(
     leaf : ndarray of int32, shape (n_rows,)
         Each row's leaf.
     """
-    tree = FederatedTree()
+    nodes = _GrownNodes(gradients, split_gain, rules, expansion)
     leaf = np.zeros(len(rows), dtype=np.int32)
     partition = Partition.root(len(rows))
     level = _level(partition, rows, gradients)
-    numbers = _add_nodes(tree, [ROOT], level, gradients, split_gain)
-    for depth in range(max_depth):
+    numbers = nodes.add_root(level)
+    for depth in range(0 if expansion.max_leaves == 1 else max_depth):
         searching = {k: finder for k, finder in finders.items() if depth in levels[k]}
+        # Drawn even for nodes that are too small to be asked for: XGBoost's draws go on from there.
+        level.terms = rules.next_level([nodes.rules[number] for number in numbers])
         if not searching or level.sampled.sizes().max() < MIN_ROWS:
             break
         found = dict(zip(searching, for_each(_Find(level), list(searching.values())), strict=True))
-        chosen = _choose(found, level.partition.n_nodes, split_gain)
+        best = _choose(found, level.partition.n_nodes, split_gain)
+        expansion.loss_change |= {numbers[k]: float(one.loss_change) for k, (_, one) in best.items()}
+        to_split = set(expansion.order())
+        chosen = {k: one for k, one in best.items() if numbers[k] in to_split}
         splits: dict[int, tuple[int, Split]] = {}
         owners = sorted({owner for owner, _ in chosen.values()})
         jobs = [
@@ -74,22 +86,122 @@ def grow_tree(
             if node not in splits:
                 leaf[level.partition.of(node)] = number
         if not splits:
-            return tree, leaf
+            return nodes.tree(leaf)
         assignment = {node: (owner, split.goes_left) for node, (owner, split) in splits.items()}
         below = level.partition.children({node: left for node, (_, left) in assignment.items()})
-        parents = [numbers[node] for node in sorted(assignment)]
-        below_level = _level(below, rows, gradients, level.partition, assignment)
-        children = _add_nodes(
-            tree, [p for p in parents for _ in range(2)], below_level, gradients, split_gain
-        )
-        for k, node in enumerate(sorted(assignment)):
-            owner, split = splits[node]
-            change = float(chosen[node][1].loss_change)
-            tree.split(numbers[node], owner, split.split_id, children[2 * k], children[2 * k + 1], change)
-        level, numbers = below_level, children
+        level = _level(below, rows, gradients, level.partition, assignment)
+        parents = {numbers[node]: (*chosen[node], splits[node][1].split_id) for node in sorted(assignment)}
+        numbers = nodes.split(parents, level)
+        if not expansion.has_room_below(parents):
+            break
     for node, number in enumerate(numbers):
         leaf[level.partition.of(node)] = number
-    return tree, leaf
+    return nodes.tree(leaf)
+
+
+@dataclass
+class _GrownNodes:
+    """The nodes of a tree by the order in which they were grown, level by level, left before right.
+
+    Attributes
+    ----------
+    rules : list of NodeRules
+    weight : list of ndarray of float32, shape (n_classes,)
+        As a leaf.
+    split_weight : list of ndarray of float32, shape (n_classes,)
+        As an inner node: they differ under monotone constraints.
+    sum_hessian : list of float
+    parent : list of int
+    splits : dict
+        Of the nodes that were split: the owner, its candidate, and the split's number there.
+    """
+
+    gradients: FixedPointGradients
+    split_gain: SplitGain
+    tree_rules: TreeRules
+    expansion: Expansion
+    rules: list[NodeRules] = field(default_factory=list)
+    weight: list[NDArray[np.float32]] = field(default_factory=list)
+    split_weight: list[NDArray[np.float32]] = field(default_factory=list)
+    sum_hessian: list[float] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    splits: dict[int, tuple[int, Candidate, int]] = field(default_factory=dict)
+
+    def add_root(self, level: Level) -> list[int]:
+        """Add the only node of the first level."""
+        weights, sum_hessian = self._of_nodes(level)
+        rules = self.tree_rules.root()
+        return [self._add(ROOT, rules, rules, weights[0], sum_hessian[0])]
+
+    def split(self, parents: dict[int, tuple[int, Candidate, int]], below: Level) -> list[int]:
+        """Add the children of nodes, which are those of the level below; returns their numbers.
+
+        Parameters
+        ----------
+        parents : dict
+            By node, ascending, as in `splits`.
+        below : Level
+        """
+        weights, sum_hessian = self._of_nodes(below)
+        numbers = []
+        for k, (node, (owner, candidate, split_id)) in enumerate(parents.items()):
+            rules, places = self.rules[node], (2 * k, 2 * k + 1)
+            left, right = (_bounded(weights[place], rules)[0] for place in places)
+            children = self.tree_rules.children(rules, owner, candidate.column, left, right)
+            pair = [
+                self._add(node, child, rules, weights[place], sum_hessian[place])
+                for child, place in zip(children, places, strict=True)
+            ]
+            self.splits[node] = owner, candidate, split_id
+            self.expansion.children[node] = pair[0], pair[1]
+            numbers += pair
+        return numbers
+
+    def _of_nodes(self, level: Level) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Weights that no constraint bounds, shape (n_nodes, n_classes), and sums of hessians."""
+        g, h = self.gradients.to_float(level.sums)
+        return self.split_gain.weights(g, h).T, h.sum(axis=0)
+
+    def _add(
+        self, parent: int, rules: NodeRules, above: NodeRules, weight: NDArray[np.float32], sum_hessian: float
+    ) -> int:
+        self.rules.append(rules)
+        self.weight.append(_bounded(weight, above))
+        self.split_weight.append(_bounded(weight, rules))
+        self.sum_hessian.append(float(sum_hessian))
+        self.parent.append(parent)
+        return len(self.parent) - 1
+
+    def tree(self, leaf: NDArray[np.int32]) -> tuple[FederatedTree, NDArray[np.int32]]:
+        """The tree of the nodes that XGBoost expands, in its numbering, and each row's leaf in it.
+
+        Parameters
+        ----------
+        leaf : ndarray of int32, shape (n_rows,)
+            Each row's leaf among the grown nodes.
+        """
+        tree = FederatedTree()
+        number = np.full(len(self.parent), -1, dtype=np.int32)
+        number[0] = self._add_leaf(tree, 0, ROOT)
+        for node in self.expansion.order():
+            owner, candidate, split_id = self.splits[node]
+            children = self.expansion.children[node]
+            number[list(children)] = [self._add_leaf(tree, child, int(number[node])) for child in children]
+            left, right = (int(number[child]) for child in children)
+            change, weight = float(candidate.loss_change), self.split_weight[node]
+            tree.split(int(number[node]), owner, split_id, left, right, change, weight)
+        for node, parent in enumerate(self.parent):
+            if number[node] < 0:  # below a node that is not expanded
+                number[node] = number[parent]
+        return tree, number[leaf]
+
+    def _add_leaf(self, tree: FederatedTree, node: int, parent: int) -> int:
+        return tree.add(parent, self.weight[node], self.split_gain.learning_rate, self.sum_hessian[node])
+
+
+def _bounded(weight: NDArray[np.float32], rules: NodeRules) -> NDArray[np.float32]:
+    """A weight within a node's own bounds, if it has any."""
+    return weight if rules.bounds is None else rules.bounds.own.clip(weight)
 
 
 @dataclass(frozen=True)
@@ -124,22 +236,6 @@ def _level(
     sampled = partition.kept(rows)
     sums, _ = gradients.node_sums(sampled)
     return Level(rows, partition, sampled, sums, above, assignment or {})
-
-
-def _add_nodes(
-    tree: FederatedTree,
-    parents: list[int],
-    level: Level,
-    gradients: FixedPointGradients,
-    split_gain: SplitGain,
-) -> list[int]:
-    """A leaf for every node of a level."""
-    g, h = gradients.to_float(level.sums)
-    weights = np.stack([split_gain.weights(a, b) for a, b in zip(g, h, strict=True)], axis=1)
-    return [
-        tree.add(parent, weights[k], split_gain.learning_rate, float(h[:, k].sum()))
-        for k, parent in enumerate(parents)
-    ]
 
 
 def _choose(

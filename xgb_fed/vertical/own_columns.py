@@ -55,7 +55,12 @@ class OwnColumns:
         sums, counts = self._histograms(level)
         return {
             node: self._walk.best(
-                sums[..., node, :], counts[node], level.sums[..., node], self._gradients, self._split_gain
+                sums[..., node, :],
+                counts[node],
+                level.sums[..., node],
+                self._gradients,
+                self._split_gain,
+                level.terms_of(node, 0),
             )
             for node in range(level.partition.n_nodes)
         }

@@ -59,7 +59,7 @@ MAX_SESSIONS = 8
 """Sessions side by side."""
 
 MAX_BIN = (1 << 16) - 1
-MAX_DEPTH = 64
+MAX_DEPTH = (1 << 31) - 1
 """What a party without limits of its own takes part in."""
 
 

@@ -119,6 +119,7 @@ class PassiveFinder:
                 level.sums[..., node],
                 self._gradients,
                 self._split_gain,
+                level.terms_of(node, self.number),
             )
             for place, node in enumerate(nodes)
         }

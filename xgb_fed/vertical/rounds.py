@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import bin_features
 from xgb_fed.boosting.lost_parties import Concurrently, Steadily
+from xgb_fed.boosting.sampling import TreeColumns
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
@@ -26,6 +28,8 @@ from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.errors import CipherError, UnsupportedParameterError
 from xgb_fed.vertical.bin_sums import AgreedColumns
 from xgb_fed.vertical.checkpoint import Checkpoint, Progress
+from xgb_fed.vertical.constraints import Constraints, PooledColumns, TreeRules
+from xgb_fed.vertical.expansion import Expansion
 from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for, without_floor
 from xgb_fed.vertical.gradients_ahead import GradientsAhead
@@ -96,6 +100,8 @@ class Rounds:
             self.record = TreeRecord(checkpoint.keep_under_way, checkpoint.under_way)
         self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
+        self._n_made: dict[int, int] = {}
+        self._note_splits()
         self._places: dict[int, RowPlaces] = {}
         self._steadily = Steadily(patience, self._resume, self.traffic, must_reopen=kept)
 
@@ -106,6 +112,9 @@ class Rounds:
         if self.checkpoint is not None and not self.checkpoint.has_begun:
             # The first tree must be grown again under the same name and from the same draws.
             self.checkpoint.begin(self.progress)
+        own = self.model.splits.names
+        self._pooled = PooledColumns(own, self.model.parties, self.model.party_features)
+        self._constraints = Constraints.of(self.training.settings, self._pooled)
         if rows.columns is not None:
             features = bin_features(rows.columns, self.training.settings.max_bin)
             split_gain = self.training.settings.split_gain
@@ -143,8 +152,13 @@ class Rounds:
         logger.info("all parties are available; resuming at tree %d", len(self.model.trees))
 
     def _n_splits(self, owner: int) -> int:
-        """Splits of one party in finished trees."""
-        return sum(tree.owner.count(owner) for tree in self.model.trees)
+        """Splits of one party that were made while the finished trees grew, those that were cut off too."""
+        return self._n_made.get(owner, 0)
+
+    def _note_splits(self) -> None:
+        """All splits so far are those of finished trees."""
+        self._n_made = {owner: len(named) for owner, named in self.progress.named.items()}
+        self._n_made[0] = len(self.model.splits)
 
     def _base_score(self) -> list[float]:
         settings, rows = self.training.settings, self.training.rows
@@ -286,7 +300,9 @@ class Rounds:
         # No party is asked about a sample that is too small to be split.
         able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
-        finders = self._with_columns(searching, random)
+        columns = self._columns_among(searching, random)
+        rules = TreeRules(self._constraints, self._pooled.first, columns)
+        finders = self._with_columns(searching, columns.of_tree)
         passive_finders = [finder for finder in finders.values() if isinstance(finder, PassiveFinder)]
         rows = (
             np.flatnonzero(sample.rows).astype(np.int32) if passive_finders else np.empty(0, dtype=np.int32)
@@ -303,11 +319,14 @@ class Rounds:
             levels,
             gradients,
             sample.rows,
-            settings.max_depth,
+            training.max_depth,
             settings.split_gain,
+            rules,
+            Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
             self.for_each,
         )
         self.model.trees.append(tree)
+        self._note_splits()
         self.progress.restarts += self.record.restarts
         return leaf
 
@@ -328,19 +347,19 @@ class Rounds:
         # A ciphertext is at most twice as long as the modulus whose residues hold the plaintexts.
         return max(256, CHUNK_BYTES // max(1, self.key.public.plaintext_limit.bit_length() // 4))
 
-    def _with_columns(self, finders: dict[int, Any], random: SecretStream) -> dict[int, SplitFinder]:
-        """Draw the tree's columns among those of the finders; one without any sits out."""
-        own = self.training.rows.columns
-        counts = {0: 0 if own is None else own.n_features}
-        counts |= dict(enumerate(self.model.party_features, start=1))
-        if not finders:
-            return {}
-        numbers = sorted(finders)
-        bounds = np.cumsum([0, *(counts[k] for k in numbers)])
-        drawn = self.training.settings.sampling.draw_columns(int(bounds[-1]), random)
+    def _columns_among(self, finders: Iterable[int], random: SecretStream) -> TreeColumns:
+        """Draw the tree's columns among those of some parties."""
+        first = self._pooled.first
+        parts = [np.arange(first[k], first[k + 1]) for k in sorted(finders)]
+        among = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
+        return self.training.settings.sampling.draw_columns(among, random)
+
+    def _with_columns(self, finders: dict[int, Any], drawn: NDArray[np.int64]) -> dict[int, SplitFinder]:
+        """The finders that have any of the tree's columns."""
         searching: dict[int, SplitFinder] = {}
-        for k, first, last in zip(numbers, bounds[:-1], bounds[1:], strict=True):
-            columns = drawn[(drawn >= first) & (drawn < last)] - first
+        first = self._pooled.first
+        for k in sorted(finders):
+            columns = drawn[(drawn >= first[k]) & (drawn < first[k + 1])] - first[k]
             if len(columns):
                 finders[k].use_columns(columns)
                 searching[k] = finders[k]

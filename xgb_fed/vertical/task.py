@@ -27,6 +27,7 @@ from xgb_fed.errors import (
     NotEncryptedWarning,
     UnsupportedParameterError,
 )
+from xgb_fed.vertical.constraints import Constraints, PooledColumns
 from xgb_fed.vertical.routing import ascending, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.tree_modes import TreeMode
@@ -131,12 +132,15 @@ class TrainingTask:
         self._check_floor()
         self._check_evals()
         self._check_rows()
-        n_own = 0 if self.rows.columns is None else self.rows.columns.n_features
+        own_names = [] if self.rows.columns is None else self.rows.columns.names
+        n_own = len(own_names)
+        # As far as names go; what depends on the parties' numbers of columns, `Rounds` checks.
+        Constraints.of(settings, PooledColumns(own_names, [party.name for party in self.parties]))
         if not self.parties and not n_own:
             raise InvalidDataError("no columns: the active party has none, and there are no parties")
         self.mode = TreeMode(
             settings.tree_mode,
-            settings.max_depth,
+            self.max_depth,
             settings.trees_per_party,
             settings.active_depth,
             len(self.parties),
@@ -160,6 +164,12 @@ class TrainingTask:
                 NotEncryptedWarning,
                 stacklevel=4,
             )
+
+    @property
+    def max_depth(self) -> int:
+        """Levels of a tree that have splits, at most: what XGBoost's `max_depth`, 0 included, comes to."""
+        settings = self.settings
+        return settings.max_depth or max(1, (settings.max_leaves or self.rows.n_rows) - 1)
 
     @property
     def eval_rows(self) -> list[ActiveRows]:

@@ -17,7 +17,9 @@ ROOT = 2147483647
 
 @dataclass
 class FederatedTree:
-    """Nodes in XGBoost's numbering: level by level, left before right.
+    """Nodes in XGBoost's numbering: in the order in which they were split, left before right.
+
+    Unless the tree was grown with ``grow_policy="lossguide"``, that is level by level.
 
     Attributes
     ----------
@@ -60,9 +62,19 @@ class FederatedTree:
         self.sum_hessian.append(float(np.float32(sum_hessian)))
         return len(self) - 1
 
-    def split(self, node: int, owner: int, split_id: int, left: int, right: int, loss_change: float) -> None:
-        """Make a leaf an inner node."""
+    def split(
+        self,
+        node: int,
+        owner: int,
+        split_id: int,
+        left: int,
+        right: int,
+        loss_change: float,
+        weight: NDArray[np.float32],
+    ) -> None:
+        """Make a leaf an inner node, which may have another weight under monotone constraints."""
         self.left[node], self.right[node] = left, right
+        self.weight[node] = weight.tolist()
         self.owner[node], self.split_id[node] = owner, split_id
         self.value[node] = [0.0] * len(self.value[node])
         self.loss_change[node] = loss_change
