@@ -53,8 +53,7 @@ def test_keywords_that_change_nothing_are_accepted():
 @pytest.mark.parametrize(
     ("keyword", "value", "words"),
     [
-        ("monotone_constraints", (1, 0), "monotone_constraints="),
-        ("monotone_constraints", "(1,0)", "monotone_constraints="),
+        ("grow_policy", "best", "grow_policy="),
         ("missing", 0.0, "missing="),
         ("tree_method", "exact", "'hist' is accepted"),
         ("device", "cuda", "'cpu' is accepted"),
@@ -66,6 +65,27 @@ def test_keywords_that_change_nothing_are_accepted():
 def test_other_keywords_are_refused_by_name(fit, keyword, value, words):
     with pytest.raises(xgb_fed.UnsupportedParameterError, match=words):
         fit(**{keyword: value})
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("monotone_constraints", (1, 0)),
+        ("monotone_constraints", "(1,0)"),
+        ("interaction_constraints", [[0, 1]]),
+        ("grow_policy", "lossguide"),
+        ("max_leaves", 3),
+        ("colsample_bylevel", 0.5),
+        ("colsample_bynode", 0.5),
+        ("num_parallel_tree", 2),
+    ],
+)
+def test_keywords_of_vertical_training_are_refused_by_name_elsewhere(keyword, value):
+    assert fitted(**{keyword: value}).model_.num_boosted_rounds() == 1
+    for method in ("simfl", "exact"):
+        kind = xgb_fed.HorizontalXGBClassifier(1, method=method, **{keyword: value})
+        with pytest.raises(xgb_fed.UnsupportedParameterError, match=f"^{keyword}=.*vertical training only"):
+            kind.fit(parties=[(X[:30], Y[:30]), (X[30:], Y[30:])])
 
 
 def test_another_name_of_a_setting_counts_as_the_setting():

@@ -92,7 +92,7 @@ def _is_column(value: Any) -> bool:
 
 
 def _is_sign(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and -1 <= value <= 1
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) in (-1, 0, 1)
 
 
 def _column(value: Any) -> Column:

@@ -87,6 +87,7 @@ def boost(
     *,
     description: str,
     known_metrics: dict[int, str] | None = None,
+    set_learning_rate: Callable[[Any], None] | None = None,
 ) -> LoopResult:
     """Grow rounds until there are enough of them or a callback asks to stop.
 
@@ -105,13 +106,15 @@ def boost(
     known_metrics : dict, optional
         XGBoost's lines of metrics by round.  The loop adds to it and does not compute those again that it
         holds.
+    set_learning_rate : callable, optional
+        Takes the learning rates that callbacks set; without it, a callback that sets one is refused.
 
     Returns
     -------
     LoopResult
     """
     n_grown = 0
-    metrics = MetricBooster(params, sets, margins, lambda: n_grown)
+    metrics = MetricBooster(params, sets, margins, lambda: n_grown, set_learning_rate)
     if known_metrics is not None:
         metrics.lines = known_metrics
     callbacks = Callbacks(

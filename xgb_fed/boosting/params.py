@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gbdt_hosts.xgboost.draws import are_reproduced
 from xgb_fed.boosting.constraint_params import (
     Interactions,
     Monotone,
@@ -188,6 +189,19 @@ class Settings:
         """How the rows and columns of a tree are drawn."""
         columns = self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode
         return Sampling(self.subsample, self.goss, *columns)
+
+    @property
+    def seed_of_columns(self) -> int | None:
+        """The seed, if columns are drawn from it as the installed XGBoost draws them; else None.
+
+        With ``grow_policy="lossguide"`` the order in which XGBoost draws the columns of nodes is known too
+        late.  Modes that XGBoost does not have draw from the secret stream.
+        """
+        known = self.goss is None and self.tree_mode == "default"
+        known = known and (self.grow_policy == "depthwise" or self.colsample_bynode == 1)
+        if self.random_state is None or not self.sampling.draws_columns or not known:
+            return None
+        return self.random_state if are_reproduced() else None
 
     @property
     def split_gain(self) -> SplitGain:

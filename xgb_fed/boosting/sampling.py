@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.errors import InvalidArgumentError
 
+Draw = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
+"""Draws so many of some columns, ascending, no column twice."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -84,14 +87,30 @@ class Sampling:
         factor[drawn] = np.float32((1 - top) / other)
         return Sample(rows, factor)
 
-    def draw_columns(self, columns: NDArray[np.int64], random: SecretStream) -> TreeColumns:
-        """Draw the columns of a tree among those of the parties that search in it."""
+    @property
+    def draws_columns(self) -> bool:
+        """Whether not every node may be split at every column."""
+        return min(self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode) < 1
 
-        def some_of(among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    def draw_columns(
+        self, columns: NDArray[np.int64], random: SecretStream, some_of: Draw | None = None
+    ) -> TreeColumns:
+        """Draw the columns of a tree among those of the parties that search in it.
+
+        Parameters
+        ----------
+        columns : ndarray of int64
+            Ascending.
+        random : SecretStream
+        some_of : callable, optional
+            Draws in another way than from the stream.
+        """
+
+        def from_stream(among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
             return np.sort(among[random.permutation(len(among))[:count]])
 
         fractions = (self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode)
-        return TreeColumns(columns, fractions, some_of)
+        return TreeColumns(columns, fractions, some_of if some_of is not None else from_stream)
 
 
 @dataclass
@@ -105,12 +124,11 @@ class TreeColumns:
     fractions : (float, float, float)
         Of them for the tree, of those for a level, and of these for a node.
     some_of : callable
-        ``some_of(columns, count)`` draws so many of the columns, ascending, no column twice.
     """
 
     among: NDArray[np.int64]
     fractions: tuple[float, float, float]
-    some_of: Callable[[NDArray[np.int64], int], NDArray[np.int64]]
+    some_of: Draw
     of_tree: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:

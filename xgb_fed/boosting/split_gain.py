@@ -8,7 +8,7 @@ gains equal here too, and XGBoost keeps the first of equal gains.  (XGBoost,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,10 @@ class SplitGain:
     min_child_weight: np.float32
     max_delta_step: np.float32
     learning_rate: np.float32
+
+    def of_forest(self, learning_rate: np.float32, n_trees: int) -> SplitGain:
+        """The same for the trees of a round with some learning rate, of which each tree takes its part."""
+        return replace(self, learning_rate=np.float32(learning_rate / np.float32(n_trees)))
 
     def _soft_threshold(self, g: Sums) -> Sums:
         alpha = np.float64(self.reg_alpha)

@@ -13,7 +13,7 @@ import numpy as np
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.boosting.params import Settings, without_vertical_only
-from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.exact_cuts import DIGITS, Values
 from xgb_fed.horizontal.exact_metrics import metric_names
 from xgb_fed.horizontal.introductions import read_json_text

@@ -273,8 +273,8 @@ class ExactTraining:
         columns = self._columns
         if settings.colsample_bytree < 1:
             random = _stream(self.public_seed, number, 0)
-            drawn = settings.sampling.draw_columns(self.task.n_columns, random)
-            columns = SplitColumns(columns.features, drawn)
+            drawn = settings.sampling.draw_columns(np.arange(self.task.n_columns), random)
+            columns = SplitColumns(columns.features, drawn.of_tree)
         grown = yield from grow_trees(columns, words, sampled, self._rules, f"round {number}")
         return grown
 

@@ -53,6 +53,8 @@ class Progress:
     eval_margins : list of ndarray
     leaves : list of ndarray of int32
         Rows' leaves in the trees of the round under way.
+    n_drawn : int
+        Random numbers that the columns of finished trees took, if they are drawn as XGBoost does.
     evaluations : dict
         Lines of metrics by round.
     traffic : Traffic
@@ -74,6 +76,7 @@ class Progress:
     margin: NDArray[np.float32]
     eval_margins: list[NDArray[np.float32]]
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
+    n_drawn: int = 0
     evaluations: dict[int, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     agreed: list[str] = field(default_factory=list)
@@ -90,12 +93,15 @@ class Progress:
             Leaves of each evaluation set's rows in the trees of the round.
         """
         first = self.rounds[-1]
+        n_trees = len(self.trees) - first
         self.rounds.append(len(self.trees))
         leaves = [np.stack(self.leaves, axis=1), *eval_leaves]
         for margin, reached in zip([self.margin, *self.eval_margins], leaves, strict=True):
             for k, tree in enumerate(self.trees[first:]):
                 values = tree.values()[reached[:, k]]
-                add_leaves(margin, values, None if values.shape == margin.shape else k)
+                # Class by class, each with as many trees as a forest has.
+                group = k * margin.shape[1] // n_trees
+                add_leaves(margin, values, None if values.shape == margin.shape else group)
         self.leaves.clear()
 
 
@@ -181,6 +187,7 @@ class Checkpoint(RunFolder):
                 progress.named.setdefault(int(owner), []).extend(NamedSplit(*split) for split in named)
             for split in content["splits"]:
                 progress.splits.add(*check_split(split, len(progress.splits.names)))
+            progress.n_drawn = content["n_drawn"]
             progress.restarts += [Restart(*restart) for restart in content["restarts"]]
             progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
             progress.traffic.flows = {tuple(key): Flow(*flow) for key, flow in content["flows"]}
@@ -228,6 +235,7 @@ class Checkpoint(RunFolder):
             "number": len(progress.trees) - 1,
             "tree": tree.to_dict(),
             "splits": list(zip(*columns, strict=True)),
+            "n_drawn": progress.n_drawn,
             "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
             "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
             "named": {k: named[self._n_named.get(k, 0) :] for k, named in progress.named.items()},

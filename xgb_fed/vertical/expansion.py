@@ -2,10 +2,10 @@
 
 ``grow_policy="lossguide"`` always expands the leaf whose best split changes the loss most, one at a time,
 until there are `max_leaves` leaves.  A federated tree is grown level by level nevertheless, so that a level
-costs one question to each party however many leaves there are.  That is possible because each node's place in
-the order follows from its own loss change and those of the nodes above it: nodes whose statistics are not
-known yet can only push it back.  So a level is asked for if its nodes would be expanded should nothing below
-them be, and what turns out too much at the end is cut off.  No level is asked for that the tree does not reach.
+costs one question to each party however many leaves there are.  That is possible because statistics that are
+not known yet can only push a node back: what comes before it without them comes before it with them.  So the
+nodes of a level are split that come early enough among all that is known, and what turns out too much at the
+end is cut off.  No level is asked for that the tree does not reach.
 """
 
 from __future__ import annotations

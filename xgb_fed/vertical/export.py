@@ -90,6 +90,7 @@ def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[s
         base_score=model.base_score,
         rounds=rounds,
         feature_names=None if all(splits.is_unnamed for splits in all_splits) else names,
+        num_parallel_tree=max(1, rounds[min(1, len(rounds) - 1)] // model.n_classes),
     )
     if model.best_iteration is not None:
         booster.set_attr(best_iteration=model.best_iteration, best_score=model.best_score)

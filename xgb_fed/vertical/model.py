@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,9 @@ class VerticalModel:
         """Class of a tree; None if its leaves have a value for every class."""
         if len(self.trees[tree].value[0]) == self.n_classes > 1 or self.n_classes == 1:
             return None if self.n_classes > 1 else 0
-        start = max(first for first in self.rounds if first <= tree)
-        return tree - start
+        number = bisect(self.rounds, tree) - 1
+        start, end = self.rounds[number : number + 2]
+        return (tree - start) * self.n_classes // (end - start)
 
     def _chosen(self, iteration_range: tuple[int, int] | None) -> range:
         """Trees of some rounds; of all up to the best one by default."""

@@ -7,12 +7,14 @@ import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.draws import ColumnDraws
 from gbdt_hosts.xgboost.training import intercept
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
@@ -100,6 +102,7 @@ class Rounds:
             self.record = TreeRecord(checkpoint.keep_under_way, checkpoint.under_way)
         self.traffic.restarts = [str(r) for r in [*self.progress.restarts, *self.record.restarts]]
         self.finders: dict[int, OwnColumns | PassiveFinder] = {}
+        self._learning_rate = np.float32(settings.learning_rate)
         self._n_made: dict[int, int] = {}
         self._note_splits()
         self._places: dict[int, RowPlaces] = {}
@@ -246,7 +249,7 @@ class Rounds:
                 finder.channel.ask(messages.Abort(), messages.Done)
 
     def grow(self, number: int) -> None:
-        """One boosting round: a tree, or one per class, on gradients of the same margins."""
+        """One boosting round: a forest, or one per class, on gradients of the same margins."""
         training = self.training
         rows, settings = training.rows, training.settings
         weight = np.ones(rows.n_rows, dtype=np.float32) if rows.weight is None else rows.weight
@@ -257,7 +260,8 @@ class Rounds:
         if training.objective.has_floor:
             h = without_floor(g, h)
         together = settings.multi_output or settings.n_classes == 1
-        groups = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
+        classes = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
+        groups = [group for group in classes for _ in range(settings.num_parallel_tree)]
         for group in groups[len(progress.leaves) :]:
             leaf = self._steadily(partial(self._grow_tree, number, g[:, group], h[:, group]))
             progress.leaves.append(leaf)
@@ -268,6 +272,16 @@ class Rounds:
         if self.checkpoint is not None:
             self.checkpoint.add_round(progress, routed)
         progress.end_round(routed)
+
+    def set_learning_rate(self, value: Any) -> None:
+        """Use another learning rate from the next round on.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is not a positive number.
+        """
+        self._learning_rate = np.float32(replace(self.training.settings, learning_rate=value).learning_rate)
 
     def _route_evals(self, first: int) -> list[NDArray[np.int32]]:
         """Leaves of every evaluation set's rows in the trees from some tree on."""
@@ -300,6 +314,8 @@ class Rounds:
         # No party is asked about a sample that is too small to be split.
         able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
+        seed = settings.seed_of_columns
+        self._draws_of_xgboost = None if seed is None else ColumnDraws(seed, self.progress.n_drawn)
         columns = self._columns_among(searching, random)
         rules = TreeRules(self._constraints, self._pooled.first, columns)
         finders = self._with_columns(searching, columns.of_tree)
@@ -320,13 +336,15 @@ class Rounds:
             gradients,
             sample.rows,
             training.max_depth,
-            settings.split_gain,
+            settings.split_gain.of_forest(self._learning_rate, settings.num_parallel_tree),
             rules,
             Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
             self.for_each,
         )
         self.model.trees.append(tree)
         self._note_splits()
+        if self._draws_of_xgboost is not None:
+            self.progress.n_drawn = self._draws_of_xgboost.n_taken
         self.progress.restarts += self.record.restarts
         return leaf
 
@@ -349,10 +367,17 @@ class Rounds:
 
     def _columns_among(self, finders: Iterable[int], random: SecretStream) -> TreeColumns:
         """Draw the tree's columns among those of some parties."""
-        first = self._pooled.first
+        first, sampling = self._pooled.first, self.training.settings.sampling
+        draws = self._draws_of_xgboost
+        if draws is not None:
+            everything = np.arange(first[-1], dtype=np.int64)
+            if not self.progress.n_drawn:
+                # XGBoost draws the columns of the first tree twice.
+                sampling.draw_columns(everything, random, draws.some_of)
+            return sampling.draw_columns(everything, random, draws.some_of)
         parts = [np.arange(first[k], first[k + 1]) for k in sorted(finders)]
         among = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
-        return self.training.settings.sampling.draw_columns(among, random)
+        return sampling.draw_columns(among, random)
 
     def _with_columns(self, finders: dict[int, Any], drawn: NDArray[np.int64]) -> dict[int, SplitFinder]:
         """The finders that have any of the tree's columns."""

@@ -62,6 +62,7 @@ def train(
     verbose_eval : bool or int
         Whether, or every how many rounds, to print metrics.
     callbacks : sequence of xgboost.callback.TrainingCallback
+        They may set ``learning_rate``, as `xgboost.callback.LearningRateScheduler` does.
     checkpoint : path, optional
         Directory for this party's progress.  The same call after a crash goes on at the last finished tree,
         and ends in the same model; callbacks see all rounds again.  It holds no keys and nothing of the other
@@ -128,6 +129,7 @@ def run(
                 grow,
                 description=task.announced(),
                 known_metrics=rounds.progress.evaluations,
+                set_learning_rate=rounds.set_learning_rate,
             )
             rounds.finish()
         except PartyUnavailableError:

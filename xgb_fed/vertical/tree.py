@@ -70,11 +70,12 @@ class FederatedTree:
         left: int,
         right: int,
         loss_change: float,
-        weight: NDArray[np.float32],
+        weight: NDArray[np.float32] | None = None,
     ) -> None:
-        """Make a leaf an inner node, which may have another weight under monotone constraints."""
+        """Make a leaf an inner node, which has another weight under monotone constraints."""
         self.left[node], self.right[node] = left, right
-        self.weight[node] = weight.tolist()
+        if weight is not None:
+            self.weight[node] = weight.tolist()
         self.owner[node], self.split_id[node] = owner, split_id
         self.value[node] = [0.0] * len(self.value[node])
         self.loss_change[node] = loss_change

@@ -61,6 +61,7 @@ def booster_from_trees(
     base_score: Sequence[float],
     rounds: Sequence[int],
     feature_names: Sequence[str] | None = None,
+    num_parallel_tree: int = 1,
 ) -> xgboost.Booster:
     """A native booster.
 
@@ -77,6 +78,8 @@ def booster_from_trees(
     rounds : sequence of int
         Where each round's trees start, and where the last one's end.
     feature_names : sequence of str, optional
+    num_parallel_tree : int
+        Trees of a forest: how many a round has for each class.
 
     Returns
     -------
@@ -93,7 +96,10 @@ def booster_from_trees(
             "feature_types": ["float"] * n_features if feature_names else [],
             "gradient_booster": {
                 "model": {
-                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(texts))},
+                    "gbtree_model_param": {
+                        "num_parallel_tree": str(num_parallel_tree),
+                        "num_trees": str(len(texts)),
+                    },
                     "iteration_indptr": list(rounds),
                     "tree_info": groups,
                     "trees": _TREES,

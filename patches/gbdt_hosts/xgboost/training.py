@@ -57,6 +57,8 @@ class MetricBooster(xgboost.Booster):
         Returns the present margins of every set.
     n_rounds : callable
         Returns the number of rounds so far.
+    set_learning_rate : callable, optional
+        Is told a learning rate that a callback sets for the rounds to come; without it, callbacks cannot.
 
     Attributes
     ----------
@@ -70,24 +72,34 @@ class MetricBooster(xgboost.Booster):
         sets: Sequence[EvaluationSet],
         margins: Callable[[], Sequence[NDArray[np.float32]]],
         n_rounds: Callable[[], int],
+        set_learning_rate: Callable[[Any], None] | None = None,
     ) -> None:
         # XGBoost learns the number of columns from a data set in its cache.
         known = [own.data for own in sets[:1]]
         super().__init__({**params, "base_score": 0.5, "verbosity": 0}, cache=known)
         self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
+        self._set_learning_rate = set_learning_rate
         self.lines: dict[int, str] = {}
 
     def set_param(self, params: Any, value: Any = None) -> None:
-        """Refuse changes by callbacks: they would have no effect on the training run.
+        """Pass on a learning rate that a callback sets, and refuse changes that would have no effect.
 
         Raises
         ------
         NotImplementedError
-            Once the booster is made.
+            For any other parameter, once the booster is made.
         """
-        if hasattr(self, "_n_rounds"):
-            raise NotImplementedError("a callback cannot change the parameters of a federated training run")
-        super().set_param(params, value)
+        if not hasattr(self, "_n_rounds"):
+            super().set_param(params, value)
+            return
+        given = [(params, value)] if isinstance(params, str) else params
+        for name, one in given.items() if isinstance(given, Mapping) else given:
+            if self._set_learning_rate is None or name not in ("learning_rate", "eta"):
+                raise NotImplementedError(
+                    f"a callback cannot change {name} of this federated training run"
+                    + (", only its learning rate" if self._set_learning_rate is not None else "")
+                )
+            self._set_learning_rate(one)
 
     def save_model(self, fname: Any) -> None:
         """Refuse: there are no trees to save.

@@ -11,19 +11,13 @@ OF_ESTIMATORS = {"n_estimators", "early_stopping_rounds", "callbacks", "missing"
 """Arguments of XGBoost's estimators that are no parameters of a training."""
 
 ELSEWHERE = {
-    "monotone_constraints": (1, 0),
-    "interaction_constraints": [[0, 1]],
     "feature_types": ["q"],
     "feature_weights": [1.0],
     "gblinear": True,
     "multi_strategy": "multi_output_tree",
     "max_cat_to_onehot": 4,
     "max_cat_threshold": 64,
-    "colsample_bylevel": 0.5,
-    "colsample_bynode": 0.5,
-    "num_parallel_tree": 2,
-    "max_leaves": 5,
-    "grow_policy": "lossguide",
+    "grow_policy": "best first",
     "sampling_method": "gradient_based",
     "booster": "dart",
     "tree_method": "approx",
@@ -91,7 +85,9 @@ def test_aliases_are_xgboost_s():
 
 
 BOUNDS = {
-    "max_depth": (1, 30),
+    "max_depth": (0, 30),
+    "max_leaves": (0, 2**31 - 1),
+    "num_parallel_tree": (1, 2**31 - 1),
     "max_bin": (2, 65_535),
     "active_depth": (1, 30),
     "trees_per_party": (1, 2**31 - 1),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gbdt_hosts.xgboost.model import read_trees
 from vertical_training import assert_same_tree, parties_of, problem, quantile_matrix, stock, train
 from xgb_fed.boosting.objectives import Objective
-from xgb_fed.boosting.sampling import Sampling
+from xgb_fed.boosting.sampling import Sampling, TreeColumns
 from xgb_fed.ciphers.randomness import SecretStream
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8, "base_score": 0.5}
@@ -63,7 +63,11 @@ def test_xgboost_given_the_same_columns(monkeypatch):
     X, y = problem(missing=0.1)
     draws = [np.array([0, 2, 4]), np.array([3, 5]), np.array([1, 2])]
     left = list(draws)
-    monkeypatch.setattr(Sampling, "draw_columns", lambda self, n_columns, random: left.pop(0))
+
+    def draw(self, columns, random):
+        return TreeColumns(columns, (0.5, 1, 1), lambda among, count: left.pop(0))
+
+    monkeypatch.setattr(Sampling, "draw_columns", draw)
     parties = parties_of([X[:, 3:]])
     model = train({**PARAMS, "colsample_bytree": 0.5}, X[:, :3], y, parties, 3)
     margin = np.zeros(len(y), dtype=np.float32)
@@ -115,6 +119,6 @@ def test_a_sample_too_small_gives_a_tree_without_splits(n_rows, monkeypatch):
 def test_columns_are_drawn_without_replacement():
     random = stream(0)
     for n_columns, share, count in [(10, 0.3, 3), (3, 0.1, 1), (7, 1.0, 7)]:
-        columns = Sampling(colsample_bytree=share).draw_columns(n_columns, random)
+        columns = Sampling(colsample_bytree=share).draw_columns(np.arange(n_columns), random).of_tree
         assert len(set(columns.tolist())) == count
         assert columns.tolist() == sorted(columns)

@@ -179,7 +179,7 @@ def test_values_without_constraints():
 
 def test_monotone_constraints_need_leaves_of_one_value():
     params = {"objective": "multi:softprob", "num_class": 3, "multi_output": True}
-    with pytest.raises(UnsupportedParameterError, match="monotone_constraints.*multi_output"):
+    with pytest.raises(UnsupportedParameterError, match=r"monotone_constraints.*multi_output"):
         Settings.from_params({**params, "monotone_constraints": (1,)})
 
 
