@@ -1,7 +1,8 @@
 """Monotone and interaction constraints over the columns of all parties, and what they leave of each node.
 
 Only the active party knows them: it gets every party's sums of all columns, and passes over the candidates
-that a constraint forbids.  A passive party's columns are named by their party and number, as ``"bank:3"``.
+that a constraint forbids.  A passive party's columns are named by the party and their position in its data:
+``"bank:3"``, or ``"bank: column 3"`` as in explanations.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class PooledColumns:
         if column in self.own_names:
             return list(self.own_names).index(column)
         party, _, number = column.rpartition(":")
+        number = number.removeprefix(" column ")
         if party not in self.parties or not (number.isdecimal() and number.isascii()):
             examples = ", ".join(f"{name}:0" for name in self.parties)
             raise InvalidArgumentError(

@@ -63,7 +63,7 @@ def test_constraints_of_zero_still_change_how_xgboost_rounds_gains():
         "(1,-1,0,1,0,-1)",
         list(SIGNS),
         np.array(SIGNS),
-        {"f0": 1, "f1": -1, "party 0:0": 1, "party 0:2": -1},
+        {"f0": 1, "f1": -1, "party 0:0": 1, "party 0: column 2": -1},
         {0: 1, 1: -1, 3: 1, 5: -1},
     ],
     ids=["text", "list", "array", "names", "numbers"],
