@@ -1,6 +1,7 @@
-"""Two processes over TLS beside one process: time of a tree, memory of a stream, prediction, alignment.
+"""Two processes over TLS beside one process: a tree, memory of a stream, prediction, SHAP values, alignment.
 
-    python benchmarks/remote.py [--rows 150000] [--trees 2] [--ids 100000] [--only tree stream predict align]
+    python benchmarks/remote.py [--rows 150000] [--trees 2] [--ids 100000]
+                                [--only tree stream predict explain align]
     python benchmarks/remote.py --links [--trees 5] [--json build/links.json]
 
 The passive party is a process of its own (``veilboost serve``) on this machine.  With ``--links`` there are
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xgboost
 
 import xgb_fed
 import xgb_fed.vertical.splits
@@ -31,7 +33,7 @@ from report import machine, print_table, say, yield_when_busy
 from vertical_data import give_credit
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 32, "base_score": 0.5}
-SECTIONS = ("tree", "stream", "predict", "align")
+SECTIONS = ("tree", "stream", "predict", "explain", "align")
 STREAM_BYTES = 1 << 30
 MESSAGE_BYTES = 8 << 20
 MIB = 1 << 20
@@ -148,6 +150,40 @@ def prediction(folder: Path, n_rows: int) -> None:
     print_table(f"prediction of {n_rows} rows, 25 trees", ["", "best s", "worst s"], rows)
 
 
+def explanation(folder: Path, n_rows: int) -> None:
+    """SHAP values of 25 trees of depth 6 over TLS, beside those of XGBoost on the pooled columns."""
+    problem = give_credit().rows(slice(0, n_rows))
+    bank = Bank(
+        folder, write_csv(folder / "bank.parquet", problem.passive), "--allow-explanations", "per-feature"
+    )
+    params = {**PARAMS, "max_depth": 6}
+    how: dict[str, Any] = {"cipher": xgb_fed.OkamotoUchiyama(2048), "verbose_eval": False}
+    model = xgb_fed.train(params, xgb_fed.ActiveData(problem.active, problem.y), [bank.party], 25, **how)
+    matrix = xgboost.QuantileDMatrix(problem.X, label=problem.y, max_bin=PARAMS["max_bin"])
+    pooled = xgboost.train(params, matrix, 25)
+    ours = theirs = np.empty(0)
+    rows = []
+    for name in ("predict", "predict, paths hidden", "SHAP values", "pooled XGBoost's"):
+        traffic = xgb_fed.Traffic()
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            if name.startswith("predict"):
+                model.predict(problem.active, [bank.party], hide_paths="hidden" in name, traffic=traffic)
+            elif name == "SHAP values":
+                ours = model.predict(problem.active, [bank.party], pred_contribs=True, traffic=traffic)
+            else:
+                theirs = pooled.predict(matrix, pred_contribs=True)
+            times.append(time.perf_counter() - start)
+        rows.append([name, min(times), max(times), traffic.bytes_from("bank") / 3 / MIB])
+    bank.close()
+    head = ["", "best s", "worst s", "MiB from the bank"]
+    print_table(f"explanation of {n_rows} rows of {problem.title}, 25 trees of depth 6", head, rows)
+    scale = np.maximum(1, np.abs(pooled.predict(matrix, output_margin=True)))[:, None]
+    worst = float(np.max(np.abs(ours - theirs) / scale))
+    say(f"largest difference of contributions, relative to max(1, |margin|): {worst:.2g}")
+
+
 def alignment(folder: Path, n_ids: int) -> None:
     """Private set intersection of two sets that share half of their ids."""
     theirs = [f"customer-{k:09d}" for k in range(n_ids // 2, n_ids // 2 + n_ids)]
@@ -192,6 +228,8 @@ def main() -> None:
             stream_memory(folder)
         if "predict" in args.only:
             prediction(folder, args.rows)
+        if "explain" in args.only:
+            explanation(folder, min(args.rows, 10_000))
         if "align" in args.only:
             alignment(folder, args.ids)
         if "tree" in args.only:

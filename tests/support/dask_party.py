@@ -33,17 +33,20 @@ def chunked(values, lengths):
 def dask_party(client, lengths, **kwargs):
     """The passive party on a cluster."""
     evals = [chunked(X_EVAL[:, N_ACTIVE:], (30, 40))]
-    return DaskParty(client, chunked(X[:, N_ACTIVE:], lengths), "bank", eval_sets=evals, **kwargs)
+    how = {"eval_sets": evals, "allow_explanations": "per-feature", **kwargs}
+    return DaskParty(client, chunked(X[:, N_ACTIVE:], lengths), "bank", **how)
 
 
 @cache
 def recorded(cipher):
-    """Requests of a run and a prediction, and a local party's answers."""
-    party = Recorder(xgb_fed.LocalParty(X[:, N_ACTIVE:], "bank", eval_sets=[X_EVAL[:, N_ACTIVE:]]))
+    """Requests of a run, a prediction and an explanation, and a local party's answers."""
+    how = {"eval_sets": [X_EVAL[:, N_ACTIVE:]], "allow_explanations": "per-feature"}
+    party = Recorder(xgb_fed.LocalParty(X[:, N_ACTIVE:], "bank", **how))
     evals = [(xgb_fed.ActiveData(X_EVAL[:, :N_ACTIVE], Y_EVAL), "eval")]
     with without_randomness():
         model = train(PARAMS, X[:, :N_ACTIVE], Y, [party], 2, cipher=CIPHERS[cipher], evals=evals)
         model.predict(X[:, :N_ACTIVE], [party])
+        model.explain(X[:, :N_ACTIVE], [party])
     return party.requests, party.answers
 
 

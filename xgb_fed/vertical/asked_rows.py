@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import ConsentError, InvalidDataError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.messages import ModelOpened, OpenModel
@@ -99,10 +99,15 @@ class AskedRows:
         """Each row's side at every split: parties do not learn which splits it reaches."""
         return ask_sides(trees, self.splits, self.columns, self.channels, self.n_rows)
 
-    def close(self) -> None:
-        """End the session."""
-        for channel in self.channels.values():
-            channel.ask(messages.Finish(), messages.Done)
+    def __enter__(self) -> AskedRows:
+        """Return the session."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the session; after an error other than a lacking consent it has ended, or nobody answers."""
+        if kind is None or issubclass(kind, ConsentError):
+            for channel in self.channels.values():
+                channel.ask(messages.Finish(), messages.Done)
 
     def restored(self, values: NDArray[A]) -> NDArray[A]:
         """Values of the rows in the caller's order."""

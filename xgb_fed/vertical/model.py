@@ -184,9 +184,8 @@ class VerticalModel:
             return explained.contributions
         trees = self._chosen(iteration_range)
         chosen = [self.trees[t] for t in trees]
-        asked = self._ask(X, parties, chosen, rows, traffic)
-        leaves = asked.sides(chosen).leaves(chosen) if hide_paths else asked.leaves(chosen)
-        asked.close()
+        with self._ask(X, parties, chosen, rows, traffic) as asked:
+            leaves = asked.sides(chosen).leaves(chosen) if hide_paths else asked.leaves(chosen)
         leaves = asked.restored(leaves)
         if pred_leaf:
             return leaves
@@ -223,10 +222,9 @@ class VerticalModel:
         """
         trees = self._chosen(iteration_range)
         chosen = [self.trees[t] for t in trees]
-        asked = self._ask(X, parties, chosen, rows, traffic)
-        columns = ask_columns(chosen, self.splits, self.parties, self.party_features, asked.channels)
-        sides = asked.sides(chosen)
-        asked.close()
+        with self._ask(X, parties, chosen, rows, traffic) as asked:
+            columns = ask_columns(chosen, self.splits, self.parties, self.party_features, asked.channels)
+            sides = asked.sides(chosen)
         groups = [self.group_of(t) for t in trees]
         values = asked.restored(contributions_of(chosen, groups, self.base_margin, columns, sides))
         return Explanation(values if self.n_classes > 1 else values[:, 0], columns.names)
@@ -362,11 +360,9 @@ class VerticalModel:
             Naming a party that does not consent to explanations.
         """
         check_kind(importance_type)
-        asked = AskedRows.open(
-            self.model_id, self.splits, None, self._parties(parties), self.trees, row_positions(None), traffic
-        )
-        columns = ask_columns(self.trees, self.splits, self.parties, self.party_features, asked.channels)
-        asked.close()
+        used, everyone = self._parties(parties), row_positions(None)
+        with AskedRows.open(self.model_id, self.splits, None, used, self.trees, everyone, traffic) as asked:
+            columns = ask_columns(self.trees, self.splits, self.parties, self.party_features, asked.channels)
 
         def name_of(owner: int, split: int) -> str:
             return columns.names[columns.places[owner, split]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xgb_fed.vertical.splits import Splits
-from xgb_fed.vertical.tree import LEAF, FederatedTree
+from xgb_fed.vertical.tree import LEAF, ROOT, FederatedTree
 
 
 def check_parts(
@@ -26,12 +26,14 @@ def check_parts(
         lengths = {len(values) for values in tree.to_dict().values()}
         if lengths != {len(tree)} or not len(tree):
             raise ValueError("nodes")
+        if tree.parent[0] != ROOT:
+            raise ValueError("root")
         for node, owner in enumerate(tree.owner):
             if owner == LEAF:
                 continue
             children = (tree.left[node], tree.right[node])
-            # Children come after their parent: no walk down a tree goes in circles.
-            if not all(node < child < len(tree) for child in children):
+            # Children come after their parent, and know it: no walk down or up a tree goes in circles.
+            if not all(node < child < len(tree) and tree.parent[child] == node for child in children):
                 raise ValueError("children")
             if not 0 <= owner <= len(parties) or (owner == 0 and tree.split_id[node] >= len(splits)):
                 raise ValueError("splits")

@@ -16,7 +16,7 @@ from gbdt_parties import messages
 from vertical_training import text_of
 from vertical_training import train as train_quietly
 from xgb_fed.dask import DaskParty
-from xgb_fed.vertical.messages import FindSplits, Gradients, RouteRows, SplitNodes
+from xgb_fed.vertical.messages import FindSplits, Gradients, RouteRows, SplitNodes, TellSides
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def closed(cluster, position=0):
     cluster.sync(worker.close, nanny=False, executor_wait=False)
 
 
-@pytest.mark.parametrize("kind", [Gradients, FindSplits, SplitNodes, RouteRows])
+@pytest.mark.parametrize("kind", [Gradients, FindSplits, SplitNodes, RouteRows, TellSides])
 def test_a_lost_worker_changes_no_message(threads, kind):
     cluster, client = threads
     requests = recorded("okamoto-uchiyama")[0]

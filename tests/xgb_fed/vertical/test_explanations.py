@@ -217,6 +217,7 @@ def test_explanations_need_a_consent_of_their_own(fitted):
     ):
         with pytest.raises(xgb_fed.ConsentError, match="party 'party 0' refuses: this party does not"):
             ask()
+    assert not silent._handler.has_sessions
     assert len(model.predict(X[:, :3], [silent, parties[1]])) == len(X)
     with pytest.raises(
         xgb_fed.InvalidArgumentError, match="'yes' must be one of none, per-party, per-feature"

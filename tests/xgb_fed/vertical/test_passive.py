@@ -38,16 +38,17 @@ FEATURES = bin_features(read_columns(X[:, 2:]), PARAMS["max_bin"])
 
 
 def new_party():
-    return LocalParty(X[:, 2:], "party 0", eval_sets=[X[:, 2:]])
+    return LocalParty(X[:, 2:], "party 0", eval_sets=[X[:, 2:]], allow_explanations="per-party")
 
 
 @pytest.fixture(scope="module")
 def recorded():
-    """A training under encryption and a prediction, every message written down."""
+    """A training under encryption, a prediction and an explanation, every message written down."""
     party = Recorder(new_party())
     evals = [(xgb_fed.ActiveData(X[:, :2], Y), "eval")]
     model = train(PARAMS, X[:, :2], Y, [party], 1, cipher=Paillier(512, True), evals=evals)
     model.predict(X[:, :2], [party])
+    model.explain(X[:, :2], [party])
     return party, model
 
 
