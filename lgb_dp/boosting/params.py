@@ -172,8 +172,8 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     ------
     UnsupportedParameterError
         If a parameter that private training cannot honour differs from LightGBM's default.
-    ValueError
-        If a value is out of range.
+    InvalidArgumentError
+        If a value is out of range, or a text that LightGBM would read as several parameters.
     """
     given = resolve_aliases(params)
     defaults = default_parameters()
@@ -181,6 +181,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     own, accepted = _OF_OBJECTIVE.get(objective, ("", POSITIVE))
     for name, value in given.items():
         if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL | {own} or value is None:
+            _check_text(name, value)
             continue
         if name == "max_bin" and value == max_bin:
             continue
@@ -193,7 +194,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
                 f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
             )
 
-    num_class = int(given.get("num_class") or 1)
+    num_class = _whole("num_class", given.get("num_class") or 1)
     if objective.startswith("multiclass") != (num_class > 1):
         raise InvalidArgumentError(
             f"num_class={num_class} does not fit objective={objective!r}; "
@@ -206,13 +207,40 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         learning_rate=checked_learning_rate(given.get("learning_rate", 0.1)),
         depth=_depth(given),
         lambda_l2=checked_lambda(given.get("lambda_l2", 0.0)),
-        n_threads=max(0, int(given.get("num_threads") or 0)),
-        verbosity=int(given.get("verbosity", 1)),
+        n_threads=max(0, _whole("num_threads", given.get("num_threads") or 0)),
+        verbosity=_whole("verbosity", given.get("verbosity", 1)),
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
         given=_given(given),
         monotone=_monotone(given.get("monotone_constraints")),
         of_objective=_of_objective(own, given.get(own), accepted) if own else {},
     )
+
+
+def _check_text(name: str, value: Any) -> None:
+    """Check that a value is one value to LightGBM, which is given all parameters as one line of text.
+
+    Behind a space a text could set parameters that are refused, at every party of a run.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not.
+    """
+    for one in value if isinstance(value, (list, tuple, set)) else [value]:
+        text = one if isinstance(one, str) else ""
+        if not text.isprintable() or any(character.isspace() or character in "=#" for character in text):
+            raise InvalidArgumentError(
+                f"{name}={value!r} must be printable and have no spaces, '=' or '#', after which LightGBM "
+                "would read other parameters"
+            )
+
+
+def _whole(name: str, value: Any) -> int:
+    """An integer, also as a text."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgumentError(f"{name}={value!r} must be an integer") from None
 
 
 def _of_objective(name: str, value: Any, accepted: Interval) -> dict[str, float]:
@@ -262,9 +290,9 @@ def _monotone(constraints: Any) -> tuple[int, ...]:
 def _given(parameters: Mapping[str, Any]) -> frozenset[str]:
     """Parameters that say something; depth is also given by num_leaves other than the default."""
     names = {name for name, value in parameters.items() if value is not None}
-    if parameters.get("max_depth") is not None and int(parameters["max_depth"]) <= 0:
+    if parameters.get("max_depth") is not None and _whole("max_depth", parameters["max_depth"]) <= 0:
         names.discard("max_depth")
-    if int(parameters.get("num_leaves") or 31) != 31:
+    if _whole("num_leaves", parameters.get("num_leaves") or 31) != 31:
         names.add("max_depth")
     return frozenset(names)
 
@@ -276,8 +304,8 @@ def _alias_in(params: Mapping[str, Any], name: str) -> str:
 
 def _depth(given: Mapping[str, Any]) -> int:
     """Depth of the complete trees that max_depth and num_leaves describe."""
-    depth = int(given.get("max_depth", -1))
-    num_leaves = int(given.get("num_leaves", 31))
+    depth = _whole("max_depth", given.get("max_depth", -1))
+    num_leaves = _whole("num_leaves", given.get("num_leaves", 31))
     if depth <= 0:
         depth = DEFAULT_DEPTH if num_leaves == 31 else num_leaves.bit_length() - 1
     if num_leaves not in (31, 2**depth):

@@ -21,7 +21,7 @@ from lgb_dp.errors import (
 )
 from lgb_dp.federated.checkpoint import Checkpoint
 from lgb_dp.federated.rounds import Coordinator
-from lgb_dp.federated.task import FederatedTask, settings_of
+from lgb_dp.federated.task import MAX_ATTEMPTS, FederatedTask, settings_of
 from lgb_dp.newton.trainer import NewtonBoost
 
 SPARE_ATTEMPTS = 0.05
@@ -55,7 +55,7 @@ def train(
     parties : sequence of Party
         `lgb_dp.federated.Party`, here or elsewhere; at least two.
     num_boost_round : int
-        Trees (times classes).
+        Trees (times classes), at most 100,000.
     callbacks : sequence
         One `lgb_dp.NewtonBoost`, which says the budget.  ε covers what up to `colluding` parties, together
         with whoever calls this function, learn about one row of another party.
@@ -111,7 +111,7 @@ def train(
     n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
     colluding = checked_integer("colluding", colluding, 1)
     if max_attempts is None:
-        max_attempts = math.ceil((1 + SPARE_ATTEMPTS) * n_rounds)
+        max_attempts = min(math.ceil((1 + SPARE_ATTEMPTS) * n_rounds), max(n_rounds, MAX_ATTEMPTS))
     task = FederatedTask(
         dict(params),
         settings_of(_trainer_among(callbacks)),

@@ -158,17 +158,20 @@ class PartyLedger:
             check_closeness(self._closeness + note["closeness"], kept[0])
             return note
 
-        made: list[bytes] = []
-
-        def make_new() -> bytes:
-            made.append(make())
-            return made[0]
+        def make_counted() -> bytes:
+            answer = make()
+            # Before it is written: whatever interrupts this process then, no answer goes uncounted.
+            self._count(run.hex(), note)
+            return answer
 
         with self._lock:
-            answer = self.journal.once(run, number, asked, prepare, make_new, _about(budget))
-            if made:
-                self._count(run.hex(), note)
-        return answer
+            before = self._spent, self._spent_by[run.hex()], self._closeness, self._neighbouring
+            try:
+                return self.journal.once(run, number, asked, prepare, make_counted, _about(budget))
+            except Exception:
+                # It could not be written, and so was not given.
+                self._spent, self._spent_by[run.hex()], self._closeness, self._neighbouring = before
+                raise
 
     def _count(self, run: str, note: Mapping[str, Any]) -> None:
         cost = Fraction(note["mu"]) ** 2

@@ -83,6 +83,8 @@ class Party(SessionHandler[PartyRun]):
         Parties that must take part in every sum, at least 2.
     colluding : int
         Parties of which this one assumes that they may pool what they know, at least.
+    parties_per_person : int
+        Parties that may have rows of one person, as a run must assume at least.
     tls : TLS or path, optional
         Its certificate and key, and the authorities that it trusts.  Without it, the party signs with a
         certificate of its own making, which is for parties in one process.
@@ -116,6 +118,7 @@ class Party(SessionHandler[PartyRun]):
         budget: tuple[float, float] | None = None,
         min_parties: int = 2,
         colluding: int = 1,
+        parties_per_person: int = 1,
         tls: TLS | str | Path | None = None,
         allowed: Sequence[str] | None = None,
         trust_authority: bool = False,
@@ -158,6 +161,7 @@ class Party(SessionHandler[PartyRun]):
             AllowList(allowed, b"" if tls is None else tls.authority, trust_authority),
             checked_integer("min_parties", min_parties, 2),
             checked_integer("colluding", colluding, 1),
+            checked_integer("parties_per_person", parties_per_person, 1),
             self._own_ledger,
         )
         self._runs: dict[bytes, PartyRun] = {}
@@ -172,6 +176,11 @@ class Party(SessionHandler[PartyRun]):
     def has_folder(self) -> bool:
         """Whether its ledger outlives the process."""
         return self._folder is not None
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
+        return self._own_ledger().budget is not None
 
     def for_caller(self, directory: Path, used: set[bytes]) -> Party:
         """The same party, with the same ledger, for the sessions of one coordinator among several.

@@ -32,6 +32,8 @@ from lgb_dp.mechanisms.noise import release_share
 from lgb_dp.mechanisms.rng import SecureRandom
 
 MAX_CLASSES = 256
+MAX_THREADS = 256
+"""A coordinator's `num_threads` applies at every party; many more crash a process that starts them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Side:
     data : Dataset
     credentials : Credentials
     allowed : AllowList
-    min_parties, colluding : int
+    min_parties, colluding, parties_per_person : int
         This party's own demands.
     ledger : callable
         The party's ledger.
@@ -56,6 +58,7 @@ class Side:
     allowed: AllowList
     min_parties: int
     colluding: int
+    parties_per_person: int
     ledger: Callable[[], PartyLedger]
 
 
@@ -86,10 +89,19 @@ class PartyRun:
                 f"the run assumes that at most {self.task.colluding} parties pool what they know; this party "
                 f"demands {side.colluding}"
             )
+        if self.task.parties_per_person < side.parties_per_person:
+            raise InvalidArgumentError(
+                f"the run assumes that at most {self.task.parties_per_person} parties have rows of one person; "
+                f"this party demands {side.parties_per_person} (parties_per_person)"
+            )
         # Before LightGBM sees them: some of its parameters open files or connections.
-        n_outputs = training_parameters(self.task.params, side.data.max_bin).n_outputs
-        if n_outputs > MAX_CLASSES:
-            raise InvalidArgumentError(f"num_class={n_outputs}; this party accepts at most {MAX_CLASSES}")
+        known = training_parameters(self.task.params, side.data.max_bin)
+        for name, value, limit in (
+            ("num_class", known.n_outputs, MAX_CLASSES),
+            ("num_threads", known.n_threads, MAX_THREADS),
+        ):
+            if value > limit:
+                raise InvalidArgumentError(f"{name}={value}; this party accepts at most {limit}")
         self.declaration = declaration_of(side.data)
         self.keys = SessionKeys() if keys is None else keys
         self.introduction = Introduction.of(side.name, side.credentials, self.keys)

@@ -53,7 +53,7 @@ class FederatedService(RowService):
     Parameters
     ----------
     party : Party
-        With a folder, so that its ledger outlives the process.
+        With a folder, so that its ledger outlives the process, and a budget.
     directory : path
         Where runs and the record are kept.
     limits : FederatedLimits
@@ -61,7 +61,7 @@ class FederatedService(RowService):
     Raises
     ------
     InvalidArgumentError
-        If the party has no folder.
+        If the party has no folder, or no budget.
     """
 
     opening = (OpenFederated,)
@@ -73,6 +73,12 @@ class FederatedService(RowService):
             raise InvalidArgumentError(
                 f"party {party.name!r} has no folder: behind a server its ledger must outlive the process, "
                 "or what it has answered would be answered again; pass folder= to Party"
+            )
+        if not party.has_budget:
+            party.close()
+            raise InvalidArgumentError(
+                f"party {party.name!r} has no budget: the first coordinator would choose what the rows may "
+                "cost; pass budget=(epsilon, delta) to Party"
             )
         limits = FederatedLimits() if limits is None else limits
         super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, 0)

@@ -9,14 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gbdt_hosts.lightgbm import resolve_aliases
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
+from lgb_dp.errors import (
+    InvalidArgumentError,
+    PartiesDifferError,
+    PrivateTrainingError,
+    UnsupportedParameterError,
+)
 from lgb_dp.newton.trainer import NewtonBoost
 
 _OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
 """Settings of `NewtonBoost` that have no meaning here, or that would have to be secret from the parties."""
+
+MAX_ATTEMPTS = 100_000
+"""Releases that a run may be planned for: every party plans them all before the first one."""
 
 _SETTINGS = tuple(
     name for name in inspect.signature(NewtonBoost).parameters if name not in (*_OF_ONE_PROCESS, "rounds")
@@ -55,11 +64,16 @@ class FederatedTask:
     parties_per_person: int
 
     def __post_init__(self) -> None:
-        checked_integer("num_boost_round", self.n_rounds, 1)
-        checked_integer("max_attempts", self.max_attempts, self.n_rounds)
+        checked_integer("num_boost_round", self.n_rounds, 1, MAX_ATTEMPTS)
+        checked_integer("max_attempts", self.max_attempts, self.n_rounds, MAX_ATTEMPTS)
         checked_integer("colluding", self.colluding, 1)
         checked_integer("min_parties", self.min_parties, self.colluding + 1)
         checked_integer("parties_per_person", self.parties_per_person, 1)
+        if resolve_aliases(self.params).get("early_stopping_round"):
+            raise UnsupportedParameterError(
+                "early_stopping_round is not supported across parties: metrics of held-out rows would be "
+                "releases of their own; leave it out"
+            )
         unknown = set(self.settings) ^ set(_SETTINGS)
         if unknown:
             raise InvalidArgumentError(
@@ -109,15 +123,15 @@ class FederatedTask:
 
         Raises
         ------
-        InvalidArgumentError
+        InvalidArgumentError, UnsupportedParameterError
             If it is anything else.
         """
         try:
             values = json.loads(text)
             return cls(**values)
-        except InvalidArgumentError:
+        except PrivateTrainingError:
             raise
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InvalidArgumentError("the settings of a run are not those of this version") from None
 
 

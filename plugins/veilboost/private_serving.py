@@ -10,7 +10,13 @@ from lgb_dp import federated
 from lgb_dp.federated.service import FederatedLimits, FederatedService
 from veilboost.declared import read_declared
 
-OPTIONS: dict[str, Any] = {"party": [], "budget": None, "min_parties": 2, "colluding": 1}
+OPTIONS: dict[str, Any] = {
+    "party": [],
+    "budget": None,
+    "min_parties": 2,
+    "colluding": 1,
+    "parties_per_person": 1,
+}
 """Options that are for private training alone, by the names of their values, with their defaults."""
 
 UNUSED: dict[str, Any] = {
@@ -47,7 +53,7 @@ def add_options(group: Any) -> None:
         nargs=2,
         type=float,
         metavar=("EPSILON", "DELTA"),
-        help="of all that these rows answer, in all runs together (the first run's)",
+        help="of all that these rows answer, in all runs together; needed unless the ledger has one",
     )
     add("--min-parties", type=int, default=2, help="parties that must take part in a sum (%(default)s)")
     add(
@@ -55,6 +61,12 @@ def add_options(group: Any) -> None:
         type=int,
         default=1,
         help="parties that may pool what they know, which a run must assume at least (%(default)s)",
+    )
+    add(
+        "--parties-per-person",
+        type=int,
+        default=1,
+        help="parties that may have rows of one person, which a run must assume at least (%(default)s)",
     )
 
 
@@ -70,6 +82,7 @@ def make_service(args: argparse.Namespace, tls: TLS) -> tuple[FederatedService, 
         budget=None if args.budget is None else tuple(args.budget),
         min_parties=args.min_parties,
         colluding=args.colluding,
+        parties_per_person=args.parties_per_person,
         tls=tls,
         allowed=args.party,
         **declared.arguments(),

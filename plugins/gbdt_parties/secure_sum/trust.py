@@ -57,9 +57,20 @@ class Credentials:
 
     @classmethod
     def self_signed(cls, name: str) -> Credentials:
-        """A certificate of one day that only vouches for itself, for parties in one process."""
+        """A certificate of one day that only vouches for itself, for parties in one process.
+
+        Raises
+        ------
+        PartyArgumentError
+            If the name does not fit into a certificate.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        try:
+            subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        except ValueError:
+            raise PartyArgumentError(
+                f"name={quoted(name)!r} must have 1 to 64 bytes as UTF-8, which is what a certificate holds"
+            ) from None
         now = datetime.now(timezone.utc)
         certificate = (
             x509.CertificateBuilder()

@@ -109,6 +109,15 @@ def test_every_other_parameter_of_lightgbm_is_refused(name):
         training_parameters({name: "12345.5"}, 255)
 
 
+@pytest.mark.parametrize("name", sorted(ACCEPTED - {"objective"}))
+def test_side_door_a_text_sets_no_other_parameter(name):
+    """Before, what LightGBM reads as several parameters was taken for one that changes nothing."""
+    for text in ("1 linear_tree=true", "1\tboosting=rf", "auc\nmax_bin=3", "1\0"):
+        for value in (text, ["1", text]):
+            with pytest.raises(lgb_dp.InvalidArgumentError, match=name):
+                training_parameters({name: value}, 255)
+
+
 def test_what_update_and_create_valid_cannot_honour_raises():
     data = dataset(X, Y)
     booster = lgb.train(

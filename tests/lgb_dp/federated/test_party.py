@@ -1,16 +1,17 @@
 """A party's own side: its demands, its ledger, and what it refuses of a coordinator that lies."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import lgb_dp
-from federated_training import DELTA, Between, journal, lost, parties, party, train
+from federated_training import BINARY, DELTA, Between, journal, lost, parties, party, train
 from gbdt_parties._sealed import read_sealed
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
-from gbdt_parties.messages import Finish, read
+from gbdt_parties.messages import Finish, Refusal, read, write
 from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
@@ -24,7 +25,9 @@ from gbdt_parties.secure_sum.messages import (
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import Credentials
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
+from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.federated.run import PartyRun
+from lgb_dp.federated.task import FederatedTask, settings_of
 
 
 def with_liar(lie, place=0):
@@ -113,6 +116,35 @@ def test_a_party_refuses_a_coordinator_that_sends(lie):
     with pytest.raises(PartyRefusedError, match=refusal):
         train(members)
     assert len(journal(members[0].party).answered) <= 2
+
+
+def of_coordinator(**changes):
+    """A lie about the settings, of which other parties are told the truth: what one party makes of it."""
+    task = FederatedTask({**BINARY}, settings_of(lgb_dp.NewtonBoost(5.0, DELTA)), 4, 5, 1, 2, 1)
+    values = {**json.loads(task.to_json()), **changes}
+    session = bytes(16)
+    opening = OpenFederated(session, json.dumps({**values, "params": {**BINARY, **values["params"]}}))
+    answer = read(party(parties_per_person=2).handle(write(session, 0, opening))).message
+    assert isinstance(answer, Refusal)
+    return answer.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({}, "at most 1 parties have rows of one person; this party demands 2"),
+        ({"max_attempts": 10**15}, "max_attempts must be between 4 and 100000"),
+        ({"max_attempts": 10**400}, "max_attempts must be between 4 and 100000"),
+        ({"n_rounds": 10**9}, "num_boost_round must be between 1 and 100000"),
+        ({"parties_per_person": 2, "params": {"num_threads": 10**6}}, "num_threads=1000000; this party acc"),
+        ({"parties_per_person": 2, "params": {"num_threads": "x"}}, "num_threads='x' must be an integer"),
+        ({"parties_per_person": 2, "params": {"metric": "auc max_bin=3"}}, "LightGBM would read other par"),
+        ({"params": {"n_iter_no_change": 3}}, "early_stopping_round is not supported across parties"),
+        ({"params": {"learning_rate": "1 max_bin=3"}, "parties_per_person": 2}, "learning_rate"),
+    ],
+)
+def test_a_party_refuses_settings_of_a_coordinator_by_name(changes, refusal):
+    assert refusal in of_coordinator(**{"params": {}, **changes})
 
 
 def test_a_forged_roster_is_not_signed():
@@ -302,7 +334,39 @@ def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_
     assert len(journal(members[0].party).answered) == 3
 
 
+def test_an_answer_that_is_interrupted_after_it_was_written_is_counted(tmp_path):
+    ledger = PartyLedger(tmp_path, (1.0, 1e-5))
+    note = {"run": "00", "what": "x", "mu": 0.03, "closeness": 0.0, "neighbouring": "row", "time": ""}
+
+    def answer(number, make=bytes):
+        return ledger.answer(b"run", number, b"asked", note, 1.0, (1.0, 1e-5), make)
+
+    written = ledger.journal.once
+
+    def interrupted(*arguments):
+        written(*arguments)
+        raise KeyboardInterrupt
+
+    ledger.journal.once = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        answer(1)
+    ledger.journal.once = written
+    answer(1)
+    spent = ledger._spent
+    with pytest.raises(OSError, match="full"):
+        answer(2, lambda: (_ for _ in ()).throw(OSError("full")))
+    assert ledger._spent == spent
+    ledger.journal.close()
+    assert PartyLedger(tmp_path)._spent == spent > 0
+
+
 # Certificates.
+
+
+def test_a_name_that_no_certificate_holds_is_refused():
+    for name in ("", "é" * 33):
+        with pytest.raises(PartyArgumentError, match="must have 1 to 64 bytes"):
+            party(0, name=name)
 
 
 def test_parties_with_certificates_accept_fingerprints_only(tmp_path):

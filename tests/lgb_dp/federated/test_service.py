@@ -18,6 +18,7 @@ from gbdt_parties.transport.server import Server
 from lgb_dp.federated.service import FederatedLimits, FederatedService
 
 NAMES = ("ada", "bob", "cyd")
+BUDGET = (100.0, 1e-5)
 
 
 class Served:
@@ -39,7 +40,7 @@ def test_three_parties_over_tls(tmp_path):
     make_certificate(tmp_path / "acme", tmp_path / "ca", "acme")
     own = TLS.from_directory(tmp_path / "acme")
     members = [
-        party(place, folder=tmp_path / name / "kept", tls=tmp_path / name, allowed=known)
+        party(place, folder=tmp_path / name / "kept", budget=BUDGET, tls=tmp_path / name, allowed=known)
         for place, name in enumerate(NAMES)
     ]
     with ExitStack() as stack:
@@ -77,6 +78,14 @@ def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_side_door_a_coordinator_does_not_choose_the_budget(tmp_path):
+    """Before, the ε of the first run, which any coordinator could make a million, became the budget."""
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no budget.*pass budget="):
+        FederatedService(party(0, folder=tmp_path), tmp_path)
+    party(0, folder=tmp_path, budget=BUDGET).close()
+    FederatedService(party(0, folder=tmp_path), tmp_path)
+
+
 def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch):
     """Before, a coordinator could end another's run, and spend what it was granted, under its number."""
     monkeypatch.setattr("lgb_dp.federated.rounds.os", SimpleNamespace(urandom=lambda n: b"s" * n))
@@ -101,9 +110,8 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
 
 def test_sessions_and_lengths_are_limited(tmp_path):
     def limited(**limits):
-        return Served(
-            FederatedService(party(0, folder=tmp_path / "kept"), tmp_path, FederatedLimits(**limits)), "ada"
-        )
+        member = party(0, folder=tmp_path / next(iter(limits)), budget=BUDGET)
+        return Served(FederatedService(member, tmp_path, FederatedLimits(**limits)), "ada")
 
     with pytest.raises(PartyRefusedError, match="more than 0 sessions"):
         train([limited(sessions_per_hour=0), *parties()[1:]])
