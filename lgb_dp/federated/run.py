@@ -91,8 +91,8 @@ class PartyRun:
             )
         if self.task.parties_per_person < side.parties_per_person:
             raise InvalidArgumentError(
-                f"the run assumes that at most {self.task.parties_per_person} parties have rows of one person; "
-                f"this party demands {side.parties_per_person} (parties_per_person)"
+                f"the run assumes that at most {self.task.parties_per_person} parties have rows of one "
+                f"person; this party demands {side.parties_per_person} (parties_per_person)"
             )
         # Before LightGBM sees them: some of its parameters open files or connections.
         known = training_parameters(self.task.params, side.data.max_bin)
