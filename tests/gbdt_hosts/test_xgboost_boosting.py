@@ -8,8 +8,8 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
-from gbdt_hosts.xgboost.model import booster_from_trees
+from gbdt_hosts.xgboost.boosting import TreeGrower, max_tree_bytes, read_tree, write_tree
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
 
@@ -47,6 +47,17 @@ def test_trees_are_those_of_stock_training(rows):
     assert ours.num_boosted_rounds() == 5
     assert np.allclose(ours.predict(plain), theirs.predict(plain), atol=1e-6)
     assert np.allclose(ours.predict(plain, output_margin=True), margin, atol=1e-6)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 8])
+def test_no_tree_is_longer_than_the_longest(depth):
+    n = 2 ** (depth + 1) - 1
+    left = [2 * k + 1 if 2 * k + 1 < n else -1 for k in range(n)]
+    right = [2 * k + 2 if 2 * k + 1 < n else -1 for k in range(n)]
+    longest = -np.finfo(np.float32).tiny
+    zeros = [0.0] * n
+    tree = ScalarTree(left, right, zeros, [2**31 - 2] * n, [longest] * n, [True] * n, zeros, zeros, zeros, 0)
+    assert len(write_tree(tree)) <= max_tree_bytes(depth)
 
 
 def test_seed_decides_what_is_sampled(rows):

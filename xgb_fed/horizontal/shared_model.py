@@ -10,7 +10,7 @@ import scipy.sparse
 import xgboost
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.boosting import read_tree, write_tree
+from gbdt_hosts.xgboost.boosting import max_tree_bytes, read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 from gbdt_parties.errors import ProtocolError
@@ -122,6 +122,11 @@ class SharedTrees:
             or lengths.sum() != len(message.models)
         ):
             raise ProtocolError(f"{len(lengths)} trees in a round of {self.objective.n_classes}, or cut off")
+        if lengths.max() > max_tree_bytes(self.max_depth):
+            # Before it is parsed, which takes many times its length.
+            raise ProtocolError(
+                f"a round's trees: {lengths.max()} bytes are more than any tree of {self.max_depth} levels has"
+            )
         trees = []
         for group, one in enumerate(message.split()):
             try:

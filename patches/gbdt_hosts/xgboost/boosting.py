@@ -97,6 +97,15 @@ def growing_bytes(shape: tuple[int, int], max_depth: int, max_bin: int) -> int:
     return n_features * (histograms + 4 * n_rows + 24 * min(n_rows, 350 * max_bin))
 
 
+_TREE_BYTES, _NODE_BYTES = 512, 94
+"""At most, in what `write_tree` writes: around the arrays, and for each node in all of them."""
+
+
+def max_tree_bytes(max_depth: int) -> int:
+    """Length of the longest tree of some levels that `write_tree` writes."""
+    return int(_TREE_BYTES + _NODE_BYTES * (2 ** (max_depth + 1) - 1))
+
+
 def write_tree(tree: ScalarTree) -> bytes:
     """Write a tree for other parties, without what it tells of the rows that it was grown on.
 
