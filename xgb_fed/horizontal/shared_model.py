@@ -125,7 +125,7 @@ class SharedTrees:
         if lengths.max() > max_tree_bytes(self.max_depth):
             # Before it is parsed, which takes many times its length.
             raise ProtocolError(
-                f"a round's trees: {lengths.max()} bytes are more than any tree of {self.max_depth} levels has"
+                f"a round's trees: {lengths.max()} bytes are more than a tree of {self.max_depth} levels has"
             )
         trees = []
         for group, one in enumerate(message.split()):
