@@ -5,6 +5,7 @@ import pytest
 import xgboost
 
 from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import EvaluationSet, MetricBooster, intercept
 
 RNG = np.random.default_rng(0)
@@ -16,7 +17,9 @@ WEIGHT = RNG.uniform(0.1, 2, 100).astype(np.float32)
 def test_metrics_of_margins_are_xgboost_s(weight):
     margin = RNG.normal(size=100).astype(np.float32)
     params = {"objective": "binary:logistic", "eval_metric": ["auc", "logloss", "error"]}
-    own = MetricBooster(params, [EvaluationSet("a", Y, weight)], lambda: [margin[:, None]], lambda: 5)
+    own = MetricBooster(
+        params, [EvaluationSet("a", Targets(Y, weight))], lambda: [margin[:, None]], lambda: 5
+    )
     data = xgboost.DMatrix(np.zeros((100, 1)), label=Y, weight=weight, base_margin=margin)
     empty = xgboost.train(params, data, 0)
     assert own.evaluate(3).split("\t")[1:] == empty.eval_set([(data, "a")], 3).split("\t")[1:]
@@ -36,7 +39,7 @@ def test_the_intercept_is_that_of_a_training_on_columns():
     ):
         booster = xgboost.train({**params, "nthread": 1}, xgboost.DMatrix(X, label=Y, weight=WEIGHT), 1)
         expected = booster.predict(xgboost.DMatrix(X), iteration_range=(0, 1), output_margin=True)
-        score = float(intercept(params, Y, WEIGHT)[0])
+        score = float(intercept(params, Targets(Y, WEIGHT))[0])
         fixed = xgboost.train(
             {**params, "nthread": 1, "base_score": score}, xgboost.DMatrix(X, label=Y, weight=WEIGHT), 1
         )

@@ -213,19 +213,19 @@ def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
     return vector
 
 
-def check_weight(weight: Any, n_rows: int, argument: str) -> NDArray[np.float32] | None:
-    """Sample weights, or None.
+def check_weight(weight: Any, n_rows: int, argument: str, what: str = "rows") -> NDArray[np.float32] | None:
+    """Weights of rows, or of queries, or None.
 
     Raises
     ------
     InvalidDataError
-        If they are not one finite number per row, all at least 0 and not all 0.
+        If they are not one finite number each, all at least 0 and not all 0.
     """
     if weight is None:
         return None
     vector = numeric_vector(weight, argument)
     if len(vector) != n_rows:
-        raise InvalidDataError(f"{argument} has {len(vector)} weights for {n_rows} rows")
+        raise InvalidDataError(f"{argument} has {len(vector)} weights for {n_rows} {what}")
     if not (np.isfinite(vector).all() and (vector >= 0).all() and vector.any()):
         raise InvalidDataError(f"{argument} must be finite, not negative, and not all zero")
     return vector

@@ -1,4 +1,4 @@
-"""Class labels of any kind, and the numbers from 0 that XGBoost's objectives take for them."""
+"""Labels: classes of any kind and their numbers from 0, bounds of times, queries, margins to begin with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.features import numeric_vector
+from xgb_fed.boosting.objectives import RANKING, Objective
+from xgb_fed.errors import InvalidArgumentError
 
 
 def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:
@@ -87,3 +90,88 @@ def places_among(classes: Sequence[Any], y: Any) -> NDArray[np.intp]:
     places = {label: place for place, label in enumerate(classes)}
     labels, row_label = np.unique(np.asarray(y), return_inverse=True)
     return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)[row_label]
+
+
+def read_bounds(
+    lower: Any, upper: Any, objective: Objective, argument: str
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Check the bounds of times that ``survival:aft`` takes in place of labels.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the objective takes none, or needs those that are missing.
+    InvalidDataError
+        If they are not numbers from 0 on, the lower one finite and at most the upper one.
+    """
+    given = [("label_lower_bound", lower), ("label_upper_bound", upper)]
+    if objective.name != "survival:aft":
+        for name, values in given:
+            if values is not None:
+                raise InvalidArgumentError(
+                    f"{name} of {argument} is for survival:aft, not for {objective.name}"
+                )
+        return None
+    for name, values in given:
+        if values is None:
+            raise InvalidArgumentError(f"{name} of {argument} must be given for survival:aft")
+    low, high = (numeric_vector(values, f"{name} of {argument}") for name, values in given)
+    if len(low) != len(high):
+        raise InvalidDataError(
+            f"{argument} has {len(low)} label_lower_bound and {len(high)} label_upper_bound"
+        )
+    if not (np.isfinite(low).all() and (low >= 0).all()):
+        raise InvalidDataError(f"label_lower_bound of {argument} must be finite and at least 0")
+    if not ((high >= low).all() and (high > 0).all()):
+        raise InvalidDataError(
+            f"label_upper_bound of {argument} must be above 0 and at least label_lower_bound, "
+            "and infinite where unknown"
+        )
+    return low, high
+
+
+def read_queries(qid: Any, n_rows: int, objective: Objective, argument: str) -> NDArray[np.int64] | None:
+    """Check the queries that rows belong to.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ranking has none, or another objective has some.
+    InvalidDataError
+        If they are not one integer per row, or not sorted.
+    """
+    if objective.name not in RANKING:
+        if qid is not None:
+            raise InvalidArgumentError(f"qid of {argument} is for ranking, not for {objective.name}")
+        return None
+    if qid is None:
+        raise InvalidArgumentError(f"qid of {argument} must be given for {objective.name}")
+    queries = np.asarray(qid)
+    if queries.ndim != 1 or queries.dtype.kind not in "iu" or len(queries) != n_rows:
+        raise InvalidDataError(
+            f"qid of {argument} must be one integer for each of {n_rows} rows, not {queries.dtype} of shape "
+            f"{queries.shape}"
+        )
+    if (np.diff(queries) < 0).any():
+        raise InvalidDataError(f"qid of {argument} must be sorted: rows of a query follow each other")
+    return queries.astype(np.int64)
+
+
+def read_base_margin(base_margin: Any, shape: tuple[int, int], argument: str) -> NDArray[np.float32] | None:
+    """Check the margins before the first tree, and bring them into their shape (n_rows, n_classes).
+
+    Raises
+    ------
+    InvalidDataError
+        If they are not one finite number per row and class.
+    """
+    if base_margin is None:
+        return None
+    name = f"base_margin of {argument}"
+    given = np.asarray(base_margin)
+    if given.shape != shape and (shape[1] > 1 or given.shape != shape[:1]):
+        raise InvalidDataError(f"{name} has shape {given.shape}; {shape} is accepted")
+    margin = numeric_vector(given.reshape(-1), name)
+    if not np.isfinite(margin).all():
+        raise InvalidDataError(f"{name} must be finite")
+    return margin.reshape(shape)

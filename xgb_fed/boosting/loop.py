@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 from xgboost.callback import TrainingCallback
 
-from gbdt_hosts.xgboost.training import Callbacks, EvaluationSet, MetricBooster
+from gbdt_hosts.xgboost.training import Callbacks, CustomMetric, EvaluationSet, MetricBooster
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 
@@ -33,6 +33,8 @@ class LoopOptions:
     callbacks : sequence of xgboost.callback.TrainingCallback
     has_evals : bool
         Whether there are evaluation sets.
+    custom_metric : callable, optional
+        A user's own metric, which is computed beside XGBoost's.
 
     Raises
     ------
@@ -47,6 +49,7 @@ class LoopOptions:
     verbose_eval: bool | int = False
     callbacks: Sequence[TrainingCallback] = ()
     has_evals: bool = False
+    custom_metric: CustomMetric | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.num_boost_round, (int, np.integer)) and self.num_boost_round >= 1):
@@ -88,6 +91,7 @@ def boost(
     description: str,
     known_metrics: dict[int, str] | None = None,
     set_learning_rate: Callable[[Any], None] | None = None,
+    of_margins: bool = False,
 ) -> LoopResult:
     """Grow rounds until there are enough of them or a callback asks to stop.
 
@@ -108,13 +112,17 @@ def boost(
         holds.
     set_learning_rate : callable, optional
         Takes the learning rates that callbacks set; without it, a callback that sets one is refused.
+    of_margins : bool
+        Whether the custom metric is given margins in place of predictions.
 
     Returns
     -------
     LoopResult
     """
     n_grown = 0
-    metrics = MetricBooster(params, sets, margins, lambda: n_grown, set_learning_rate)
+    metrics = MetricBooster(
+        params, sets, margins, lambda: n_grown, set_learning_rate, options.custom_metric, of_margins
+    )
     if known_metrics is not None:
         metrics.lines = known_metrics
     callbacks = Callbacks(

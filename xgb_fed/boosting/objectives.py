@@ -1,22 +1,71 @@
-"""Gradients and hessians of XGBoost's objectives, in the float32 steps that XGBoost takes."""
+"""The objectives of XGBoost: gradients, hessians, and what margins mean.
+
+XGBoost itself computes all predictions, and the gradients of all but the most common objectives
+(`gbdt_hosts.xgboost.gradients`).  Squared error, logistic loss and softmax are written out here in the
+float32 steps that XGBoost takes: the same bits a hundred times faster, since XGBoost has no call for them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.gradients import XGBoostGradients
+from gbdt_hosts.xgboost.margins import margins_of, predictions_of
+from gbdt_hosts.xgboost.targets import Targets
 from gbdt_kernels.exponentials import exponentials
 from gbdt_parties.errors import InvalidDataError
 
 Vector = NDArray[np.float32]
 MIN_HESSIAN = np.float32(1e-16)
-OBJECTIVES = ("binary:logistic", "reg:squarederror", "multi:softprob")
 
+LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
+SOFTMAX = ("multi:softprob", "multi:softmax")
+CLASS_OBJECTIVES = (*LOGISTIC[:2], "binary:hinge", *SOFTMAX)
+"""Objectives for labels that are classes, numbered from 0."""
+
+HORIZONTAL = ("binary:logistic", "reg:squarederror", "multi:softprob")
+"""Objectives of horizontal training."""
+
+_RANKING = ("lambdarank_pair_method", "lambdarank_num_pair_per_sample", "lambdarank_normalization")
+RANKING: Mapping[str, tuple[str, ...]] = {
+    "rank:pairwise": (*_RANKING, "lambdarank_score_normalization"),
+    "rank:ndcg": (*_RANKING, "lambdarank_score_normalization", "ndcg_exp_gain"),
+    "rank:map": (*_RANKING, "lambdarank_score_normalization"),
+}
+ADAPTIVE = ("reg:absoluteerror", "reg:quantileerror")
+"""Objectives whose leaves XGBoost replaces by a quantile of their rows' residuals."""
+
+OBJECTIVES: Mapping[str, tuple[str, ...]] = {
+    "reg:squarederror": (),
+    "reg:squaredlogerror": (),
+    "reg:pseudohubererror": ("huber_slope",),
+    "reg:absoluteerror": (),
+    "reg:quantileerror": ("quantile_alpha",),
+    "reg:gamma": (),
+    "reg:tweedie": ("tweedie_variance_power",),
+    "reg:logistic": (),
+    "count:poisson": (),
+    "binary:logistic": (),
+    "binary:logitraw": (),
+    "binary:hinge": (),
+    "multi:softprob": (),
+    "multi:softmax": (),
+    "survival:cox": (),
+    "survival:aft": ("aft_loss_distribution", "aft_loss_distribution_scale"),
+    **RANKING,
+}
+"""Every objective that vertical training supports, and its own parameters."""
+
+Gradients = Callable[[Vector, int], tuple[Vector, Vector]]
+"""Gradients and hessians, each of shape (n_rows, n_classes), for margins and the round's number."""
 
 _LEAST_MAXIMUM = np.finfo(np.float32).tiny
-"""XGBoost's search for the largest margin of a row starts here, in gradients; in predictions it does not."""
+"""XGBoost's search for the largest margin of a row starts here, in gradients."""
 
 
 def sigmoid(margin: Vector) -> Vector:
@@ -43,33 +92,89 @@ class Objective:
 
     Parameters
     ----------
-    name : {"binary:logistic", "reg:squarederror", "multi:softprob"}
+    name : str
+        One of `OBJECTIVES`.
     n_classes : int
-        Number of margins per row: that of the classes for softprob, else 1.
+        Number of margins per row: that of the classes for softmax and softprob, else 1.
     scale_pos_weight : float
-        Factor on rows of label 1; logistic only.
+        Factor on rows of label 1; logistic loss only.
+    parameters : dict
+        XGBoost's parameters of the objective alone.
     """
 
     name: str
     n_classes: int = 1
     scale_pos_weight: float = 1.0
+    parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
     def has_floor(self) -> bool:
-        """Whether XGBoost keeps hessians from being smaller than `MIN_HESSIAN`."""
-        return self.name != "reg:squarederror"
+        """Whether hessians may be as small as `MIN_HESSIAN`, the floor that XGBoost sets for most."""
+        return self.name not in ("reg:squarederror", *ADAPTIVE)
 
-    def check_labels(self, y: NDArray[np.float32]) -> None:
-        """Raise `InvalidDataError` for labels that the objective does not accept."""
+    @property
+    def is_closed_form(self) -> bool:
+        """Whether `gradients` has the formulas of this objective."""
+        return self.name == "reg:squarederror" or self.name in LOGISTIC or self.name in SOFTMAX
+
+    @property
+    def alpha(self) -> float | None:
+        """Which quantile of its rows' residuals XGBoost makes a leaf's value; None if it is no quantile."""
+        if self.name not in ADAPTIVE:
+            return None
+        return float(np.float32(np.ravel(self.parameters.get("quantile_alpha", 0.5))[0]))
+
+    @property
+    def of_xgboost(self) -> dict[str, Any]:
+        """XGBoost's parameters that make it this objective."""
+        params: dict[str, Any] = {"objective": self.name, **self.parameters}
+        if self.n_classes > 1:
+            params["num_class"] = self.n_classes
+        if self.scale_pos_weight != 1:
+            params["scale_pos_weight"] = self.scale_pos_weight
+        return params
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; the arguments to make an equal one."""
+        content = {key: value for key, value in self.__dict__.items() if key != "parameters"}
+        return {**content, "parameters": self.parameters} if self.parameters else content
+
+    def check_labels(self, y: NDArray[np.float32], argument: str = "y") -> None:
+        """Raise `InvalidDataError` for labels that the objective does not accept.
+
+        What XGBoost checks itself, it checks with the first gradients.
+        """
         if not np.isfinite(y).all():
-            raise InvalidDataError("y has missing or infinite labels")
-        if self.name == "binary:logistic" and not ((y >= 0) & (y <= 1)).all():
-            raise InvalidDataError("y must be in [0, 1] for binary:logistic")
-        if self.name == "multi:softprob" and not (np.isin(y, np.arange(self.n_classes))).all():
-            raise InvalidDataError(f"y must be classes 0 to {self.n_classes - 1} for multi:softprob")
+            raise InvalidDataError(f"{argument} has missing or infinite labels")
+        if self.name in LOGISTIC and not ((y >= 0) & (y <= 1)).all():
+            raise InvalidDataError(f"{argument} must be in [0, 1] for {self.name}")
+        if self.name == "binary:hinge" and not ((y == 0) | (y == 1)).all():
+            raise InvalidDataError(f"{argument} must be 0 or 1 for {self.name}")
+        if self.name in SOFTMAX and not (np.isin(y, np.arange(self.n_classes))).all():
+            raise InvalidDataError(f"{argument} must be classes 0 to {self.n_classes - 1} for {self.name}")
+
+    def gradients_of(self, targets: Targets) -> Gradients:
+        """The function that gives the gradients of certain rows.
+
+        Parameters
+        ----------
+        targets : Targets
+
+        Returns
+        -------
+        callable
+            It takes margins, shape (n_rows, n_classes), and the round's number.  It raises ValueError, with
+            XGBoost's words, for labels that XGBoost refuses.
+        """
+        if not self.is_closed_form:
+            return XGBoostGradients(self.of_xgboost, targets)
+        weight = targets.weight
+        if weight is None:
+            weight = np.ones(targets.n_rows, dtype=np.float32)
+        return lambda margin, _: self.gradients(margin, targets.label, weight)
 
     def gradients(self, margin: Vector, y: Vector, weight: Vector) -> tuple[Vector, Vector]:
-        """First and second derivatives of the loss.
+        """First and second derivatives of the loss, for objectives in closed form.
 
         Parameters
         ----------
@@ -83,7 +188,7 @@ class Objective:
         if self.name == "reg:squarederror":
             w = weight[:, None]
             return (margin - y[:, None]) * w, np.ones_like(margin) * w
-        if self.name == "binary:logistic":
+        if self.name in LOGISTIC:
             p, w = sigmoid(margin), weight[:, None]
             if self.scale_pos_weight != 1:
                 w = np.where(y[:, None] == 1, w * np.float32(self.scale_pos_weight), w)
@@ -97,15 +202,15 @@ class Objective:
 
     def to_margin(self, base_score: Vector) -> Vector:
         """Margins of XGBoost's `base_score`, one per class."""
-        if self.name != "binary:logistic":
+        if self.n_classes > 1:
             return base_score
+        if self.name not in ("binary:logistic", "reg:logistic"):
+            return margins_of(self.of_xgboost, base_score)
         one, least = np.float32(1), np.float32(1e-6)
-        # XGBoost keeps this far from probabilities 0 and 1, which labels of one class would give.
+        # As new XGBoost keeps from probabilities 0 and 1, which labels of one class would give; 2.0 refuses.
         p = np.clip(base_score, least, one - least)
         return np.asarray(-np.log((one / p - one).astype(np.float64)).astype(np.float32))
 
     def to_prediction(self, margin: Vector) -> Vector:
-        """What XGBoost predicts for margins: a mean, P(label 1), or a probability for each class."""
-        if self.name == "multi:softprob":
-            return softmax(margin)
-        return sigmoid(margin)[:, 0] if self.name == "binary:logistic" else margin[:, 0]
+        """What XGBoost predicts for margins: a mean, P(label 1), a class, a probability for each class."""
+        return predictions_of(self.of_xgboost, margin)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from gbdt_hosts.xgboost.draws import are_reproduced
+from gbdt_hosts.xgboost.margins import objective_config, words_of
 from xgb_fed.boosting.constraint_params import (
     Interactions,
     Monotone,
     read_interaction_constraints,
     read_monotone_constraints,
 )
-from xgb_fed.boosting.objectives import OBJECTIVES
+from xgb_fed.boosting.objectives import HORIZONTAL, LOGISTIC, OBJECTIVES, SOFTMAX, Objective
 from xgb_fed.boosting.sampling import Sampling
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
@@ -36,12 +37,19 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "enable_categorical": (False,),
     "multi_strategy": ("one_output_per_tree",),
     "missing": (np.nan,),
+    "lambdarank_unbiased": (False,),
 }
 """Parameters of XGBoost that are accepted at the values that federated training has anyway, and None."""
 
-IGNORED = ("n_jobs", "nthread", "verbosity", "validate_parameters")
+IGNORED = ("n_jobs", "nthread", "verbosity", "validate_parameters", "lambdarank_bias_norm")
 """Parameters of XGBoost without effect on a model."""
 
+OBJECTIVE_PARAMETERS = frozenset(name for names in OBJECTIVES.values() for name in names)
+"""Parameters of XGBoost that only some objectives have."""
+
+_POSITIVE_MEANS = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
+_POISSON_STEP = 0.7
+"""XGBoost's default of `max_delta_step` for ``count:poisson``, in hessians and in leaves."""
 GROW_POLICIES = ("depthwise", "lossguide")
 
 VERTICAL_ONLY = (
@@ -100,18 +108,21 @@ class Settings:
     active_depth: int = 2
     multi_output: bool = False
     goss: tuple[float, float] | None = None
+    objective_parameters: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check every value; errors name the parameter, its value and what is accepted."""
-        if self.objective not in OBJECTIVES:
-            raise UnsupportedParameterError(f"objective={self.objective!r} must be one of {OBJECTIVES}")
+        self.require_objective(tuple(OBJECTIVES))
+        self._check_objective_parameters()
         if self.tree_mode not in TREE_MODES:
             raise UnsupportedParameterError(f"tree_mode={self.tree_mode!r} must be one of {TREE_MODES}")
-        softprob = self.objective == "multi:softprob"
-        if softprob:
+        softmax = self.objective in SOFTMAX
+        if softmax:
             _whole("num_class", self.num_class, 2, 2**31 - 1)
-        if not softprob and (self.num_class != 1 or self.multi_output):
-            raise InvalidArgumentError("num_class and multi_output are for objective='multi:softprob' only")
+        if not softmax and (self.num_class != 1 or self.multi_output):
+            raise InvalidArgumentError(
+                "num_class and multi_output are for objective='multi:softprob' and 'multi:softmax' only"
+            )
         _whole("max_depth", self.max_depth, 0, 30)
         _whole("max_leaves", self.max_leaves, 0, 2**31 - 1)
         _whole("num_parallel_tree", self.num_parallel_tree, 1, 2**31 - 1)
@@ -128,13 +139,19 @@ class Settings:
         for name in ("reg_lambda", "reg_alpha", "gamma", "min_child_weight", "max_delta_step"):
             _number(name, getattr(self, name))
         _number("scale_pos_weight", self.scale_pos_weight, above=0.0)
-        if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
-            raise UnsupportedParameterError("scale_pos_weight is for objective='binary:logistic' only")
+        if self.scale_pos_weight != 1 and self.objective not in LOGISTIC:
+            raise UnsupportedParameterError(
+                f"scale_pos_weight is for objective={LOGISTIC[0]!r} and its kin only"
+            )
         if self.base_score is not None:
             _number("base_score", self.base_score, low=-np.inf)
-            if self.objective == "binary:logistic" and not 0 < self.base_score < 1:
+            if self.objective in ("binary:logistic", "reg:logistic") and not 0 < self.base_score < 1:
                 raise InvalidArgumentError(
-                    f"base_score={self.base_score} must be in (0, 1) for binary:logistic"
+                    f"base_score={self.base_score} must be in (0, 1) for {self.objective}"
+                )
+            if self.objective in _POSITIVE_MEANS and not self.base_score > 0:
+                raise InvalidArgumentError(
+                    f"base_score={self.base_score} must be above 0 for {self.objective}"
                 )
         metrics = self.eval_metric if isinstance(self.eval_metric, (list, tuple)) else [self.eval_metric]
         if not all(metric is None or isinstance(metric, str) for metric in metrics):
@@ -146,6 +163,32 @@ class Settings:
         _whole("trees_per_party", self.trees_per_party, 1, 2**31 - 1)
         _whole("active_depth", self.active_depth, 1, 30)
         self.sampling  # noqa: B018 - checks the fractions
+
+    def _check_objective_parameters(self) -> None:
+        """Let XGBoost check the objective's own parameters."""
+        given, own = self.objective_parameters, OBJECTIVES[self.objective]
+        for name in given:
+            if name not in own:
+                raise UnsupportedParameterError(
+                    f"{name}={given[name]!r} is not a parameter of objective={self.objective!r}"
+                )
+        alphas = given.get("quantile_alpha")
+        if "quantile_alpha" in own and (alphas is None or np.size(alphas) != 1):
+            raise UnsupportedParameterError(
+                f"quantile_alpha={alphas!r} must be one number; train one model per quantile"
+            )
+        if not given:
+            return
+        try:
+            config = objective_config({"objective": self.objective, **given})
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"{given} for objective={self.objective!r}: {words_of(error)}"
+            ) from None
+        known = {name for part in config.values() if isinstance(part, dict) for name in part}
+        for name in given:
+            if name not in known:
+                raise UnsupportedParameterError(f"{name}={given[name]!r} is not known to this XGBoost")
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Settings:
@@ -164,7 +207,10 @@ class Settings:
             name = ALIASES.get(given, given)
             if name in settings:
                 raise InvalidArgumentError(f"{given} is given twice, under different names")
-            if name in known:
+            if name in OBJECTIVE_PARAMETERS:
+                value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+                settings.setdefault("objective_parameters", {})[name] = value
+            elif name in known:
                 settings[name] = _READERS.get(name, _plain)(value)
             elif name in NEUTRAL:
                 if not _is_neutral(name, value):
@@ -172,12 +218,30 @@ class Settings:
                         f"{given}={value!r} is not supported; {NEUTRAL[name][-1]!r} is accepted"
                     )
             elif name not in IGNORED:
-                similar = get_close_matches(given, [*known, *ALIASES, *NEUTRAL, *IGNORED], n=1)
+                names = [*known, *ALIASES, *NEUTRAL, *IGNORED, *OBJECTIVE_PARAMETERS]
+                similar = get_close_matches(given, names, n=1)
                 hint = f"; did you mean {similar[0]}?" if similar else ""
                 raise UnsupportedParameterError(
                     f"{given}={value!r} is not supported in federated training{hint}"
                 )
+        if settings.get("objective") == "count:poisson":
+            settings.setdefault("max_delta_step", _POISSON_STEP)
         return cls(**settings)
+
+    def require_objective(self, accepted: Sequence[str]) -> None:
+        """Raise `UnsupportedParameterError` for an objective that is not among the accepted ones."""
+        if self.objective not in accepted:
+            raise UnsupportedParameterError(
+                f"objective={self.objective!r} must be one of {', '.join(accepted)}"
+            )
+
+    @property
+    def loss(self) -> Objective:
+        """The objective with its parameters."""
+        parameters = dict(self.objective_parameters)
+        if self.objective == "count:poisson":
+            parameters["max_delta_step"] = self.max_delta_step
+        return Objective(self.objective, self.n_classes, self.scale_pos_weight, parameters)
 
     @property
     def n_classes(self) -> int:
@@ -211,13 +275,9 @@ class Settings:
     @property
     def of_xgboost(self) -> dict[str, Any]:
         """The parameters that XGBoost needs to compute metrics."""
-        params: dict[str, Any] = {"objective": self.objective}
-        if self.num_class > 1:
-            params["num_class"] = self.num_class
+        params = self.loss.of_xgboost
         if self.eval_metric is not None:
             params["eval_metric"] = self.eval_metric
-        if self.scale_pos_weight != 1:
-            params["scale_pos_weight"] = self.scale_pos_weight
         return params
 
 
@@ -239,6 +299,7 @@ def without_vertical_only(settings: Settings) -> Settings:
             )
     if settings.max_depth == 0:
         raise InvalidArgumentError("max_depth=0 is for vertical training only; it must be from 1 to 30")
+    settings.require_objective(HORIZONTAL)
     return settings
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties._files import digest_of
@@ -306,7 +307,7 @@ class TurnTaking:
                 raise InvalidDataError(f"evaluation set {name!r} has {X.shape[0]} rows and {len(y)} labels")
             weight = check_weight(given[2] if len(given) == 3 else None, len(y), f"weight of {name!r}")
             read.append(_EvaluationRows(X, y, np.empty((0, 1), dtype=np.float32)))
-            sets.append(EvaluationSet(name, y, weight))
+            sets.append(EvaluationSet(name, Targets(y, weight)))
         return read, sets
 
     def _open(self) -> list[float]:

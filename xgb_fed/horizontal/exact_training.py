@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import intercept
 from gbdt_kernels.trees.wide_sums import as_floats, fixed_point, wide_sum
 from gbdt_parties.errors import InvalidDataError
@@ -242,7 +243,7 @@ class ExactTraining:
             return [float(np.float32(sums[1] / sums.sum()))]
         labels = np.arange(len(sums), dtype=np.float32)
         params = {k: v for k, v in settings.of_xgboost.items() if k != "eval_metric"}
-        return [float(value) for value in intercept(params, labels, sums.astype(np.float32))]
+        return [float(value) for value in intercept(params, Targets(labels, sums.astype(np.float32)))]
 
     def _start(self, base_score: list[float], rows: LabelledRows) -> NDArray[np.float32]:
         """Margins before the first tree, shape (n_rows, n_classes)."""

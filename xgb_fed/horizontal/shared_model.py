@@ -16,7 +16,7 @@ from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import HORIZONTAL, Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.horizontal.introductions import read_json_text
 from xgb_fed.horizontal.messages import Trees
@@ -65,7 +65,9 @@ def settings_of(params: str) -> Settings:
         If it is none.
     """
     try:
-        return Settings.from_params(read_json_text(params))
+        settings = Settings.from_params(read_json_text(params))
+        settings.require_objective(HORIZONTAL)
+        return settings
     except (TypeError, AttributeError, ValueError) as error:
         raise ProtocolError(f"parameters: {error}") from None
 

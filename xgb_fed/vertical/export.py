@@ -84,7 +84,7 @@ def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[s
         rounds.append(len(scalar))
     booster = booster_from_trees(
         scalar,
-        objective=model.objective.name,
+        objective=model.objective.of_xgboost,
         n_classes=model.n_classes,
         n_features=int(first[-1]),
         base_score=model.base_score,

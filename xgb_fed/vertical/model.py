@@ -20,6 +20,7 @@ from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
+from xgb_fed.boosting.labels import read_base_margin
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 from xgb_fed.vertical.asked_rows import AskedRows
@@ -121,9 +122,11 @@ class VerticalModel:
             raise InvalidArgumentError(f"iteration_range={iteration_range} must lie in 0 to {rounds}")
         return range(self.rounds[first], self.rounds[last])
 
-    def margins(self, leaves: NDArray[np.int32], trees: range) -> NDArray[np.float32]:
+    def margins(
+        self, leaves: NDArray[np.int32], trees: range, base_margin: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
         """Sum of leaf values in XGBoost's order and precision, shape (n_rows, n_classes)."""
-        margin = np.tile(self.base_margin, (len(leaves), 1))
+        margin = np.tile(self.base_margin, (len(leaves), 1)) if base_margin is None else base_margin.copy()
         for k, tree in enumerate(trees):
             add_leaves(margin, self.trees[tree].values()[leaves[:, k]], self.group_of(tree))
         return margin
@@ -139,6 +142,7 @@ class VerticalModel:
         hide_paths: bool = False,
         iteration_range: tuple[int, int] | None = None,
         rows: Any = None,
+        base_margin: Any = None,
         traffic: Traffic | None = None,
     ) -> NDArray[Any]:
         """Predict rows whose columns the parties hold, in the same order.
@@ -161,6 +165,8 @@ class VerticalModel:
             Rounds to use; up to the best one by default.
         rows : array-like of int, optional
             Positions of the rows in the parties' data, if those have more.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins before the first tree, in place of those of the base score.
         traffic : Traffic, optional
             Counts the messages.
 
@@ -189,7 +195,8 @@ class VerticalModel:
         leaves = asked.restored(leaves)
         if pred_leaf:
             return leaves
-        margin = self.margins(leaves, trees)
+        start = read_base_margin(base_margin, (len(leaves), self.n_classes), "X")
+        margin = self.margins(leaves, trees, start)
         if output_margin:
             return margin if self.n_classes > 1 else margin[:, 0]
         return self.objective.to_prediction(margin)
@@ -385,7 +392,7 @@ class VerticalModel:
         return {
             "format": FORMAT,
             "model_id": self.model_id.hex(),
-            "objective": self.objective.__dict__,
+            "objective": self.objective.to_dict(),
             "base_score": self.base_score,
             "splits": self.splits.__dict__,
             "parties": self.parties,

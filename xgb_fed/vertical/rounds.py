@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.draws import ColumnDraws
-from gbdt_hosts.xgboost.training import intercept
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
+from xgb_fed.boosting.adaptive import leaf_quantiles
 from xgb_fed.boosting.features import bin_features
 from xgb_fed.boosting.lost_parties import Concurrently, Steadily
 from xgb_fed.boosting.sampling import TreeColumns
@@ -33,7 +33,7 @@ from xgb_fed.vertical.checkpoint import Checkpoint, Progress
 from xgb_fed.vertical.constraints import Constraints, PooledColumns, TreeRules
 from xgb_fed.vertical.expansion import Expansion
 from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
-from xgb_fed.vertical.gradients import FixedPointGradients, packing_for, without_floor
+from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
 from xgb_fed.vertical.gradients_ahead import GradientsAhead
 from xgb_fed.vertical.grower import grow_tree
 from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
@@ -88,7 +88,7 @@ class Rounds:
         self.model = VerticalModel(
             os.urandom(16),
             training.objective,
-            self._base_score(),
+            training.base_score,
             Splits(names),
             [party.name for party in training.parties],
             [],
@@ -135,7 +135,7 @@ class Rounds:
 
     def _beginning(self) -> Progress:
         model, training = self.model, self.training
-        margins = [np.tile(model.base_margin, (r.n_rows, 1)) for r in [training.rows, *training.eval_rows]]
+        margins = [training.first_margins(rows) for rows in [training.rows, *training.eval_rows]]
         state = training.settings.random_state
         seed = int.from_bytes(os.urandom(32), "little") if state is None else int(state)
         return Progress(
@@ -162,13 +162,6 @@ class Rounds:
         """All splits so far are those of finished trees."""
         self._n_made = {owner: len(named) for owner, named in self.progress.named.items()}
         self._n_made[0] = len(self.model.splits)
-
-    def _base_score(self) -> list[float]:
-        settings, rows = self.training.settings, self.training.rows
-        if settings.base_score is not None:
-            return [float(settings.base_score)]
-        params = {k: v for k, v in settings.of_xgboost.items() if k != "eval_metric"}
-        return [float(value) for value in intercept(params, rows.y, rows.weight)]
 
     def _open(self, resumed: bool) -> None:
         """Start a session with every party; the first one's name is the model's."""
@@ -251,14 +244,8 @@ class Rounds:
     def grow(self, number: int) -> None:
         """One boosting round: a forest, or one per class, on gradients of the same margins."""
         training = self.training
-        rows, settings = training.rows, training.settings
-        weight = np.ones(rows.n_rows, dtype=np.float32) if rows.weight is None else rows.weight
-        progress = self.progress
-        g, h = training.objective.gradients(progress.margin, rows.y, weight)
-        if not (np.isfinite(g).all() and np.isfinite(h).all()):
-            raise InvalidDataError("labels or weights are so large that gradients are infinite in float32")
-        if training.objective.has_floor:
-            h = without_floor(g, h)
+        settings, progress = training.settings, self.progress
+        g, h = training.gradients(progress.margin, number)
         together = settings.multi_output or settings.n_classes == 1
         classes = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         groups = [group for group in classes for _ in range(settings.num_parallel_tree)]
@@ -330,17 +317,24 @@ class Rounds:
             )
             for message in messages_ahead:
                 self.for_each(partial(PassiveFinder.send, message=message), passive_finders)
+        split_gain = settings.split_gain.of_forest(self._learning_rate, settings.num_parallel_tree)
         tree, leaf = grow_tree(
             dict(sorted(finders.items())),
             levels,
             gradients,
             sample.rows,
             training.max_depth,
-            settings.split_gain.of_forest(self._learning_rate, settings.num_parallel_tree),
+            split_gain,
             rules,
             Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
             self.for_each,
         )
+        if training.objective.alpha is not None:
+            # XGBoost leaves out rows without hessian, and all of a sample that was not drawn.
+            used = sample.rows & (h[:, 0] != 0)
+            margin = self.progress.margin[:, 0]
+            quantiles = leaf_quantiles(leaf, used, margin, training.rows.targets, training.objective.alpha)
+            tree.set_values(quantiles, split_gain.learning_rate)
         self.model.trees.append(tree)
         self._note_splits()
         if self._draws_of_xgboost is not None:

@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.gradients import CustomObjective, custom_gradients
+from gbdt_hosts.xgboost.margins import words_of
+from gbdt_hosts.xgboost.targets import Targets
+from gbdt_hosts.xgboost.training import intercept
 from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns
-from xgb_fed.boosting.objectives import MIN_HESSIAN, Objective
+from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
+from xgb_fed.boosting.objectives import MIN_HESSIAN, Gradients, Objective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
@@ -28,6 +33,7 @@ from xgb_fed.errors import (
     UnsupportedParameterError,
 )
 from xgb_fed.vertical.constraints import Constraints, PooledColumns
+from xgb_fed.vertical.gradients import without_floor
 from xgb_fed.vertical.routing import ascending, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.tree_modes import TreeMode
@@ -47,16 +53,28 @@ class ActiveData:
     data : matrix of shape (n_rows, n_features), or None
         None if the active party has no columns.
     label : array-like of shape (n_rows,)
+        None if there are bounds instead.
     weight : array-like of shape (n_rows,), optional
+        For ranking, one per query.
     rows : array-like of int of shape (n_rows,), optional
         Positions of these rows in the passive parties' data, if those have more.  Training takes the rows in
         ascending order of these.
+    label_lower_bound, label_upper_bound : array-like of shape (n_rows,), optional
+        Bounds of the times, infinite where unknown; for ``survival:aft``.
+    qid : array-like of int of shape (n_rows,), optional
+        The query of every row, for ranking; not descending.
+    base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+        Margins before the first tree, in place of those of `base_score`.
     """
 
     data: Any
     label: Any
     weight: Any = None
     rows: Any = None
+    label_lower_bound: Any = None
+    label_upper_bound: Any = None
+    qid: Any = None
+    base_margin: Any = None
 
 
 @dataclass
@@ -68,34 +86,59 @@ class ActiveRows:
     weight: NDArray[np.float32] | None
     positions: NDArray[np.int32]
     names: RowNames | None = None
+    bounds: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    qid: NDArray[np.int64] | None = None
+    base_margin: NDArray[np.float32] | None = None
 
     @classmethod
     def read(cls, given: ActiveData, objective: Objective, argument: str) -> ActiveRows:
         """Check what was given; errors name the argument."""
-        y = numeric_vector(given.label, f"label of {argument}")
+        bounds = read_bounds(given.label_lower_bound, given.label_upper_bound, objective, argument)
+        label = bounds[0] if given.label is None and bounds is not None else given.label
+        y = numeric_vector(label, f"label of {argument}")
         columns = None if given.data is None else read_columns(given.data, f"data of {argument}")
         if columns is not None and columns.n_rows != len(y):
             raise InvalidDataError(f"{argument} has {columns.n_rows} rows and {len(y)} labels")
         if not len(y):
             raise InvalidDataError(f"{argument} has no rows")
-        objective.check_labels(y)
-        weight = check_weight(given.weight, len(y), f"weight of {argument}")
+        objective.check_labels(y, f"label of {argument}")
+        if bounds is not None and len(bounds[0]) != len(y):
+            raise InvalidDataError(f"{argument} has {len(y)} labels and {len(bounds[0])} label_lower_bound")
+        qid = read_queries(given.qid, len(y), objective, argument)
+        n_weights, what = (len(y), "rows") if qid is None else (len(np.unique(qid)), "queries")
+        weight = check_weight(given.weight, n_weights, f"weight of {argument}", what)
         if columns is not None and columns.n_features == 0:
             columns = None
-        return cls(columns, y, weight, row_positions(given.rows), RowNames.of(given.data))
+        base_margin = read_base_margin(given.base_margin, (len(y), objective.n_classes), argument)
+        positions, names = row_positions(given.rows), RowNames.of(given.data)
+        return cls(columns, y, weight, positions, names, bounds, qid, base_margin)
 
     def ascending(self) -> ActiveRows:
         """The same rows in the order of their positions."""
         order, positions = ascending(self.positions, self.n_rows)
         if not len(order):
             return self
+        qid = None if self.qid is None else self.qid[order]
+        if qid is not None and (np.diff(qid) < 0).any():
+            raise InvalidDataError("qid of active_data must be sorted in the order of its rows too")
+        per_row = self.weight is not None and qid is None
         return ActiveRows(
             None if self.columns is None else self.columns.take(order),
             self.y[order],
-            None if self.weight is None else self.weight[order],
+            self.weight[order] if self.weight is not None and per_row else self.weight,
             positions,
             None if self.names is None else self.names.take(order),
+            None if self.bounds is None else (self.bounds[0][order], self.bounds[1][order]),
+            qid,
+            None if self.base_margin is None else self.base_margin[order],
         )
+
+    @property
+    def targets(self) -> Targets:
+        """What XGBoost is told of the rows."""
+        lower, upper = (None, None) if self.bounds is None else self.bounds
+        sizes = None if self.qid is None else np.unique(self.qid, return_counts=True)[1]
+        return Targets(self.y, self.weight, lower, upper, sizes, self.base_margin)
 
     @property
     def n_rows(self) -> int:
@@ -113,6 +156,8 @@ class TrainingTask:
     parties : sequence of Party
     evals : sequence of (ActiveData, str)
     cipher : Scheme
+    obj : callable, optional
+        A user's own objective, as XGBoost's argument of this name.
     """
 
     def __init__(
@@ -122,9 +167,10 @@ class TrainingTask:
         parties: Sequence[Any],
         evals: Sequence[tuple[ActiveData, str]],
         cipher: Scheme,
+        obj: CustomObjective | None = None,
     ) -> None:
-        self.settings = settings
-        self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        self.settings, self.obj = settings, obj
+        self.objective = settings.loss
         self.rows = ActiveRows.read(active_data, self.objective, "active_data").ascending()
         self.parties = check_parties(parties)
         self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
@@ -151,6 +197,11 @@ class TrainingTask:
                 f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()"
             )
         self.cipher = cipher
+        self.base_score = self._base_score()
+        self._gradients = self._gradients_of(self.rows.targets)
+        if obj is not None or not self.objective.is_closed_form:
+            # Whatever is wrong with labels shows here, before the parties are asked for anything.
+            self.gradients(self.first_margins(self.rows), 0)
         if settings.goss is not None and self.parties:
             warnings.warn(
                 "goss: passive parties see which rows are sampled; those left out have small gradients. "
@@ -176,6 +227,36 @@ class TrainingTask:
         """Rows of each evaluation set."""
         return [rows for rows, _ in self.evals]
 
+    def first_margins(self, rows: ActiveRows) -> NDArray[np.float32]:
+        """Margins of rows before the first tree, shape (n_rows, n_classes)."""
+        if rows.base_margin is not None:
+            return rows.base_margin.copy()
+        margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
+        start: NDArray[np.float32] = np.broadcast_to(margin, (self.objective.n_classes,))
+        return np.tile(start, (rows.n_rows, 1))
+
+    def gradients(
+        self, margin: NDArray[np.float32], number: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gradients and hessians of a round, shape (n_rows, n_classes).
+
+        Raises
+        ------
+        InvalidDataError
+            If XGBoost refuses the labels, or numbers are not finite, or hessians are negative.
+        """
+        source = "labels or weights" if self.obj is None else "obj"
+        try:
+            g, h = self._gradients(margin, number)
+        except ValueError as error:
+            what = self.objective.name if self.obj is None else "obj"
+            raise InvalidDataError(f"label of active_data, {what}: {words_of(error)}") from error
+        if not (np.isfinite(g).all() and np.isfinite(h).all()):
+            raise InvalidDataError(f"{source} give gradients that are infinite in float32")
+        if (h < 0).any():
+            raise InvalidDataError(f"{source} give negative hessians, which are not supported")
+        return g, (without_floor(g, h) if self.objective.has_floor else h)
+
     def digest(self) -> str:
         """Digest that identifies the training run: equal for equal data, settings, and parties' names."""
         sets = [self.rows, *self.eval_rows]
@@ -189,9 +270,34 @@ class TrainingTask:
                 rows.positions,
             )
         ]
+        for rows in sets:
+            others = [rows.qid, rows.base_margin, *(rows.bounds or ())]
+            arrays += [part for part in others if part is not None]
         own = None if self.rows.columns is None else self.rows.columns.names
         names = [party.name for party in self.parties], [name for _, name in self.evals], own
         return digest_of(self.settings, names, *arrays)
+
+    def _base_score(self) -> list[float]:
+        """XGBoost's parameter, or what it estimates."""
+        settings, targets = self.settings, self.rows.targets
+        if settings.base_score is not None:
+            return [float(settings.base_score)]
+        params = self.objective.of_xgboost
+        try:
+            return [float(value) for value in intercept(params, targets, self.obj)]
+        except ValueError as error:
+            if self.obj is not None:
+                raise InvalidDataError(f"obj: {words_of(error)}") from error
+            raise InvalidDataError(
+                f"label of active_data, {self.objective.name}: {words_of(error)}"
+            ) from error
+
+    def _gradients_of(self, targets: Targets) -> Gradients:
+        """The gradients of the objective, or of the user's own."""
+        if self.obj is None:
+            return self.objective.gradients_of(targets)
+        obj, data = self.obj, targets.matrix()
+        return lambda margin, _: custom_gradients(obj, data, margin)
 
     def _check_weight(self) -> None:
         """Refuse what is not lossless: rows without weight, several classes, and no `min_child_weight`.

@@ -9,7 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from gbdt_hosts.xgboost.training import EvaluationSet
+from gbdt_hosts.xgboost.gradients import CustomObjective
+from gbdt_hosts.xgboost.training import CustomMetric, EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
 from xgb_fed.boosting.loop import LoopOptions, boost
 from xgb_fed.boosting.lost_parties import Concurrently, check_patience
@@ -39,6 +40,8 @@ def train(
     callbacks: Sequence[Any] = (),
     checkpoint: str | Path | None = None,
     patience: float = 0.0,
+    obj: CustomObjective | None = None,
+    custom_metric: CustomMetric | None = None,
 ) -> VerticalModel:
     """Train on columns that several parties hold of the same rows, as ``xgboost.train`` would on all of them.
 
@@ -70,6 +73,13 @@ def train(
     patience : float
         Seconds to wait for a party that is unavailable before giving up, in all within one tree; training
         then continues at the last finished tree.
+    obj : callable, optional
+        Your own objective, as in ``xgboost.train``: it is given margins and a DMatrix, of which the labels,
+        weights and queries are the rows' but no columns, and returns gradients and hessians, which must not
+        be negative.  ``params["objective"]`` then says what margins mean.
+    custom_metric : callable, optional
+        Your own metric, as in ``xgboost.train``: it is given predictions, or margins if there is `obj`, and
+        such a DMatrix, and returns the metric's name and value.
 
     Returns
     -------
@@ -90,9 +100,11 @@ def train(
     """
     settings = Settings.from_params(params)
     training = TrainingTask(
-        settings, active_data, parties, evals, cipher if cipher is not None else Paillier()
+        settings, active_data, parties, evals, cipher if cipher is not None else Paillier(), obj
     )
-    options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
+    options = LoopOptions(
+        num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals), custom_metric
+    )
     check_patience(patience)
     kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
     return run(training, options, evals_result, kept, patience)
@@ -124,12 +136,13 @@ def run(
             result = boost(
                 options,
                 task.settings.of_xgboost,
-                [EvaluationSet(name, rows.y, rows.weight) for rows, name in task.evals],
+                [EvaluationSet(name, rows.targets) for rows, name in task.evals],
                 lambda: rounds.progress.eval_margins,
                 grow,
                 description=task.announced(),
                 known_metrics=rounds.progress.evaluations,
                 set_learning_rate=rounds.set_learning_rate,
+                of_margins=task.obj is not None,
             )
             rounds.finish()
         except PartyUnavailableError:

@@ -80,6 +80,11 @@ class FederatedTree:
         self.value[node] = [0.0] * len(self.value[node])
         self.loss_change[node] = loss_change
 
+    def set_values(self, values: dict[int, float], eta: np.float32) -> None:
+        """Replace what some leaves of one value add to the margin; their weights stay."""
+        for node, value in values.items():
+            self.value[node] = [float(np.float32(value) * eta)]
+
     def values(self) -> NDArray[np.float32]:
         """What each node adds to the margin, shape (n_nodes, n_classes)."""
         return np.array(self.value, dtype=np.float32)

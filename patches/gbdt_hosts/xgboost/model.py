@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.margins import objective_config
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ _TREES = "trees, each written by itself"
 def booster_from_trees(
     trees: Iterable[ScalarTree],
     *,
-    objective: str,
+    objective: str | Mapping[str, Any],
     n_classes: int,
     n_features: int,
     base_score: Sequence[float],
@@ -69,7 +71,8 @@ def booster_from_trees(
     ----------
     trees : iterable of ScalarTree
         Round by round, in a round class by class.  They are written one by one.
-    objective : str
+    objective : str or mapping
+        Its name, or XGBoost's parameters with its own ones.
     n_classes : int
         Classes of softprob, else 1.
     n_features : int
@@ -129,10 +132,9 @@ def _base_score(values: Sequence[float]) -> str:
     return texts[0] if len(set(texts)) == 1 else "[" + ",".join(texts) + "]"
 
 
-def _objective(name: str, n_classes: int) -> dict[str, Any]:
-    if name == "multi:softprob":
-        return {"name": name, "softmax_multiclass_param": {"num_class": str(n_classes)}}
-    return {"name": name, "reg_loss_param": {"scale_pos_weight": "1"}}
+def _objective(given: str | Mapping[str, Any], n_classes: int) -> dict[str, Any]:
+    params = {"objective": given} if isinstance(given, str) else dict(given)
+    return objective_config(params | ({"num_class": n_classes} if n_classes > 1 else {}))
 
 
 def _tree(number: int, tree: ScalarTree, n_features: int) -> dict[str, Any]:

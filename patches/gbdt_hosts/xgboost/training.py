@@ -10,19 +10,44 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.gradients import CustomObjective
+from gbdt_hosts.xgboost.targets import Targets
+
 
 def intercept(
-    params: Mapping[str, Any], y: NDArray[np.float32], weight: NDArray[np.float32] | None
+    params: Mapping[str, Any], targets: Targets, obj: CustomObjective | None = None
 ) -> NDArray[np.float32]:
     """The base score that the installed XGBoost estimates from labels: one number, or one per class.
 
     It is read from a booster of one stump on a constant column.
+
+    Parameters
+    ----------
+    params : mapping
+        The objective and its parameters.
+    targets : Targets
+    obj : callable, optional
+        A user's own objective, for which XGBoost estimates nothing.
+
+    Returns
+    -------
+    ndarray of float32
+
+    Raises
+    ------
+    ValueError
+        With XGBoost's words, if it refuses the labels.
     """
-    data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
-    booster = xgboost.train({**params, "max_depth": 1, "verbosity": 0}, data, num_boost_round=1)
+    data = targets.matrix()
+    booster = xgboost.Booster({**params, "max_depth": 1, "verbosity": 0}, cache=[data])
+    booster.update(data, 0, obj)
     text = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"]
     values = json.loads(text) if text.startswith("[") else [float(text)]
     return np.array(values, dtype=np.float32)
+
+
+CustomMetric = Callable[[NDArray[Any], xgboost.DMatrix], tuple[str, float]]
+"""XGBoost's `custom_metric`: predictions and data set to the metric's name and value."""
 
 
 class EvaluationSet:
@@ -31,13 +56,12 @@ class EvaluationSet:
     Parameters
     ----------
     name : str
-    y : ndarray of float32
-    weight : ndarray of float32 or None
+    targets : Targets
     """
 
-    def __init__(self, name: str, y: NDArray[np.float32], weight: NDArray[np.float32] | None) -> None:
+    def __init__(self, name: str, targets: Targets) -> None:
         self.name = name
-        self.data = xgboost.DMatrix(np.zeros((len(y), 1), dtype=np.float32), label=y, weight=weight)
+        self.data = targets.matrix()
 
     def with_margin(self, margin: NDArray[np.float32]) -> xgboost.DMatrix:
         """Return the set with these margins, of shape (n_rows, n_classes)."""
@@ -59,6 +83,10 @@ class MetricBooster(xgboost.Booster):
         Returns the number of rounds so far.
     set_learning_rate : callable, optional
         Is told a learning rate that a callback sets for the rounds to come; without it, callbacks cannot.
+    custom_metric : callable, optional
+        A user's own metric, which is computed beside those of `params`.
+    of_margins : bool
+        Whether that metric is given margins in place of predictions.
 
     Attributes
     ----------
@@ -73,12 +101,15 @@ class MetricBooster(xgboost.Booster):
         margins: Callable[[], Sequence[NDArray[np.float32]]],
         n_rounds: Callable[[], int],
         set_learning_rate: Callable[[Any], None] | None = None,
+        custom_metric: CustomMetric | None = None,
+        of_margins: bool = False,
     ) -> None:
         # XGBoost learns the number of columns from a data set in its cache.
         known = [own.data for own in sets[:1]]
         super().__init__({**params, "base_score": 0.5, "verbosity": 0}, cache=known)
         self._sets, self._margins, self._n_rounds = sets, margins, n_rounds
         self._set_learning_rate = set_learning_rate
+        self._custom_metric, self._of_margins = custom_metric, of_margins
         self.lines: dict[int, str] = {}
 
     def set_param(self, params: Any, value: Any = None) -> None:
@@ -120,7 +151,8 @@ class MetricBooster(xgboost.Booster):
                 (own.with_margin(margin), own.name)
                 for own, margin in zip(self._sets, self._margins(), strict=True)
             ]
-            self.lines[round_number] = str(super().eval_set(data, round_number))
+            line = super().eval_set(data, round_number, self._custom_metric, self._of_margins)
+            self.lines[round_number] = str(line)
         return self.lines[round_number]
 
     def eval_set(self, evals: Any, iteration: int = 0, feval: Any = None, output_margin: bool = True) -> str:

@@ -228,7 +228,7 @@ def test_one_party_in_place_of_a_sequence():
 @pytest.mark.parametrize(
     ("params", "error", "named"),
     [
-        ({"objective": "rank:pairwise"}, UnsupportedParameterError, "objective"),
+        ({"objective": "reg:linear"}, UnsupportedParameterError, "objective"),
         ({"booster": "dart"}, UnsupportedParameterError, "booster"),
         ({"tree_method": "exact"}, UnsupportedParameterError, "tree_method"),
         ({"monotone_constraints": (2, 0)}, ValueError, "monotone_constraints"),

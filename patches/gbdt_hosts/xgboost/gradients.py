@@ -1,0 +1,183 @@
+"""Gradients and hessians of any objective, as the installed XGBoost computes them.
+
+XGBoost has no public call for the gradients of its objectives.  But it can refresh the statistics of a tree
+on other rows, and if each leaf of that tree holds one row, the leaf's statistics are the row's: its
+`sum_hessian` is h, and its weight, −g / (h + λ), is −g / λ for a λ that is a large power of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_hosts.xgboost.targets import Targets, Vector
+
+CustomObjective = Callable[[NDArray[Any], xgboost.DMatrix], tuple[Any, Any]]
+"""XGBoost's `obj`: margins and data set to gradients and hessians."""
+
+_LAMBDAS = (2.0**56, 2.0**100)
+"""The first for hessians below 2^31, so that −g / (h + λ) is −g / λ in float32; the second for others.
+
+Gradients below λ·2^-126 lose bits.
+"""
+
+_COLUMN_BITS = 24
+"""Bits of a row's number that one column holds: every integer up to 2^24 is a float32."""
+
+_REFRESH = {
+    "process_type": "update",
+    "updater": "refresh",
+    "reg_alpha": 0,
+    "min_child_weight": 0,
+    "eta": 1,
+    "nthread": 1,
+    "verbosity": 0,
+}
+
+
+class XGBoostGradients:
+    """XGBoost's gradients of certain rows, at any margins.
+
+    Parameters
+    ----------
+    params : mapping
+        XGBoost's objective and its parameters, for one margin per row.
+    targets : Targets
+    """
+
+    def __init__(self, params: Mapping[str, Any], targets: Targets) -> None:
+        self._params = {**params, **_REFRESH, "base_score": 0.5}
+        numbers = np.arange(targets.n_rows)
+        columns = np.stack([numbers >> _COLUMN_BITS, numbers & ((1 << _COLUMN_BITS) - 1)], axis=1)
+        self._data = targets.matrix(columns.astype(np.float32))
+        tree, self._leaves = _one_leaf_per_row(targets.n_rows)
+        template = booster_from_trees(
+            [tree],
+            objective="reg:squarederror",
+            n_classes=1,
+            n_features=2,
+            base_score=[0.5],
+            rounds=[0, 1],
+        )
+        self._template = template.save_raw("ubj")
+
+    def __call__(self, margin: Vector, iteration: int) -> tuple[Vector, Vector]:
+        """First and second derivatives of the loss.
+
+        Parameters
+        ----------
+        margin : ndarray of float32, shape (n_rows, 1)
+        iteration : int
+            Number of the round, on which some objectives' draws depend.
+
+        Returns
+        -------
+        g, h : ndarray of float32, shape (n_rows, 1)
+
+        Raises
+        ------
+        ValueError
+            With XGBoost's words, if it refuses the labels.
+        """
+        self._data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
+        g, h = self._refreshed(iteration, _LAMBDAS[0])
+        if h.max() >= _LAMBDAS[0] * 2.0**-25:
+            g, h = self._refreshed(iteration, _LAMBDAS[1])
+        return g[:, None], h[:, None]
+
+    def _refreshed(self, iteration: int, penalty: float) -> tuple[Vector, Vector]:
+        booster = xgboost.Booster(model_file=bytearray(self._template))
+        booster.set_param({**self._params, "reg_lambda": penalty})
+        booster.update(self._data, iteration)
+        refreshed = bytes(booster.save_raw("ubj"))
+        weight = _float_array(refreshed, "base_weights")[self._leaves]
+        h = _float_array(refreshed, "sum_hessian")[self._leaves]
+        return (-penalty * weight.astype(np.float64)).astype(np.float32), h
+
+
+def custom_gradients(
+    objective: CustomObjective, data: xgboost.DMatrix, margin: Vector
+) -> tuple[Vector, Vector]:
+    """Gradients of a user's own objective.
+
+    Parameters
+    ----------
+    objective : callable
+        As XGBoost's argument `obj`.
+    data : xgboost.DMatrix
+        The labels and weights of the rows; its columns are not the rows'.
+    margin : ndarray of float32, shape (n_rows, n_classes)
+
+    Returns
+    -------
+    g, h : ndarray of float32, shape (n_rows, n_classes)
+
+    Raises
+    ------
+    ValueError
+        If these are not two arrays with one number per margin.
+    """
+    given = objective(margin[:, 0] if margin.shape[1] == 1 else margin.copy(), data)
+    parts = given if isinstance(given, tuple) else ()
+    arrays = [np.asarray(part, dtype=np.float32) for part in parts]
+    if len(arrays) != 2 or any(array.size != margin.size for array in arrays):
+        shapes = [array.shape for array in arrays]
+        raise ValueError(
+            f"must return gradients and hessians, one per margin ({margin.size}), not shapes {shapes}"
+        )
+    return arrays[0].reshape(margin.shape), arrays[1].reshape(margin.shape)
+
+
+def _one_leaf_per_row(n_rows: int) -> tuple[ScalarTree, NDArray[np.int64]]:
+    """A balanced tree that tells rows apart by their numbers, and each row's leaf."""
+    n_nodes = 2 * n_rows - 1
+    left, right, feature = (np.full(n_nodes, fill, dtype=np.int64) for fill in (-1, -1, 0))
+    parent, condition = np.full(n_nodes, 2**31 - 1, dtype=np.int64), np.zeros(n_nodes)
+    leaves = np.zeros(n_rows, dtype=np.int64)
+    # Nodes of the level, and the range of rows of each.
+    nodes, low, high = np.array([0]), np.array([0]), np.array([n_rows])
+    n_made = 1
+    while len(nodes):
+        is_leaf = high - low == 1
+        leaves[low[is_leaf]] = nodes[is_leaf]
+        nodes, low, high = nodes[~is_leaf], low[~is_leaf], high[~is_leaf]
+        middle = (low + high) // 2
+        # Rows whose numbers differ in the high bits are told apart by these first.
+        by_high = low >> _COLUMN_BITS != (high - 1) >> _COLUMN_BITS
+        middle = np.where(by_high, ((middle - 1 >> _COLUMN_BITS) + 1) << _COLUMN_BITS, middle)
+        middle = np.where(by_high & (middle >= high), (high - 1) >> _COLUMN_BITS << _COLUMN_BITS, middle)
+        feature[nodes] = np.where(by_high, 0, 1)
+        condition[nodes] = np.where(by_high, middle >> _COLUMN_BITS, middle & ((1 << _COLUMN_BITS) - 1))
+        children = n_made + np.arange(2 * len(nodes))
+        n_made += len(children)
+        left[nodes], right[nodes] = children[::2], children[1::2]
+        parent[children] = np.repeat(nodes, 2)
+        nodes = children
+        low, high = (np.stack(pair, axis=1).reshape(-1) for pair in ((low, middle), (middle, high)))
+    zeros = np.zeros(n_nodes).tolist()
+    flags = [False] * n_nodes
+    tree = ScalarTree(
+        left.tolist(),
+        right.tolist(),
+        parent.tolist(),
+        feature.tolist(),
+        condition.tolist(),
+        flags,
+        zeros,
+        zeros,
+        zeros,
+    )
+    return tree, leaves
+
+
+def _float_array(model: bytes, name: str) -> NDArray[np.float32]:
+    """An array of floats of a one-tree model in XGBoost's UBJSON format."""
+    marker = name.encode() + b"[$d#L"
+    start = model.index(marker) + len(marker)
+    length = int.from_bytes(model[start : start + 8], "big")
+    return np.frombuffer(model, dtype=">f4", count=length, offset=start + 8).astype(np.float32)

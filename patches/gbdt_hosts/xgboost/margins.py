@@ -1,0 +1,100 @@
+"""What XGBoost makes of margins, and of base scores, without trees."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from gbdt_hosts.xgboost.targets import Vector
+
+_QUIET = {"verbosity": 0, "nthread": 1}
+_PLACE = re.compile(r"^\[[^]]*\] \S+:\d+: (Check failed: )?")
+
+
+def words_of(error: ValueError) -> str:
+    """What XGBoost says of an error, without where in its source it found it."""
+    lines = str(error).splitlines() or [""]
+    return _PLACE.sub("", lines[0]).strip()
+
+
+def _rows(n_rows: int) -> xgboost.DMatrix:
+    """Rows of labels 0: some objectives take their number of outputs from labels."""
+    zeros = np.zeros((n_rows, 1), dtype=np.float32)
+    return xgboost.DMatrix(zeros, label=zeros[:, 0], nthread=1)
+
+
+def margins_of(params: Mapping[str, Any], base_score: Vector) -> Vector:
+    """Margins of base scores.
+
+    Parameters
+    ----------
+    params : mapping
+        The objective and its parameters, for one margin per row.
+    base_score : ndarray of float32, shape (n,)
+
+    Returns
+    -------
+    ndarray of float32, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        With XGBoost's words, if the objective has no margin for one of them.
+    """
+    data = _rows(1)
+    margins = []
+    for score in base_score:
+        # All digits of the double: 2.0 reads shorter texts as a neighbouring float.
+        booster = xgboost.Booster({**params, **_QUIET, "base_score": float(score)}, cache=[data])
+        margins.append(booster.predict(data, output_margin=True)[0])
+    return np.array(margins, dtype=np.float32)
+
+
+def predictions_of(params: Mapping[str, Any], margin: Vector) -> Vector:
+    """Predictions of rows by their margins.
+
+    Parameters
+    ----------
+    params : mapping
+        The objective and its parameters.
+    margin : ndarray of float32, shape (n_rows, n_classes)
+
+    Returns
+    -------
+    ndarray of float32, shape (n_rows,) or (n_rows, n_classes)
+    """
+    if not len(margin):
+        # XGBoost predicts no empty sets.
+        return predictions_of(params, np.zeros((1, margin.shape[1]), dtype=np.float32))[:0]
+    data = _rows(len(margin))
+    data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
+    booster = xgboost.Booster({**params, **_QUIET, "base_score": 0.5}, cache=[data])
+    return np.asarray(booster.predict(data))
+
+
+def objective_config(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The objective as XGBoost writes it into a model.
+
+    Parameters
+    ----------
+    params : mapping
+        The objective and its parameters.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        With XGBoost's words, for a value of a parameter that it does not accept.
+    """
+    data = _rows(1)
+    booster = xgboost.Booster({**params, **_QUIET}, cache=[data])
+    config: dict[str, Any] = json.loads(booster.save_config())["learner"]["objective"]
+    return config
