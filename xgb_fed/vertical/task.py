@@ -233,7 +233,7 @@ class TrainingTask:
             return rows.base_margin.copy()
         margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
         start: NDArray[np.float32] = np.broadcast_to(margin, (self.objective.n_classes,))
-        return np.tile(start, (rows.n_rows, 1))
+        return np.asarray(np.tile(start, (rows.n_rows, 1)), dtype=np.float32)
 
     def gradients(
         self, margin: NDArray[np.float32], number: int
