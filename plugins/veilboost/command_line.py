@@ -34,12 +34,12 @@ from gbdt_parties.identity.record import check_chain, read_record, write_traffic
 from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
-from veilboost import __version__, audit, horizontal_runs, private_runs
+from veilboost import __version__, audit, exact_runs, horizontal_runs, private_runs
 from veilboost.connections import connect
 from veilboost.ledgers import add_ledger
 from veilboost.model_folders import add_models, check_free
 from veilboost.parsers import add_command, read_json
-from veilboost.plan import HorizontalPlan, PlanError, PrivatePlan, VerticalPlan, read_plan
+from veilboost.plan import ExactPlan, HorizontalPlan, PlanError, PrivatePlan, VerticalPlan, read_plan
 from veilboost.predictions import write_contributions, write_predictions
 from veilboost.progress import RoundLines
 from veilboost.serving import add_serve
@@ -313,6 +313,8 @@ def _aligned(plan: VerticalPlan, parties: Sequence[RemoteParty], table: Table) -
 
 def _train(args: argparse.Namespace) -> None:
     plan = read_plan(args.plan)
+    if isinstance(plan, ExactPlan):
+        return exact_runs.train(plan, args.overwrite)
     if isinstance(plan, HorizontalPlan):
         return horizontal_runs.train(plan, args.overwrite)
     if isinstance(plan, PrivatePlan):
@@ -363,7 +365,7 @@ def _predict(args: argparse.Namespace) -> None:
             "--contribs and --hide-paths are for models whose splits lie with several parties; a native "
             "model explains itself"
         )
-    if isinstance(plan, HorizontalPlan):
+    if isinstance(plan, (ExactPlan, HorizontalPlan)):
         return horizontal_runs.predict(plan, args)
     if isinstance(plan, PrivatePlan):
         return private_runs.predict(plan, args)

@@ -1,4 +1,4 @@
-"""Horizontal training by the command: the coordinator's part, and predictions by the model that all have."""
+"""SimFL by the command: the coordinator's part; and models of horizontal training, which all parties have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import sys
 import warnings
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import xgboost
@@ -18,13 +19,14 @@ from gbdt_parties.identity.record import write_traffic
 from veilboost.connections import connect
 from veilboost.model_folders import check_free
 from veilboost.parsers import read_json
-from veilboost.plan import HorizontalPlan, PlanError
+from veilboost.plan import ExactPlan, HorizontalPlan, PlanError
 from veilboost.predictions import write_predictions
 from veilboost.progress import RoundLines
 from veilboost.tables import Table, read_table
 from xgb_fed.errors import HeuristicProtectionWarning
 from xgb_fed.horizontal.checkpoint import Checkpoint
 from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.shared_model import HorizontalModel
 from xgb_fed.horizontal.simfl import WARNING, train_simfl
 
 logger = logging.getLogger(__name__)
@@ -60,17 +62,22 @@ def train(plan: HorizontalPlan, overwrite: bool) -> None:
         )
     # Once more: somebody else's may be there by now.
     check_free(directory / MODEL_FILE, overwrite)
+    write_model(directory, model)
+    write_traffic(plan.path(training.record), model.traffic)
+    Checkpoint(checkpoint).clear()
+    n_parties = len(plan.parties) + len(own)
+    print(f"{model.booster.num_boosted_rounds()} rounds with {n_parties} parties: {directory}")
+
+
+def write_model(directory: Path, model: HorizontalModel) -> None:
+    """Write a model and what predictions by the command need beside it, and log its best round."""
     make_folder(directory)
     classes = None if model.classes is None else model.classes.tolist()
     about = {"classes": classes, "best_iteration": model.best_iteration}
     write_sealed(directory / ABOUT_FILE, about)
     write_atomically(directory / MODEL_FILE, model.as_json())
-    write_traffic(plan.path(training.record), model.traffic)
-    Checkpoint(checkpoint).clear()
     if model.best_iteration is not None:
         logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
-    n_parties = len(plan.parties) + len(own)
-    print(f"{model.booster.num_boosted_rounds()} rounds with {n_parties} parties: {directory}")
 
 
 def _own_party(plan: HorizontalPlan, file: str) -> HorizontalParty:
@@ -100,7 +107,7 @@ def _evaluation_rows(plan: HorizontalPlan, file: str) -> tuple[Any, Any]:
     return table.columns, table.label
 
 
-def predict(plan: HorizontalPlan, args: argparse.Namespace) -> None:
+def predict(plan: HorizontalPlan | ExactPlan, args: argparse.Namespace) -> None:
     """Predict rows of a file by the model; no other party is asked."""
     directory = plan.path(plan.training.model)
     if not (directory / MODEL_FILE).exists():

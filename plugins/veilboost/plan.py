@@ -3,224 +3,37 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from gbdt_kernels.errors import VeilboostError
-from xgb_fed.ciphers.base import Scheme
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
+from veilboost.plan_sections import (
+    CIPHERS,
+    DataPlan,
+    ExactRowsPlan,
+    ExactTrainingPlan,
+    OwnRowsPlan,
+    PartyPlan,
+    PrivateRowsPlan,
+    PrivateTrainingPlan,
+    RunPlan,
+    SimFLPlan,
+    TrainingPlan,
+)
+from xgb_fed.horizontal.exact_cuts import DIGITS
 
-SECUREBOOST, SIMFL, PRIVATE = "secureboost", "simfl", "private"
-METHODS = (SECUREBOOST, SIMFL, PRIVATE)
-"""Vertical training, horizontal training by SimFL, and differentially private horizontal training."""
+SECUREBOOST, EXACT, SIMFL, PRIVATE = "secureboost", "exact", "simfl", "private"
+METHODS = (SECUREBOOST, EXACT, SIMFL, PRIVATE)
+"""Vertical training, and horizontal training: exact, by SimFL, and differentially private."""
 
 LABELS = ("classes", "numbers")
 """What the labels of a horizontal party are."""
 
-CIPHERS: dict[str, Callable[[int], Scheme]] = {"paillier": Paillier, "okamoto-uchiyama": OkamotoUchiyama}
-
 
 class PlanError(VeilboostError, ValueError):
     """A plan cannot be read, or has unknown entries."""
-
-
-@dataclass(frozen=True)
-class DataPlan:
-    """The active party's file.
-
-    Attributes
-    ----------
-    file : str
-    label : str
-    id : str or None
-        Column of ids; without it, the parties' files must have the same rows in the same order.
-    drop, one_hot : list of str
-    aligned : str
-        Where `align` writes the ids in common.
-    valid : str or None
-        File of rows to evaluate the model on after every round, with the same columns; needs `id`.
-    aligned_valid : str
-        Where `align` writes the ids in common of those.
-    """
-
-    file: str
-    label: str
-    id: str | None = None
-    drop: list[str] = field(default_factory=list)
-    one_hot: list[str] = field(default_factory=list)
-    aligned: str = "aligned.ids"
-    valid: str | None = None
-    aligned_valid: str = "aligned-valid.ids"
-
-
-@dataclass(frozen=True)
-class PartyPlan:
-    """A passive party: its name in the model, its address, and the name its certificate must be for."""
-
-    name: str
-    address: str
-    server_name: str | None = None
-
-
-@dataclass(frozen=True)
-class OwnRowsPlan:
-    """The coordinator's file in horizontal training; without it, only the parties' servers have rows.
-
-    Attributes
-    ----------
-    file : str or None
-        Rows and labels that take part in training.
-    label : str or None
-        Column of labels, in `file` and in `valid`.
-    id : str or None
-        Column of ids, which is no feature; predictions are written beside it.
-    drop : list of str
-    labels : str
-        What the labels are, "classes" or "numbers".
-    name : str
-        Name of the coordinator's rows among the parties.
-    min_similar, known_features, max_rows, max_rounds : int
-        As in `HorizontalParty`.
-    state : str
-        Folder of what these rows must not forget: groups of rows, hashes given away, part in training runs.
-    valid : str or None
-        File of rows to evaluate the model on after every round.
-    """
-
-    file: str | None = None
-    label: str | None = None
-    id: str | None = None
-    drop: list[str] = field(default_factory=list)
-    labels: str = "classes"
-    name: str = "own"
-    min_similar: int = MIN_SIMILAR
-    known_features: int = 0
-    max_rows: int = MAX_ROWS
-    max_rounds: int = MAX_ROUNDS
-    state: str = "party"
-    valid: str | None = None
-
-
-@dataclass(frozen=True)
-class PrivateRowsPlan:
-    """The coordinator's file in private training; without it, only the parties' servers have rows.
-
-    Attributes
-    ----------
-    declared : str or None
-        File of what all organisations declare about their columns; needed with `file` and for predictions.
-    file : str or None
-        Rows that take part in training.
-    id : str or None
-        Column of ids; predictions are written beside it.
-    allowed : list of str
-        The other organisations, by the fingerprints of their certificates; needed with `file`.
-    min_parties, colluding : int
-        This organisation's own demands.
-    budget_epsilon, budget_delta : float or None
-        Of all that these rows answer, in all runs; the first run's unless given.
-    state : str
-        Folder of these rows' ledger, and of keys of runs under way.
-    """
-
-    declared: str | None = None
-    file: str | None = None
-    id: str | None = None
-    allowed: list[str] = field(default_factory=list)
-    min_parties: int = 2
-    colluding: int = 1
-    budget_epsilon: float | None = None
-    budget_delta: float | None = None
-    state: str = "party"
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """How to train, by any method.
-
-    Attributes
-    ----------
-    rounds : int
-    early_stopping_rounds : int or None
-        Stop when the last metric of the rows in `valid` has not improved for this many rounds.
-    timeout : float
-        Seconds of silence after which a party is unavailable.
-    patience : float
-        Seconds to wait for an unavailable party.
-    checkpoint, model, record : str
-        Folder of the progress, folder of the model, file of the record.
-    """
-
-    rounds: int = 100
-    early_stopping_rounds: int | None = None
-    timeout: float = 30.0
-    patience: float = 600.0
-    checkpoint: str = "checkpoint"
-    model: str = "model"
-    record: str = "record.jsonl"
-
-
-@dataclass(frozen=True)
-class TrainingPlan(RunPlan):
-    """How to train by SecureBoost.
-
-    Attributes
-    ----------
-    cipher : str
-    key_length : int
-    """
-
-    cipher: str = "paillier"
-    key_length: int = 2048
-
-    @property
-    def scheme(self) -> Scheme:
-        """The cipher, with its key length."""
-        return CIPHERS[self.cipher](self.key_length)
-
-
-@dataclass(frozen=True)
-class SimFLPlan(RunPlan):
-    """How to train by SimFL.
-
-    Attributes
-    ----------
-    n_hashes : int or None
-    known_features : int
-    """
-
-    n_hashes: int | None = None
-    known_features: int = 0
-
-
-@dataclass(frozen=True)
-class PrivateTrainingPlan(RunPlan):
-    """How to train privately.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        Budget of the model, against what up to `colluding` parties know together.
-    min_parties : int or None
-        Parties that must take part in every sum; one more than `colluding` by default.
-    colluding : int
-        Parties of which everybody may know the noise.
-    max_attempts : int or None
-        Releases that the noise is planned for; 5 per cent more than `rounds` by default.
-    parties_per_person : int
-        Parties that may have rows of one person.
-    """
-
-    epsilon: float = field(kw_only=True)
-    delta: float = field(kw_only=True)
-    min_parties: int | None = None
-    colluding: int = 1
-    max_attempts: int | None = None
-    parties_per_person: int = 1
 
 
 @dataclass(frozen=True)
@@ -246,8 +59,16 @@ class VerticalPlan(Plan):
 
 
 @dataclass(frozen=True)
+class ExactPlan(Plan):
+    """A plan of exact horizontal training."""
+
+    data: ExactRowsPlan
+    training: ExactTrainingPlan
+
+
+@dataclass(frozen=True)
 class HorizontalPlan(Plan):
-    """A plan of horizontal training."""
+    """A plan of horizontal training by SimFL."""
 
     data: OwnRowsPlan
     training: SimFLPlan
@@ -263,6 +84,7 @@ class PrivatePlan(Plan):
 
 SECTIONS: dict[str, dict[str, type[Any]]] = {
     SECUREBOOST: {"data": DataPlan, "parties": PartyPlan, "training": TrainingPlan},
+    EXACT: {"data": ExactRowsPlan, "parties": PartyPlan, "training": ExactTrainingPlan},
     SIMFL: {"data": OwnRowsPlan, "parties": PartyPlan, "training": SimFLPlan},
     PRIVATE: {"data": PrivateRowsPlan, "parties": PartyPlan, "training": PrivateTrainingPlan},
 }
@@ -275,7 +97,7 @@ ENTRIES = ("method", "tls", "data", "parties", "training", "parameters")
 """The entries of a plan outside sections, and its sections."""
 
 
-def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan | PrivatePlan:
+def read_plan(path: str | Path) -> VerticalPlan | ExactPlan | HorizontalPlan | PrivatePlan:
     """Read a plan.
 
     Raises
@@ -305,6 +127,10 @@ def read_plan(path: str | Path) -> VerticalPlan | HorizontalPlan | PrivatePlan:
         _check_private(path, data, training, named)
         return PrivatePlan(path.parent, content["tls"], named, parameters, data, training)
     _check_columns(path, data)
+    if method == EXACT:
+        _check_own_rows(path, data, named)
+        _check_exact(path, data, training)
+        return ExactPlan(path.parent, content["tls"], named, parameters, data, training)
     if training.early_stopping_rounds is not None and data.valid is None:
         raise PlanError(f"{path}: training.early_stopping_rounds needs data.valid")
     if method == SIMFL:
@@ -327,7 +153,7 @@ def _check_numbers(path: Path, training: RunPlan) -> None:
         raise PlanError(f"{path}: training.patience={training.patience} must be 0 to {MAX_SECONDS:g}")
 
 
-def _check_columns(path: Path, data: DataPlan | OwnRowsPlan) -> None:
+def _check_columns(path: Path, data: DataPlan | ExactRowsPlan | OwnRowsPlan) -> None:
     """Check that no column is two things at once."""
     if data.label is not None and data.label == data.id:
         raise PlanError(f"{path}: data.id={data.id!r} is the column of labels")
@@ -337,7 +163,7 @@ def _check_columns(path: Path, data: DataPlan | OwnRowsPlan) -> None:
             raise PlanError(f"{path}: data.drop has {column!r}, which is data.{name}")
 
 
-def _check_own_rows(path: Path, data: OwnRowsPlan, parties: list[PartyPlan]) -> None:
+def _check_own_rows(path: Path, data: ExactRowsPlan | OwnRowsPlan, parties: list[PartyPlan]) -> None:
     """Check what entries of a horizontal plan have to do with each other."""
     if data.labels not in LABELS:
         raise PlanError(f"{path}: data.labels={data.labels!r} must be one of {list(LABELS)}")
@@ -347,6 +173,16 @@ def _check_own_rows(path: Path, data: OwnRowsPlan, parties: list[PartyPlan]) -> 
         raise PlanError(
             f"{path}: parties has one party and data.file is missing; training takes two at least"
         )
+
+
+def _check_exact(path: Path, data: ExactRowsPlan, training: ExactTrainingPlan) -> None:
+    """Check what entries of a plan of exact training have to do with each other."""
+    if data.file is not None and not data.allowed:
+        raise PlanError(f"{path}: data.file needs data.allowed, the certificates of the other organisations")
+    if data.valid is not None and data.file is None:
+        raise PlanError(f"{path}: data.valid needs data.file; the parties' servers have their own (--valid)")
+    if training.cuts not in DIGITS:
+        raise PlanError(f"{path}: training.cuts={training.cuts!r} must be one of {sorted(DIGITS)}")
 
 
 def _check_private(

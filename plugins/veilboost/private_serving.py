@@ -10,13 +10,7 @@ from lgb_dp import federated
 from lgb_dp.federated.service import FederatedLimits, FederatedService
 from veilboost.declared import read_declared
 
-OPTIONS: dict[str, Any] = {
-    "party": [],
-    "budget": None,
-    "min_parties": 2,
-    "colluding": 1,
-    "parties_per_person": 1,
-}
+OPTIONS: dict[str, Any] = {"budget": None, "colluding": 1, "parties_per_person": 1}
 """Options that are for private training alone, by the names of their values, with their defaults."""
 
 UNUSED: dict[str, Any] = {
@@ -42,20 +36,12 @@ def add_options(group: Any) -> None:
         help="train privately on the columns that this TOML or YAML file declares, the same at everybody",
     )
     add(
-        "--party",
-        action="append",
-        default=[],
-        metavar="sha256:FINGERPRINT",
-        help="certificate of another organisation that takes part; repeatable",
-    )
-    add(
         "--budget",
         nargs=2,
         type=float,
         metavar=("EPSILON", "DELTA"),
         help="of all that these rows answer, in all runs together; needed unless the ledger has one",
     )
-    add("--min-parties", type=int, default=2, help="parties that must take part in a sum (%(default)s)")
     add(
         "--colluding",
         type=int,

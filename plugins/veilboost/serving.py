@@ -1,8 +1,8 @@
 """The command ``serve``: a party answers whoever is allowed to start training runs with it.
 
 In vertical training it is a passive party, with columns.  In horizontal training it has rows and labels, and
-trains with a coordinator, by SimFL (``--horizontal``) or privately (``--private``).  Certificates, record,
-allow-list and quotas are the same.
+trains with a coordinator: exactly (``--horizontal --party``), by SimFL (``--horizontal``) or privately
+(``--private``).  Certificates, record, allow-list and quotas are the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport.server import Server, Service, raise_descriptor_limit
 from gbdt_parties.transport.service import QUOTA_FILES
-from veilboost import private_serving
+from veilboost import exact_serving, private_serving
 from veilboost.parsers import add_command, names, read_json
 from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.errors import InvalidArgumentError
@@ -45,6 +45,8 @@ LEAST = {
     "min_similar": 1,
     "known_features": 0,
     "max_rounds": 0,
+    "min_parties": 2,
+    "min_rows_per_node": 1,
     "min_rows": 1,
     "max_rows": 1,
     "min_node_rows": 1,
@@ -70,14 +72,20 @@ VERTICAL_ONLY = (
     "consent_to_export",
     "require_consent_for_export",
 )
-HORIZONTAL_ONLY = ("label", "categorical_labels", "min_similar", "known_features", "max_rounds")
-"""Options, by the names of their values, that belong to one kind of training."""
+HORIZONTAL = ("label", "categorical_labels", "max_rounds")
+SIMFL_ONLY = ("min_similar", "known_features")
+SUMS = ("party", "min_parties")
+"""Options, by the names of their values, that belong to some kinds of training."""
 
-ONLY_FOR = {
-    "vertical": VERTICAL_ONLY,
-    "horizontal": HORIZONTAL_ONLY,
-    "private": tuple(private_serving.OPTIONS),
-}
+ONLY_FOR: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
+    (("vertical",), "vertical training", VERTICAL_ONLY),
+    (("exact", "simfl"), "horizontal training", HORIZONTAL),
+    (("simfl",), "SimFL (--horizontal without --party)", SIMFL_ONLY),
+    (("exact", "private"), "exact training (--horizontal) and private training", SUMS),
+    (("exact",), "exact training (--horizontal with --party)", tuple(exact_serving.OPTIONS)),
+    (("private",), "private training", tuple(private_serving.OPTIONS)),
+)
+"""Kinds of training, what they are called, and the options that are for no other kind."""
 
 MAX_ROWS_BY_DEFAULT = {False: Limits.max_rows, True: MAX_ROWS}
 """Without and with ``--horizontal``."""
@@ -92,7 +100,7 @@ def add_serve(commands: Any) -> None:
         "run a party: answer those who are allowed to start training runs with it",
         "veilboost serve --data bank.csv --id user_id --listen 0.0.0.0:7001 --tls certs/bank --allow acme\n"
         "  veilboost serve --horizontal --data north.csv --label ill --categorical-labels --tls certs/north "
-        "--allow acme\n"
+        "--allow acme --party sha256:…\n"
         "  veilboost serve --private columns.toml --data north.csv --tls certs/north --allow acme "
         "--party sha256:… --budget 1.0 1e-5 --models north",
     )
@@ -139,6 +147,8 @@ def add_serve(commands: Any) -> None:
     )
     _add_vertical(parser.add_argument_group("vertical training"))
     _add_horizontal(parser.add_argument_group("horizontal training"))
+    _add_sums(parser.add_argument_group("exact and private horizontal training"))
+    exact_serving.add_options(parser.add_argument_group("exact horizontal training"))
     private_serving.add_options(parser.add_argument_group("private horizontal training"))
 
 
@@ -178,7 +188,11 @@ def _add_vertical(group: Any) -> None:
 
 def _add_horizontal(group: Any) -> None:
     add = group.add_argument
-    add("--horizontal", action="store_true", help="train by SimFL on these rows and labels")
+    add(
+        "--horizontal",
+        action="store_true",
+        help="train on these rows and labels: exactly with those of --party, by SimFL without",
+    )
     add("--label", help="column of labels")
     add(
         "--categorical-labels",
@@ -189,15 +203,39 @@ def _add_horizontal(group: Any) -> None:
         "--min-similar",
         type=int,
         default=MIN_SIMILAR,
-        help="rows whose gradients are sent as one sum, at least (%(default)s)",
+        help="SimFL: rows whose gradients are sent as one sum, at least (%(default)s)",
     )
-    add("--known-features", type=int, default=0, help="features of a row that others may know (%(default)s)")
+    add(
+        "--known-features",
+        type=int,
+        default=0,
+        help="SimFL: features of a row that others may know (%(default)s)",
+    )
     add(
         "--max-rounds",
         type=int,
         default=MAX_ROUNDS,
         help="rounds in all training runs together (%(default)s)",
     )
+
+
+def _add_sums(group: Any) -> None:
+    add = group.add_argument
+    add(
+        "--party",
+        action="append",
+        default=[],
+        metavar="sha256:FINGERPRINT",
+        help="certificate of another organisation that takes part; repeatable",
+    )
+    add("--min-parties", type=int, default=2, help="parties that must take part in a sum (%(default)s)")
+
+
+def kind_of(args: argparse.Namespace) -> str:
+    """Which kind of training the options are for."""
+    if args.private:
+        return "private"
+    return ("exact" if args.party else "simfl") if args.horizontal else "vertical"
 
 
 def _serve(args: argparse.Namespace) -> None:
@@ -220,7 +258,10 @@ def _serve(args: argparse.Namespace) -> None:
         if table is None:
             service, rows, n_features = private_serving.make_service(args, tls)
         else:
-            service = (_horizontal_service if args.horizontal else _passive_service)(args, table, name)
+            if kind_of(args) == "exact":
+                service = exact_serving.make_service(args, table, name, tls, horizontal_limits_of(args))
+            else:
+                service = (_simfl_service if args.horizontal else _passive_service)(args, table, name)
             rows, n_features = table.columns.n_rows, table.columns.n_features
         raise_descriptor_limit()
         server = Server(service, args.listen, tls, args.allow)
@@ -255,13 +296,14 @@ def check_options(args: argparse.Namespace) -> None:
     """
     if args.consent_to_export and args.require_consent_for_export:
         raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
-    kind = "private" if args.private else "horizontal" if args.horizontal else "vertical"
     if args.private and args.horizontal:
-        raise InvalidArgumentError("--private contradicts --horizontal, which is training by SimFL")
-    for other, names_of_other in ONLY_FOR.items():
-        for name in names_of_other if other != kind else ():
+        raise InvalidArgumentError(
+            "--private contradicts --horizontal: private training is one, exact another"
+        )
+    for kinds, title, options in ONLY_FOR:
+        for name in options if kind_of(args) not in kinds else ():
             if getattr(args, name) != _DEFAULTS[name]:
-                raise InvalidArgumentError(f"{_option(name)} is for {other} training")
+                raise InvalidArgumentError(f"{_option(name)} is for {title}")
     for name in private_serving.UNUSED if args.private else ():
         if getattr(args, name) != private_serving.UNUSED[name]:
             raise InvalidArgumentError(f"{_option(name)} is not for private training")
@@ -290,6 +332,9 @@ _DEFAULTS: dict[str, Any] = {
     "min_similar": MIN_SIMILAR,
     "known_features": 0,
     "max_rounds": MAX_ROUNDS,
+    "party": [],
+    "min_parties": 2,
+    **exact_serving.OPTIONS,
     **private_serving.OPTIONS,
 }
 
@@ -355,7 +400,7 @@ def _passive_service(args: argparse.Namespace, table: Table, name: str) -> Servi
     return PassiveService(rows, args.models, name, limits_of(args))
 
 
-def _horizontal_service(args: argparse.Namespace, table: Table, name: str) -> Service:
+def _simfl_service(args: argparse.Namespace, table: Table, name: str) -> Service:
     party = HorizontalParty(
         table.columns,
         table.label,

@@ -1,4 +1,4 @@
-"""The commands of the documentation's private run across organisations, as they are written there."""
+"""The commands of the documentation's runs across organisations, as they are written there."""
 
 import csv
 import os
@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-PAGE = Path(__file__).parents[2] / "docs" / "federated-private.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "federated-private.md"
 HEADING = "## Behind servers"
 
 
-def written():
-    """Files by their name, and commands, of the page's part about servers."""
-    part = PAGE.read_text().split(HEADING)[1].split("\n## ")[0]
+def written(page=PAGE):
+    """Files by their name, and commands, of a page's part about servers."""
+    part = page.read_text().split(HEADING)[1].split("\n## ")[0]
     files = {name: text for name, text in re.findall(r"```toml\n# (\S+)\n(.*?)```", part, re.S)}
     return files, re.findall(r"^\$ veilboost (.+)$", part, re.M)
 
@@ -55,10 +56,11 @@ class Written:
     fingerprints : mapping of name to str
     changes : mapping of str to str
         Further replacements.
+    page : Path
     """
 
-    def __init__(self, folder, fingerprints, changes=None):
-        files, commands = written()
+    def __init__(self, folder, fingerprints, changes=None, page=PAGE):
+        files, commands = written(page)
         filled = {f"${name.upper()}": value for name, value in fingerprints.items()}
         ports = dict(zip(("7001", "7002"), map(str, free_ports(2)), strict=True))
         self.folder, self.servers = folder, {}

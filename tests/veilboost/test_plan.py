@@ -198,7 +198,10 @@ def test_plans_of_horizontal_training(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"method": "simfl2"}, r"method='simfl2' must be one of \['secureboost', 'simfl', 'private'\]"),
+        (
+            {"method": "simfl2"},
+            r"method='simfl2' must be one of \['secureboost', 'exact', 'simfl', 'private'\]",
+        ),
         ({"training": {"cipher": "paillier"}}, "training: unknown entry 'cipher'"),
         ({"data": {"one_hot": ["city"]}}, "data: unknown entry 'one_hot'"),
         ({"data": {"labels": "colours"}}, r"labels='colours' must be one of \['classes', 'numbers'\]"),

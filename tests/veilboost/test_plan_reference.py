@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from veilboost.plan import (
-    ENTRIES,
-    METHODS,
-    PRIVATE,
-    SECTIONS,
-    SECUREBOOST,
-    SIMFL,
+from veilboost.plan import ENTRIES, EXACT, METHODS, PRIVATE, SECTIONS, SECUREBOOST, SIMFL
+from veilboost.plan_sections import (
     DataPlan,
+    ExactRowsPlan,
+    ExactTrainingPlan,
     OwnRowsPlan,
     PartyPlan,
     PrivateRowsPlan,
@@ -54,10 +51,12 @@ def default_of(f):
     [
         ("`[[parties]]`", own(PartyPlan)),
         ('`[data]` with `method = "secureboost"`', own(DataPlan)),
+        ('`[data]` with `method = "exact"`', own(ExactRowsPlan)),
         ('`[data]` with `method = "simfl"`', own(OwnRowsPlan)),
         ('`[data]` with `method = "private"`', own(PrivateRowsPlan)),
         ("`[training]`", own(RunPlan)),
         ('With `method = "secureboost"` also:', own(TrainingPlan, RunPlan)),
+        ('With `method = "exact"` also:', own(ExactTrainingPlan, RunPlan)),
         ('With `method = "simfl"` also:', own(SimFLPlan, RunPlan)),
         ('With `method = "private"` also:', own(PrivateTrainingPlan, RunPlan)),
     ],
@@ -72,7 +71,7 @@ def test_every_entry_is_in_the_reference_and_the_reverse(table, expected):
 
 def test_sections_and_methods_are_in_the_reference():
     assert set(tables()["Entries of every plan"]) == set(ENTRIES)
-    assert set(SECTIONS) == set(METHODS) == {SECUREBOOST, SIMFL, PRIVATE}
+    assert set(SECTIONS) == set(METHODS) == {SECUREBOOST, EXACT, SIMFL, PRIVATE}
     for sections in SECTIONS.values():
         assert set(sections) == {"data", "parties", "training"}
     for method in METHODS:

@@ -78,7 +78,7 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
     ("options", "text"),
     [
         (["--label", "y"], "--label is for horizontal training"),
-        (["--min-similar", "4"], "--min-similar is for horizontal training"),
+        (["--min-similar", "4"], "--min-similar is for SimFL"),
         (["--horizontal"], "--horizontal needs --label"),
         (
             ["--horizontal", "--label", "y", "--min-node-rows", "5"],

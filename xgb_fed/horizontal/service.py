@@ -7,7 +7,6 @@ rows is counted over all of them: its rounds, its groups of rows, and the hashes
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +59,6 @@ class HorizontalLimits:
         Bins of a column, and levels of a tree, of a training run.
     max_round_bytes : int
         In SimFL, length of the trees of a round that another party has grown.
-    methods : sequence of str
-        Methods that the party takes part in, "exact" and "simfl".  Exact training needs a party whose
-        `ExactTerms` say whom it adds its numbers to; SimFL tells them more than exact training does.
     """
 
     questions_per_hour: int = 120
@@ -72,11 +68,13 @@ class HorizontalLimits:
     max_bin: int = 256
     max_depth: int = 10
     max_round_bytes: int = 16 << 20
-    methods: Sequence[str] = ("exact", "simfl")
 
 
 class HorizontalService(RowService):
     """A horizontal party's answers.
+
+    A party whose `ExactTerms` have a certificate, and with it an allow-list, takes part in exact training;
+    every other one in SimFL.
 
     Parameters
     ----------
@@ -123,21 +121,17 @@ class HorizontalService(RowService):
         """Refuse alignments, and training runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
-        if isinstance(message, (Introduce, OpenExact)):
-            self._check_method("exact" if isinstance(message, OpenExact) else "simfl")
+        if isinstance(message, OpenExact) and not self._is_exact:
+            # Whoever is everybody else would be told this party's own sums.
+            raise ProtocolError("this party has not said whom it adds its numbers to: it takes part in SimFL")
+        if isinstance(message, Introduce) and self._is_exact:
+            raise ProtocolError("this party takes part in exact training, and not in SimFL, which tells more")
         if isinstance(message, OpenHorizontal):
             KeptModels(self.folder_of(caller) / "models", self._limits.max_models).check_room()
 
-    def _check_method(self, method: str) -> None:
-        if method not in self._limits.methods:
-            raise ProtocolError(
-                f"method {method!r}; this party takes part in {', '.join(map(repr, self._limits.methods))}"
-            )
-        if method == "exact" and self._party.exact_terms.allowed is None:
-            # Whoever is everybody else would be told this party's own sums.
-            raise ProtocolError(
-                "this party has not said whom it adds its numbers to, and takes part in SimFL only"
-            )
+    @property
+    def _is_exact(self) -> bool:
+        return self._party.exact_terms.tls is not None
 
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
