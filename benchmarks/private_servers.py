@@ -1,4 +1,4 @@
-"""Organisations of a private run as processes of their own: certificates, files, servers, a plan."""
+"""Organisations with rows of their own as processes of their own: certificates, files, servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def made_rows(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Organisation:
-    """A party's server.
+    """The server of a party of private training.
 
     Parameters
     ----------
@@ -42,11 +42,14 @@ class Organisation:
         self.folder, self.name, self.others = folder, name, others
         self.port, self.process = 0, None
 
+    kind = ("--private", "columns.toml", "--budget", "100000", "1e-5")
+    """Options that say what kind of training it takes part in."""
+
     def start(self) -> None:
         """Start the server, or start it again at the same port."""
-        options = ["--private", "columns.toml", "--data", f"{self.name}.csv", "--tls", f"certs/{self.name}"]
+        options = [*self.kind, "--data", f"{self.name}.csv", "--tls", f"certs/{self.name}"]
         options += ["--allow", "acme", *(part for other in self.others for part in ("--party", other))]
-        options += ["--budget", "100000", "1e-5", "--sessions-per-hour", "1000000", "--max-models", "100000"]
+        options += ["--sessions-per-hour", "1000000", "--max-models", "100000"]
         options += ["--listen", f"127.0.0.1:{self.port}", "--models", self.name]
         with open(self.folder / f"{self.name}.log", "a") as log:
             self.process = subprocess.Popen(
@@ -73,8 +76,16 @@ class Organisation:
         return RemoteParty(f"127.0.0.1:{self.port}", self.folder / "certs" / "acme", self.name, timeout)
 
 
+class ExactOrganisation(Organisation):
+    """The server of a party of exact training."""
+
+    kind = ("--horizontal", "--label", "ill", "--categorical-labels", "--max-rounds", "100000000")
+
+
 @contextmanager
-def organisations(folder: Path, n_parties: int, n_rows: int) -> Iterator[list[Organisation]]:
+def organisations(
+    folder: Path, n_parties: int, n_rows: int, kind: type[Organisation] = Organisation
+) -> Iterator[list[Organisation]]:
     """Servers of parties with rows of their own, and the certificate of their coordinator, acme."""
     make_authority(folder / "ca")
     names = [f"party{place}" for place in range(n_parties)]
@@ -87,9 +98,7 @@ def organisations(folder: Path, n_parties: int, n_rows: int) -> Iterator[list[Or
     for seed, name in enumerate(names):
         X, y = made_rows(n_rows, seed)
         np.savetxt(folder / f"{name}.csv", np.column_stack([X, y]), "%.6g", ",", header=head, comments="")
-    parties = [
-        Organisation(folder, name, [prints[other] for other in names if other != name]) for name in names
-    ]
+    parties = [kind(folder, name, [prints[other] for other in names if other != name]) for name in names]
     try:
         for party in parties:
             party.start()

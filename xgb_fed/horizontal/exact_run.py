@@ -57,8 +57,8 @@ class RunConditions:
     memory : MemoryAllowance
         Of the coordinator.
     charge : callable
-        Given a run's number and its rounds, counts them before the first answer; refuses if they are too
-        many.
+        Given the digest of a run's roster and its rounds, counts them before the first answer; refuses if
+        they are too many.
     open_journal : callable
         Gives the journal of a run's answers.
     seed_of : callable
@@ -282,16 +282,18 @@ class ExactRun:
         assert self._training is not None
         n_rounds = self._training.task.n_rounds
 
+        session, asked = self._member.asked(question.text)
+
         def prepare() -> Mapping[str, Any]:
             if number == 1:
-                self._conditions.charge(self.run, n_rounds)
+                # By what all have signed: the run's number is the coordinator's choice.
+                self._conditions.charge(session, n_rounds)
             return {}
 
         if self._answers.journal is None:
             self._answers.journal = self._answers.open_journal()
         answer = self._member.contribute(question.text, question.ring, question.values)
         digest = hashlib.sha256(answer).digest()
-        session, asked = self._member.asked(question.text)
         if self._answers.journal.once(session, number, asked, prepare, lambda: digest) != digest:
             raise ProtocolError(
                 f"attempt {number} was answered before, with other bytes than this party computes now: its "

@@ -50,6 +50,10 @@ class _Journals:
             self._run, self._last = run, AnswerJournal(None, {"run": run.hex()})
         return self._last
 
+    def forget(self) -> None:
+        """Forget what is in memory: the run has ended, and its number may be that of another one."""
+        self._last = None
+
 
 class ExactRuns:
     """Runs of one coordinator.
@@ -83,7 +87,8 @@ class ExactRuns:
         seed_of: Callable[[bytes], bytes],
     ) -> None:
         self._side, self._folder, self._models = side, folder, models
-        self._conditions = RunConditions(limits, memory, charge, _Journals(folder), seed_of)
+        self._journals = _Journals(folder)
+        self._conditions = RunConditions(limits, memory, charge, self._journals, seed_of)
         self._live: ExactRun | None = None
         self.booster: xgboost.Booster | None = None
 
@@ -169,6 +174,7 @@ class ExactRuns:
     def _forget(self, run: ExactRun) -> None:
         """Remove the keys of a run that has ended: nobody can be answered under them any more."""
         run.close()
+        self._journals.forget()
         self._live = None
         if self._folder is not None:
             _remove(self._folder, run.run)

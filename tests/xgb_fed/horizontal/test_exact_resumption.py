@@ -1,6 +1,8 @@
 """Exact training in which somebody is lost, killed or lies: it waits, and ends in the undisturbed model."""
 
 from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -338,6 +340,21 @@ def test_rounds_of_all_runs_are_counted_once_each(tmp_path):
     train(bounded(), 1)
     with pytest.raises(PartyRefusedError, match="taken part in 5"):
         train(bounded(), 1)
+
+
+def test_rounds_are_counted_of_runs_of_one_number(monkeypatch):
+    """Before, a coordinator that gave all its runs one number was not counted again."""
+    monkeypatch.setattr("xgb_fed.horizontal.exact_coordinator.os", SimpleNamespace(urandom=counted_bytes()))
+    members = [party(0, max_rounds=3), *parties()[1:]]
+    train(members)
+    with pytest.raises(PartyRefusedError, match="taken part in 2"):
+        train(members)
+
+
+def counted_bytes():
+    """The number of every run, then those of sessions, which are all different."""
+    numbers = count()
+    return lambda n: bytes(n) if (k := next(numbers)) % 4 == 0 else k.to_bytes(n, "big")
 
 
 def test_models_longer_than_texts_of_messages(monkeypatch, undisturbed):
