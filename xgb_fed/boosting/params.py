@@ -255,17 +255,25 @@ class Settings:
         return Sampling(self.subsample, self.goss, *columns)
 
     @property
-    def seed_of_columns(self) -> int | None:
-        """The seed, if columns are drawn from it as the installed XGBoost draws them; else None.
+    def seed_of_rows(self) -> int | None:
+        """The seed, if rows are drawn from it as the installed XGBoost draws them; else None.
 
-        With ``grow_policy="lossguide"`` the order in which XGBoost draws the columns of nodes is known too
-        late.  Modes that XGBoost does not have draw from the secret stream.
+        Modes that XGBoost does not have draw from the secret stream.
         """
-        known = self.goss is None and self.tree_mode == "default"
-        known = known and (self.grow_policy == "depthwise" or self.colsample_bynode == 1)
-        if self.random_state is None or not self.sampling.draws_columns or not known:
+        samples = self.subsample < 1 or self.sampling.draws_columns
+        if self.random_state is None or not samples or self.goss is not None or self.tree_mode != "default":
             return None
         return self.random_state if are_reproduced() else None
+
+    @property
+    def seed_of_columns(self) -> int | None:
+        """The same for columns.
+
+        With ``grow_policy="lossguide"`` the order in which XGBoost draws the columns of nodes is known too
+        late.
+        """
+        known = self.grow_policy == "depthwise" or self.colsample_bynode == 1
+        return self.seed_of_rows if known and self.sampling.draws_columns else None
 
     @property
     def split_gain(self) -> SplitGain:

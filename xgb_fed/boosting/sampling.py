@@ -19,6 +19,9 @@ from xgb_fed.errors import InvalidArgumentError
 Draw = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
 """Draws so many of some columns, ascending, no column twice."""
 
+DrawRows = Callable[[int, float], NDArray[np.bool_]]
+"""Draws each of so many rows with some probability."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -63,8 +66,10 @@ class Sampling:
                     f"goss={self.goss!r} must be two fractions in (0, 1) that add up to 1 at most"
                 )
 
-    def draw_rows(self, g: NDArray[np.float32], random: SecretStream) -> Sample:
-        """Draw the rows of a tree.
+    def draw_rows(
+        self, g: NDArray[np.float32], random: SecretStream, uniform: DrawRows | None = None
+    ) -> Sample:
+        """Draw the rows of a tree, from the stream unless there is another way for `subsample`.
 
         GOSS (Ke et al., 2017) keeps the rows with the largest Σ|g| over the classes, and of the others a
         random part whose gradients are multiplied by (1 − top) / other.  Equal gradients are kept in random
@@ -72,8 +77,11 @@ class Sampling:
         """
         n_rows = len(g)
         if self.goss is None:
-            everyone = np.ones(n_rows, dtype=bool)
-            rows = _uniform(random, n_rows) < self.subsample if self.subsample < 1 else everyone
+            rows = np.ones(n_rows, dtype=bool)
+            if self.subsample < 1 and uniform is not None:
+                rows = uniform(n_rows, self.subsample)
+            elif self.subsample < 1:
+                rows = _uniform(random, n_rows) < self.subsample
             return Sample(rows, np.ones(n_rows, dtype=np.float32))
         top, other = self.goss
         n_top, n_other = max(1, round(top * n_rows)), max(1, round(other * n_rows))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.draws import ColumnDraws
+from gbdt_hosts.xgboost.draws import ColumnDraws, sampled_rows
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
@@ -289,7 +289,9 @@ class Rounds:
         self.model.splits.truncate(self._n_splits(0))
         self._name_restarts(number_of_tree)
         random = stream_of_tree(self.progress.seed, number_of_tree)
-        sample = settings.sampling.draw_rows(g, random)
+        seed = settings.seed_of_rows
+        rows_of_xgboost = seed if seed is None else partial(sampled_rows, seed, number_of_tree)
+        sample = settings.sampling.draw_rows(g, random, rows_of_xgboost)
         factor = sample.factor.astype(np.float64)[:, None]
         gradients = FixedPointGradients.scaled(
             np.where(sample.rows[:, None], g * factor, 0.0),

@@ -1,10 +1,11 @@
-"""The columns that XGBoost's ``hist`` draws for trees, levels and nodes, given its ``seed``.
+"""The rows and columns that XGBoost's ``hist`` draws for trees, levels and nodes, given its ``seed``.
 
-XGBoost does not expose its draws, but they follow from the seed: its first random number seeds a Mersenne
-Twister, and each draw is a ``std::shuffle`` of the columns, of which the first ones are kept, in ascending
-order.  The shuffle is that of GNU's C++ library before version 11, which XGBoost's wheels for Linux are built
-with; other builds shuffle in other ways, so `are_reproduced` tries it out.  (XGBoost,
-``src/common/random.{h,cc}`` and ``src/tree/hist/evaluate_splits.h``, versions 2.0 to 3.2.)
+XGBoost does not expose its draws, but they follow from the seed.  The first random number seeds a Mersenne
+Twister for columns: each draw is a ``std::shuffle``, of which the first columns are kept, in ascending order.
+Each further one seeds a linear congruential generator for the rows of one tree.  The shuffle is that of GNU's
+C++ library before version 11, which XGBoost's wheels for Linux are built with; other builds shuffle in other
+ways, so `are_reproduced` tries it out.  (XGBoost, ``src/common/random.{h,cc}``, ``src/tree/hist/sampler.h``
+and ``src/tree/hist/evaluate_splits.h``, versions 2.0 to 3.2.)
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import xgboost
 from numpy.typing import NDArray
 
 _MAX_RANDOM = (1 << 32) - 1
+_FACTOR, _MODULUS = 16807, 1 << 63
+"""Of the generator for rows."""
 
 
 class ColumnDraws:
@@ -87,13 +90,51 @@ def _twister(seed: int) -> np.random.MT19937:
     return twister
 
 
+def sampled_rows(seed: int, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
+    """The rows of a tree, whatever the number of threads.
+
+    Parameters
+    ----------
+    seed : int
+        XGBoost's ``seed``.
+    tree : int
+        How many trees of the training run come before.
+    n_rows : int
+    subsample : float
+    """
+    start = int(_twister(seed).random_raw(tree + 2)[-1])
+    states = np.empty(n_rows, dtype=np.uint64)
+    states[:1], known, factor = start * _FACTOR % _MODULUS, 1, _FACTOR
+    while known < n_rows:
+        # Products wrap modulo 2^64, which leaves them right modulo 2^63.
+        further = states[: n_rows - known][:known] * np.uint64(factor) & np.uint64(_MODULUS - 1)
+        states[known : known + len(further)] = further
+        known, factor = 2 * known, factor * factor % _MODULUS
+    uniform = (states - np.uint64(1)).astype(np.float64) / float(_MODULUS)
+    return np.asarray(uniform < np.float64(np.float32(subsample)))
+
+
 @cache
 def are_reproduced() -> bool:
-    """Whether the installed XGBoost draws columns as `ColumnDraws` does.
+    """Whether the installed XGBoost draws rows and columns as this module does.
 
     It trains stumps on columns each of which is a worse copy of the labels than the one before, so that each
-    stump tells the first of its columns.
+    stump tells the first of its columns; and trees without splits, whose sums of hessians count their rows.
     """
+    return _columns_are_reproduced() and _rows_are_reproduced()
+
+
+def _rows_are_reproduced() -> bool:
+    n_rows, n_rounds, seed = 300, 4, 3
+    data = xgboost.DMatrix(np.zeros((n_rows, 1), dtype=np.float32), label=np.arange(n_rows))
+    params = {"max_depth": 1, "tree_method": "hist", "nthread": 1, "seed": seed, "verbosity": 0}
+    booster = xgboost.train({**params, "base_score": 0.0, "subsample": 0.4}, data, n_rounds)
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    expected = [np.count_nonzero(sampled_rows(seed, tree, n_rows, 0.4)) for tree in range(n_rounds)]
+    return [tree["sum_hessian"][0] for tree in trees] == expected
+
+
+def _columns_are_reproduced() -> bool:
     n_columns, n_rounds, seed = 12, 8, 20
     y = np.arange(40, dtype=np.float32)
     X = np.stack([np.where(y < k, -y, y) for k in range(n_columns)], axis=1)

@@ -34,8 +34,8 @@ def test_booster_given_the_same_rows(sampling, monkeypatch):
     drawn = []
     draw = Sampling.draw_rows
 
-    def remember(self, g, random):
-        drawn.append(draw(self, g, random))
+    def remember(self, g, random, uniform=None):
+        drawn.append(draw(self, g, random, uniform))
         return drawn[-1]
 
     monkeypatch.setattr(Sampling, "draw_rows", remember)
@@ -64,7 +64,7 @@ def test_xgboost_given_the_same_columns(monkeypatch):
     draws = [np.array([0, 2, 4]), np.array([3, 5]), np.array([1, 2])]
     left = list(draws)
 
-    def draw(self, columns, random):
+    def draw(self, columns, random, some_of=None):
         return TreeColumns(columns, (0.5, 1, 1), lambda among, count: left.pop(0))
 
     monkeypatch.setattr(Sampling, "draw_columns", draw)
@@ -110,7 +110,7 @@ def test_a_sample_too_small_gives_a_tree_without_splits(n_rows, monkeypatch):
 
     X, y = problem(n=60)
     none = Sample(np.arange(60) < n_rows, np.ones(60, dtype=np.float32))
-    monkeypatch.setattr(Sampling, "draw_rows", lambda self, g, random: none)
+    monkeypatch.setattr(Sampling, "draw_rows", lambda self, g, random, uniform=None: none)
     model = train({**PARAMS, "colsample_bytree": 0.5}, X[:, :3], y, parties_of([X[:, 3:]]), 2)
     assert [len(tree) for tree in model.trees] == [1, 1]
     assert n_rows or model.trees[0].value == [[0.0]]

@@ -1,4 +1,4 @@
-"""Samples of columns: with a seed, XGBoost's own draws; without one, draws of the same kind."""
+"""Samples of rows and columns: with a seed, the trees are those of stock XGBoost with the same seed."""
 
 import pytest
 
@@ -8,6 +8,15 @@ from vertical_training import assert_same_trees, parties_of, parts, problem, sto
 pytestmark = pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 BASE = {"objective": "binary:logistic", "max_depth": 4, "max_bin": 16, "random_state": 7}
 CASES = {
+    "rows": {"subsample": 0.6},
+    "rows of classes": {"subsample": 0.5, "objective": "multi:softprob", "num_class": 3},
+    "rows of a forest": {"subsample": 0.3, "num_parallel_tree": 4, "colsample_bynode": 0.5},
+    "rows, lossguide": {
+        "subsample": 0.8,
+        "colsample_bytree": 0.7,
+        "grow_policy": "lossguide",
+        "max_leaves": 8,
+    },
     "tree": {"colsample_bytree": 0.5},
     "level": {"colsample_bylevel": 0.4},
     "node": {"colsample_bynode": 0.5},
