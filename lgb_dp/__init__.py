@@ -5,6 +5,7 @@ from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.auditing import AuditReport, audit
 from lgb_dp.boosting.booster import DPBooster, privacy_of
+from lgb_dp.boosting.folding import fold
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.folds import folds
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
@@ -81,6 +82,7 @@ __all__ = [
     "WorkersLostError",
     "audit",
     "compose",
+    "fold",
     "folds",
     "plot_budget",
     "plot_utility",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import lightgbm
+import numpy as np
 
 from gbdt_hosts.lightgbm import (
     PrivateBooster,
@@ -41,7 +42,7 @@ class DPBooster(PrivateBooster):
         return privacy_of(self)
 
     def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
-        """Predict, as `lightgbm.Booster.predict` does.
+        """Predict, as `lightgbm.Booster.predict` does, bit for bit, and faster where there are many rows.
 
         A table of pandas, polars or pyarrow is encoded as in training: its columns are put in order by their
         names, and categories that training did not declare count as missing.  In a matrix without names,
@@ -59,7 +60,7 @@ class DPBooster(PrivateBooster):
         InvalidArgumentError
             If a table has other columns than in training, or columns of another kind.
         """
-        if is_table(data):
+        if not isinstance(data, np.ndarray) and is_table(data):  # asking narwhals takes as long as one row
             columns = Columns.from_dict(columns_in(self.model_to_string(num_iteration=1)))
             data = columns.matrix(data, self.num_feature())
         return super().predict(data, *args, **kwargs)

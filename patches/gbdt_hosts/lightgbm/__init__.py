@@ -8,6 +8,7 @@ from gbdt_hosts.lightgbm.booster import (
     take_over,
 )
 from gbdt_hosts.lightgbm.dataset import StandInDataset
+from gbdt_hosts.lightgbm.folding import folded_text
 from gbdt_hosts.lightgbm.log import log_info
 from gbdt_hosts.lightgbm.params import default_parameters, main_names, resolve_aliases
 from gbdt_hosts.lightgbm.text import (
@@ -33,6 +34,7 @@ __all__ = [
     "TreeGrower",
     "columns_in",
     "default_parameters",
+    "folded_text",
     "guarantee_in",
     "header_digest",
     "initial_model_text",

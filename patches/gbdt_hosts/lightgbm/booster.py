@@ -50,7 +50,7 @@ MIN_FAST_ROWS = 64
 """Rows of a call below which LightGBM's own prediction takes no longer than ours."""
 
 MIN_ROWS_TO_PREPARE = 10_000
-"""Rows, of all calls together, that LightGBM predicts in about the time that reading the model takes."""
+"""Rows, of all such calls together, that LightGBM predicts in about the time that reading the model takes."""
 
 
 class TreeGrower(Protocol):
@@ -251,15 +251,14 @@ class PrivateBooster(lightgbm.Booster):
 
     def _fast_predictor(self, data: Any) -> FastPredictor | None:
         """What predicts these rows, None where LightGBM does."""
-        if not takes(data, self.num_feature()):
+        if not takes(data, self.num_feature()) or data.shape[0] < MIN_FAST_ROWS:
             return None
-        n_rows = int(data.shape[0])
         if "_fast" not in self.__dict__:
-            self._n_rows_predicted += n_rows
+            self._n_rows_predicted += int(data.shape[0])
             if self._n_rows_predicted < MIN_ROWS_TO_PREPARE:
                 return None
             self._fast = fast_predictor(self.model_to_string(num_iteration=-1))
-        return self._fast if n_rows >= MIN_FAST_ROWS else None
+        return self._fast
 
     def _forget_fast(self) -> None:
         """Note that the trees may change."""
