@@ -3,16 +3,24 @@
 XGBoost walks a column's bins upwards with missing values on the right and then, if there are missing values,
 downwards with missing values on the left.  It keeps the first of equal gains, so the order decides which
 candidate wins a tie.
+
+A categorical column with fewer bins than `max_cat_to_onehot` is split one category against all others.
+The bins of any other are sorted by what they would weigh as leaves, the first of equal ones first, and the
+order is walked twice: upwards with what was passed on the right and missing values on the left, then
+downwards with what was passed on the left and missing values on the right.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
+from xgb_fed.boosting.features import bins_to_left
 from xgb_fed.boosting.split_gain import NodeBounds, SplitGain
 
 
@@ -37,12 +45,15 @@ class Candidate:
         Last bin that goes left; −1 if only missing values do.
     default_left : bool
         Whether missing values go left.
+    right : tuple of int, or None
+        Of a categorical column, the bins that go right, ascending; `last_left` is then −1.
     """
 
     loss_change: np.float32
     column: int
     last_left: int
     default_left: bool
+    right: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,57 @@ NO_TERMS = NodeTerms()
 NO_CANDIDATE = Candidate(np.float32(-np.inf), -1, -1, False)
 
 
+class _Tried(NamedTuple):
+    """Candidates of a column, each by a run of its bins, as the walk has them, beside all others.
+
+    Attributes
+    ----------
+    first, end : ndarray of int64
+        Where the run begins and ends among all bins.
+    runs_right : ndarray of bool
+        Whether the run goes right, and the column's other bins left.
+    default_left : ndarray of bool
+    """
+
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    runs_right: NDArray[np.bool_]
+    default_left: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, parts: list[tuple[NDArray[np.int64], NDArray[np.int64], bool, bool]]) -> _Tried:
+        """Several walks, one after the other."""
+        firsts, ends, right, default_left = zip(*parts, strict=True)
+        lengths = [len(end) for end in ends]
+        return cls(
+            np.concatenate([np.broadcast_to(first, n) for first, n in zip(firsts, lengths, strict=True)]),
+            np.concatenate(ends),
+            np.repeat(right, lengths),
+            np.repeat(default_left, lengths),
+        )
+
+
+def _tried_thresholds(start: int, end: int) -> _Tried:
+    """A column of numbers whose bins lie from `start` to `end`."""
+    upwards, downwards = np.arange(start + 1, end + 1), np.arange(end - 1, start - 1, -1)
+    first = np.array([start])
+    return _Tried.of([(first, upwards, False, False), (first, downwards, False, True)])
+
+
+def _tried_one_by_one(start: int, end: int) -> _Tried:
+    """Each category against all others: with missing values on the left, then on the right."""
+    bins = np.repeat(np.arange(start, end), 2)
+    default_left = np.arange(len(bins)) % 2 == 0
+    return _Tried(bins, bins + 1, np.ones(len(bins), dtype=bool), default_left)
+
+
+def _tried_partitions(start: int, end: int, max_cat_threshold: int) -> _Tried:
+    """Sorted categories, from either end."""
+    passed = np.arange(1, min(max_cat_threshold, end - start))
+    upwards = (np.array([start]), start + passed, True, True)
+    return _Tried.of([upwards, (end - passed, np.full(len(passed), end), False, False)])
+
+
 class CandidateWalk:
     """All candidate splits of some columns of one party, in XGBoost's order.
 
@@ -77,26 +139,41 @@ class CandidateWalk:
         Their numbers in the party's data.
     n_bins : ndarray of int, shape (n_columns,)
         Bins of each; missing values are not counted.
+    categorical : set of int
+        Numbers of the columns whose bins are categories.
+    rules : CategoryRules
     """
 
-    def __init__(self, columns: NDArray[np.integer], n_bins: NDArray[np.integer]) -> None:
+    def __init__(
+        self,
+        columns: NDArray[np.integer],
+        n_bins: NDArray[np.integer],
+        categorical: frozenset[int] = frozenset(),
+        rules: CategoryRules = DEFAULT_RULES,
+    ) -> None:
         self.columns = np.asarray(columns, dtype=np.int64)
         self.bin_offsets = np.concatenate([[0], np.cumsum(np.asarray(n_bins) + 1)]).astype(np.int64)
         none = np.empty(0, dtype=np.int64)
-        place, at, default_left = [none], [none], [none.astype(bool)]
-        for k in range(len(self.columns)):
-            start, end = int(self.bin_offsets[k]), int(self.bin_offsets[k + 1]) - 1
-            upwards, downwards = np.arange(start + 1, end + 1), np.arange(end - 1, start - 1, -1)
-            at += [upwards, downwards]
-            default_left += [np.zeros(len(upwards), dtype=bool), np.ones(len(downwards), dtype=bool)]
-            place.append(np.full(len(upwards) + len(downwards), k))
-        self._place = np.concatenate(place)
-        self._at = np.concatenate(at)
-        """The bin after the last one that goes left."""
-        self._default_left = np.concatenate(default_left)
+        tried = [_Tried(none, none, none.astype(bool), none.astype(bool))]
+        self._is_categorical = np.isin(self.columns, sorted(categorical))
+        self._sorted: list[slice] = []
+        """Where the bins of categorical columns lie that are sorted."""
+        for k, (start, after) in enumerate(pairwise(self.bin_offsets.tolist())):
+            end = after - 1  # the last bin holds missing values
+            if not self._is_categorical[k]:
+                tried.append(_tried_thresholds(start, end))
+            elif end - start < rules.max_cat_to_onehot:
+                tried.append(_tried_one_by_one(start, end))
+            else:
+                tried.append(_tried_partitions(start, end, rules.max_cat_threshold))
+                self._sorted.append(slice(start, end))
+        self._first, self._end, self._runs_right, self._default_left = (
+            np.concatenate(parts) for parts in zip(*tried, strict=True)
+        )
+        self._place = np.repeat(np.arange(-1, len(self.columns)), [len(part.end) for part in tried])
 
     def __len__(self) -> int:
-        return len(self._at)
+        return len(self._end)
 
     def left_sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sums of the bins to the left of every candidate.
@@ -104,7 +181,8 @@ class CandidateWalk:
         Parameters
         ----------
         values : ndarray of int64, shape (..., n_total_bins)
-            Of each bin; the last bin of a column holds its missing values.
+            Of each bin; the last bin of a column holds its missing values.  Those of sorted categories come
+            in their order.
 
         Returns
         -------
@@ -112,10 +190,24 @@ class CandidateWalk:
         """
         running = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=np.int64)
         np.cumsum(values, axis=-1, out=running[..., 1:])
-        first, missing = self.bin_offsets[self._place], self.bin_offsets[self._place + 1] - 1
-        left = running[..., self._at] - running[..., first]
-        left += np.where(self._default_left, values[..., missing], 0)
+        left = running[..., self._end] - running[..., self._first]
+        if self._is_categorical.any():
+            column = running[..., self.missing_bins] - running[..., self.bin_offsets[self._place]]
+            left = np.where(self._runs_right, column - left, left)
+        left += np.where(self._default_left, values[..., self.missing_bins], 0)
         return left
+
+    def _order(
+        self, sums: NDArray[np.int64], gradients: ExactGradients, split_gain: SplitGain
+    ) -> NDArray[np.int64] | None:
+        """The order in which XGBoost walks the bins of a node; None if it is that of their numbers."""
+        if not self._sorted:
+            return None
+        order = np.arange(self.bin_offsets[-1])
+        for bins in self._sorted:
+            g, h = gradients.to_float(sums[..., bins])
+            order[bins] = bins.start + np.argsort(split_gain.weights(g[0], h[0]), kind="stable")
+        return order
 
     def best(
         self,
@@ -141,10 +233,14 @@ class CandidateWalk:
         terms : NodeTerms, optional
             Constraints of the node's candidates; there are none by default.
         """
+        order = self._order(sums, gradients, split_gain)
+        if order is not None:
+            sums, counts = sums[..., order], counts[order]
         n_left = self.left_sums(counts)
         missing = counts[self.missing_bins]
         size = int(counts[: self.bin_offsets[1]].sum()) if len(self.columns) else 0
-        moves = ~self._default_left | (missing > 0)
+        # Numbers are walked downwards only if there are missing values; categories always are.
+        moves = ~self._default_left | (missing > 0) | self._is_categorical[self._place]
         if terms.allowed is not None:
             moves &= terms.allowed[self.columns[self._place]]
         possible = np.flatnonzero(moves & (n_left > 0) & (n_left < size))
@@ -157,7 +253,7 @@ class CandidateWalk:
             directions = terms.directions[self.columns[self._place[possible]]]
         change = split_gain.loss_changes(g.T, h.T, total_g, total_h, terms.bounds, directions)
         first = int(change.argmax())
-        return self.candidate(int(possible[first]), change[first])
+        return self.candidate(int(possible[first]), change[first], order)
 
     @property
     def default_left(self) -> NDArray[np.bool_]:
@@ -169,23 +265,24 @@ class CandidateWalk:
         """Of every candidate, the place of its column's missing values among all bins."""
         return self.bin_offsets[self._place + 1] - 1
 
-    def candidate(self, number: int, loss_change: np.float32) -> Candidate:
-        """The candidate of a number, in XGBoost's order."""
-        place = self._place[number]
-        return Candidate(
-            loss_change,
-            int(self.columns[place]),
-            int(self._at[number] - self.bin_offsets[place]) - 1,
-            bool(self._default_left[number]),
-        )
+    def candidate(
+        self, number: int, loss_change: np.float32, order: NDArray[np.int64] | None = None
+    ) -> Candidate:
+        """The candidate of a number, in XGBoost's order; `order` is that of the bins, if some are sorted."""
+        place, default_left = self._place[number], bool(self._default_left[number])
+        column, start = int(self.columns[place]), int(self.bin_offsets[place])
+        first, end = int(self._first[number]), int(self._end[number])
+        if not self._is_categorical[place]:
+            return Candidate(loss_change, column, end - start - 1, default_left)
+        right = slice(first, end) if self._runs_right[number] else slice(start, first)
+        bins = np.arange(right.start, right.stop) if order is None else order[right]
+        return Candidate(loss_change, column, -1, default_left, tuple(sorted((bins - start).tolist())))
 
     def goes_left(self, candidate: Candidate) -> NDArray[np.bool_]:
         """Which bins of a candidate's column go left, missing values last."""
-        place = int(np.searchsorted(self.columns, candidate.column))
-        bins = np.arange(self.bin_offsets[place + 1] - self.bin_offsets[place])
-        left = bins <= candidate.last_left
-        left[-1] = candidate.default_left
-        return np.asarray(left)
+        bins = self.bins_of(candidate.column)
+        n_bins = bins.stop - bins.start - 1
+        return bins_to_left(n_bins, candidate.last_left, candidate.default_left, candidate.right)
 
     def bins_of(self, column: int) -> slice:
         """Where the bins of a column lie among all bins."""

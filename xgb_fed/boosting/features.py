@@ -2,14 +2,15 @@
 
 Bin ``b`` of a feature holds ``cuts[b-1] <= x < cuts[b]``; a split at bin ``b``
 sends ``x < cuts[b]`` left.  Missing values (NaN, and entries that a sparse
-matrix does not store) have the code after the feature's last bin.
+matrix does not store) have the code after the feature's last bin.  Bin ``b`` of
+a categorical feature holds its category ``b``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -17,6 +18,15 @@ import xgboost
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.categories import (
+    Categories,
+    check_codes,
+    checked_types,
+    goes_right,
+    n_categories,
+    read_frame,
+    recoded,
+)
 
 MAX_BINS = 65_534
 """Bins of a feature, missing values not counted: a code is two bytes at most."""
@@ -28,6 +38,26 @@ Beyond it, a split that sends all values to one side has an infinite threshold, 
 """
 
 
+class SplitRule(NamedTuple):
+    """Where a split of a column sends its values.
+
+    Attributes
+    ----------
+    feature : int
+    threshold : float
+        ``x < threshold`` goes left; 0 for a split by categories.
+    default_left : bool
+        Whether missing values go left.
+    right : tuple of int, or None
+        Categories that go right, ascending; None for a split at a threshold.
+    """
+
+    feature: int
+    threshold: float
+    default_left: bool
+    right: tuple[int, ...] | None = None
+
+
 @dataclass(frozen=True)
 class Columns:
     """A matrix as its owner gave it, checked.
@@ -37,10 +67,13 @@ class Columns:
     data : ndarray of float32, shape (n_rows, n_features), or CSC matrix of float32
         Unstored entries of a sparse matrix are missing values, as XGBoost reads them.
     names : list of str
+    categories : dict
+        Its categorical columns, which hold codes.
     """
 
     data: Any
     names: list[str]
+    categories: Categories = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -55,8 +88,38 @@ class Columns:
     def take(self, rows: NDArray[np.integer[Any]]) -> Columns:
         """Some of the rows."""
         if scipy.sparse.issparse(self.data):
-            return Columns(self.data.tocsr()[rows].tocsc(), self.names)
-        return Columns(self.data[rows], self.names)
+            return replace(self, data=self.data.tocsr()[rows].tocsc())
+        return replace(self, data=self.data[rows])
+
+    def with_categories(
+        self, known: Categories, argument: str = "the data", *, quote: bool = True
+    ) -> Columns:
+        """The same rows with the codes of the categories that were trained on.
+
+        Parameters
+        ----------
+        known : mapping
+            The categorical columns that were trained on.  Columns without names of their own fit by number.
+        argument : str
+        quote : bool
+            Whether errors may name a column: their text may go to another party.
+
+        Raises
+        ------
+        InvalidDataError
+            If other columns are categorical, or rows have categories that were not declared in training.
+        """
+        if self.categories == known:
+            return self
+        data = self.data if scipy.sparse.issparse(self.data) else self.data.copy()
+        for k in sorted({*known, *self.categories}):
+            column = repr(self.names[k]) if quote and k < self.n_features else f"{k}"
+            if k not in known:
+                raise InvalidDataError(f"column {column} of {argument} was numeric where it was trained on")
+            if k in self.categories and not scipy.sparse.issparse(data):
+                values = recoded(data[:, k], self.categories[k], known[k], column, argument)
+                data[:, k] = values
+        return replace(self, data=data, categories=known)
 
     def check_names(self, names: list[str], argument: str) -> None:
         """Check that these are the columns that were trained on; those without names fit by their number.
@@ -68,6 +131,11 @@ class Columns:
         """
         check_names(self.names, names, argument)
 
+    def check_categories(self, argument: str) -> None:
+        """Raise `InvalidDataError`, naming the column, for codes that cannot be trained on."""
+        for k in self.categories:
+            check_codes(self.column(k), f"column {self.names[k]!r} of {argument}", MAX_BINS)
+
     def column(self, feature: int) -> NDArray[np.float32]:
         """Values of one column, NaN where missing."""
         if not scipy.sparse.issparse(self.data):
@@ -77,12 +145,12 @@ class Columns:
         values[self.data.indices[stored]] = self.data.data[stored]
         return values
 
-    def goes_left(
-        self, feature: int, threshold: float, default_left: bool, rows: NDArray[np.integer[Any]]
-    ) -> NDArray[np.bool_]:
-        """Which of some rows a split sends left: those below its threshold, and perhaps the missing ones."""
-        values = self.column(feature)[rows]
-        return np.where(np.isnan(values), default_left, values < np.float32(threshold))
+    def goes_left(self, rule: SplitRule, rows: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Which of some rows a split sends left."""
+        values = self.column(rule.feature)[rows]
+        below = values < np.float32(rule.threshold)
+        left = below if rule.right is None else ~goes_right(values, rule.right)
+        return np.where(np.isnan(values), rule.default_left, left)
 
 
 def check_names(own: list[str], names: list[str], argument: str) -> None:
@@ -98,26 +166,37 @@ def check_names(own: list[str], names: list[str], argument: str) -> None:
     raise InvalidDataError(f"{argument} must have its columns in the order of training, {names}")
 
 
-def read_columns(X: Any, argument: str = "X") -> Columns:
+def read_columns(
+    X: Any,
+    argument: str = "X",
+    *,
+    enable_categorical: bool | None = None,
+    feature_types: Sequence[str] | str | None = None,
+) -> Columns:
     """Check a numpy array, pandas frame or sparse matrix; columns that were checked stay as they are.
+
+    Parameters
+    ----------
+    X : matrix of shape (n_rows, n_features)
+    argument : str
+        What errors call it.
+    enable_categorical : bool, optional
+        Whether categorical columns of a data frame are read; None where nobody can train on them.
+    feature_types : sequence of str, optional
+        XGBoost's types of the columns; "c" for one that holds codes of categories.
 
     Raises
     ------
     InvalidDataError
-        If it is not two-dimensional and numeric, or has no rows, or has categories, infinite values or such
-        beyond `MAX_VALUE`.
+        If it is not two-dimensional and numeric, or has no rows, or has categories where they are not
+        enabled, infinite values or such beyond `MAX_VALUE`.
     """
     if isinstance(X, Columns):
         return X
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    categories: dict[int, Any] = {}
     if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        wrong = [str(n) for n, t in zip(X.columns, X.dtypes, strict=True) if t.kind not in "biuf"]
-        if wrong:
-            raise InvalidDataError(
-                f"{argument} has columns that are not numbers: {wrong}; categorical features are not "
-                "supported, encode them first"
-            )
-        X = X.to_numpy(dtype=np.float32, na_value=np.nan)
+        X, categories = read_frame(X, argument, enable_categorical)
     if scipy.sparse.issparse(X):
         if X.dtype.kind not in "biuf":
             raise InvalidDataError(f"{argument} must be numbers, got {X.dtype.type.__name__}")
@@ -138,7 +217,37 @@ def read_columns(X: Any, argument: str = "X") -> Columns:
     names = names or [f"f{k}" for k in range(data.shape[1])]
     if len(set(names)) != len(names):
         raise InvalidDataError(f"{argument} has columns of one name: {names}")
-    return Columns(data, names)
+    declared = checked_types(feature_types, len(names), argument)
+    return Columns(data, names, {**dict.fromkeys(sorted(declared)), **categories})
+
+
+def read_columns_like(X: Any, names: list[str], known: Categories, argument: str = "X") -> Columns:
+    """Read further rows of columns that were trained on, with the same codes of categories.
+
+    Parameters
+    ----------
+    X : matrix of shape (n_rows, n_features)
+    names : list of str
+        Of the columns that were trained on.
+    known : mapping
+        Their categorical columns.  Those of an array hold codes; those of a data frame are of dtype category
+        if they were in training, and their categories need not be in the same order.
+    argument : str
+
+    Raises
+    ------
+    InvalidDataError
+        As `read_columns` does, or if the columns are others, or categories were not declared in training.
+    """
+    columns = read_columns(X, argument, enable_categorical=True if known else None)
+    columns.check_names(names, argument)
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        for k, labels in known.items():
+            if labels is not None and k not in columns.categories:
+                raise InvalidDataError(
+                    f"column {names[k]!r} of {argument} must be of dtype category, as where it was trained on"
+                )
+    return columns.with_categories(known, argument)
 
 
 @dataclass(frozen=True)
@@ -154,12 +263,15 @@ class BinnedFeatures:
     codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
     bin_offsets : ndarray of int64, shape (n_features + 1,)
         Places of each feature in a histogram: its bins, then one for missing values.
+    categorical : set of int
+        Features whose bins are categories.
     """
 
     cuts: list[NDArray[np.float32]]
     lower: NDArray[np.float32]
     codes: NDArray[np.unsignedinteger[Any]]
     bin_offsets: NDArray[np.int64]
+    categorical: frozenset[int] = frozenset()
 
     @property
     def n_features(self) -> int:
@@ -170,13 +282,24 @@ class BinnedFeatures:
         """What XGBoost writes for a split whose last bin to the left is `last_left` (−1 for none)."""
         return float(self.cuts[feature][last_left] if last_left >= 0 else self.lower[feature])
 
+    def rule(
+        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> SplitRule:
+        """A split between bins, or by categories, as a rule for values."""
+        threshold = self.threshold(feature, last_left) if right is None else 0.0
+        return SplitRule(feature, threshold, default_left, right)
+
     def goes_left(
-        self, rows: NDArray[np.integer[Any]], feature: int, last_left: int, default_left: bool
+        self,
+        rows: NDArray[np.integer[Any]],
+        feature: int,
+        last_left: int,
+        default_left: bool,
+        right: tuple[int, ...] | None = None,
     ) -> NDArray[np.bool_]:
         """Which rows a split sends left."""
-        codes = self.codes[rows, feature]
-        missing = codes == len(self.cuts[feature])
-        return np.where(missing, default_left, codes.astype(np.int64) <= last_left)
+        left = bins_to_left(len(self.cuts[feature]), last_left, default_left, right)
+        return np.asarray(left[self.codes[rows, feature]])
 
     def counts(self) -> NDArray[np.int64]:
         """Rows in each bin of each feature, and rows without a value."""
@@ -231,26 +354,62 @@ def check_weight(weight: Any, n_rows: int, argument: str, what: str = "rows") ->
     return vector
 
 
+def bins_to_left(
+    n_bins: int, last_left: int, default_left: bool, right: tuple[int, ...] | None
+) -> NDArray[np.bool_]:
+    """Which bins of a column a split sends left, missing values last.
+
+    Parameters
+    ----------
+    n_bins : int
+    last_left : int
+        Last bin to the left of a threshold.
+    default_left : bool
+        Whether missing values go left.
+    right : tuple of int, or None
+        Of a categorical column, the bins that go right.
+    """
+    left = np.empty(n_bins + 1, dtype=bool)
+    if right is None:
+        left[:-1] = np.arange(n_bins) <= last_left
+    else:
+        left[:-1] = True
+        left[list(right)] = False
+    left[-1] = default_left
+    return left
+
+
 def bin_features(columns: Columns, max_bin: int) -> BinnedFeatures:
-    """Cut every column by XGBoost's own quantile sketch.
+    """Cut every column by XGBoost's own quantile sketch; a categorical one has a bin per category.
 
     The sketch works column by column, unweighted: cuts are those of pooled training on the same rows.
     """
     cuts, lower = cut_columns(columns, max_bin)
-    return BinnedFeatures(cuts, lower, codes_of(columns, cuts), offsets_of(cuts))
+    codes = codes_of(columns, cuts)
+    return BinnedFeatures(cuts, lower, codes, offsets_of(cuts), frozenset(columns.categories))
 
 
 def cut_columns(columns: Columns, max_bin: int) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
     """The cuts and lower bounds that XGBoost's quantile sketch finds; see `BinnedFeatures`."""
     n_features = columns.n_features
-    if n_features == 0:
-        return [], np.empty(0, dtype=np.float32)
+    cuts = [np.empty(0, dtype=np.float32)] * n_features
+    lower = np.zeros(n_features, dtype=np.float32)
+    numeric = [f for f in range(n_features) if f not in columns.categories]
+    for f in columns.categories:
+        values = columns.column(f)
+        check_codes(values, "the data", MAX_BINS)  # without a name: the text may go to another party
+        cuts[f] = np.arange(1, n_categories(values) + 1, dtype=np.float32)
+    if not numeric:
+        return cuts, lower
     data = columns.data.tocsr() if scipy.sparse.issparse(columns.data) else columns.data
+    data = data if len(numeric) == n_features else data[:, numeric]
     starts, values = xgboost.QuantileDMatrix(data, max_bin=max_bin).get_quantile_cut()
-    parts = [np.asarray(values[starts[f] : starts[f + 1]], dtype=np.float32) for f in range(n_features)]
-    if max(len(part) for part in parts) > MAX_BINS + 1:
+    for k, f in enumerate(numeric):
+        part = np.asarray(values[starts[k] : starts[k + 1]], dtype=np.float32)
+        cuts[f], lower[f] = part[1:], part[0]
+    if max(len(cuts[f]) for f in numeric) > MAX_BINS:
         raise InvalidDataError(f"max_bin={max_bin} gives a feature more than {MAX_BINS} bins")
-    return [part[1:] for part in parts], np.array([part[0] for part in parts], dtype=np.float32)
+    return cuts, lower
 
 
 def codes_of(columns: Columns, cuts: Sequence[NDArray[np.float32]]) -> NDArray[np.unsignedinteger[Any]]:

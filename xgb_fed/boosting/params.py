@@ -11,6 +11,7 @@ import numpy as np
 
 from gbdt_hosts.xgboost.draws import are_reproduced
 from gbdt_hosts.xgboost.margins import objective_config, words_of
+from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
 from xgb_fed.boosting.constraint_params import (
     Interactions,
     Monotone,
@@ -34,7 +35,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tree_method": ("auto", "hist"),
     "sampling_method": ("uniform",),
     "device": ("cpu",),
-    "enable_categorical": (False,),
     "multi_strategy": ("one_output_per_tree",),
     "missing": (np.nan,),
     "lambdarank_unbiased": (False,),
@@ -65,6 +65,10 @@ VERTICAL_ONLY = (
     "colsample_bylevel",
     "colsample_bynode",
     "num_parallel_tree",
+    "enable_categorical",
+    "feature_types",
+    "max_cat_to_onehot",
+    "max_cat_threshold",
 )
 """Parameters that only vertical training honours at other values than their defaults."""
 
@@ -108,6 +112,10 @@ class Settings:
     active_depth: int = 2
     multi_output: bool = False
     goss: tuple[float, float] | None = None
+    enable_categorical: bool = False
+    feature_types: tuple[str, ...] | None = None
+    max_cat_to_onehot: int = DEFAULT_RULES.max_cat_to_onehot
+    max_cat_threshold: int = DEFAULT_RULES.max_cat_threshold
     objective_parameters: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -162,6 +170,12 @@ class Settings:
             _whole("random_state", self.random_state, 0, 2**63 - 1)
         _whole("trees_per_party", self.trees_per_party, 1, 2**31 - 1)
         _whole("active_depth", self.active_depth, 1, 30)
+        _whole("max_cat_to_onehot", self.max_cat_to_onehot, 1, 2**31 - 1)
+        _whole("max_cat_threshold", self.max_cat_threshold, 1, 2**31 - 1)
+        if not isinstance(self.enable_categorical, (bool, np.bool_)):
+            raise InvalidArgumentError(
+                f"enable_categorical={self.enable_categorical!r} must be True or False"
+            )
         self.sampling  # noqa: B018 - checks the fractions
 
     def _check_objective_parameters(self) -> None:
@@ -281,6 +295,28 @@ class Settings:
         return SplitGain(**{f.name: np.float32(getattr(self, f.name)) for f in fields(SplitGain)})
 
     @property
+    def category_rules(self) -> CategoryRules:
+        """How categorical columns are split."""
+        return CategoryRules(int(self.max_cat_to_onehot), int(self.max_cat_threshold))
+
+    def check_categories(self, n_columns: int, whose: str) -> None:
+        """Check that columns of a party may be categorical.
+
+        Raises
+        ------
+        InvalidArgumentError, UnsupportedParameterError
+            If they are not enabled, or trees have leaves of several values.
+        """
+        if n_columns and not (self.enable_categorical or self.feature_types):
+            raise InvalidArgumentError(
+                f"{n_columns} columns of {whose} are categorical: set enable_categorical=True"
+            )
+        if n_columns and self.multi_output:
+            raise UnsupportedParameterError(
+                f"multi_output=True is not supported with categorical columns; {whose} has {n_columns}"
+            )
+
+    @property
     def of_xgboost(self) -> dict[str, Any]:
         """The parameters that XGBoost needs to compute metrics."""
         params = self.loss.of_xgboost
@@ -316,7 +352,13 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def _types(value: Any) -> Any:
+    """Types of columns as settings keep them; one for all stays as it is."""
+    return tuple(value) if isinstance(value, (list, np.ndarray)) else value
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
+    "feature_types": _types,
     "monotone_constraints": read_monotone_constraints,
     "interaction_constraints": read_interaction_constraints,
 }

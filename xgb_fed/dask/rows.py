@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
 from gbdt_parties._files import digest_of
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import from_bits
-from xgb_fed.boosting.features import BinnedFeatures, Columns, bin_features
+from xgb_fed.boosting.categories import Categories
+from xgb_fed.boosting.features import BinnedFeatures, Columns, SplitRule, bin_features
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.dask.partitions import Part, Partitions, Places
 from xgb_fed.vertical.held_rows import SideQuestion
@@ -57,6 +59,17 @@ class DaskRows:
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.names)
+
+    @property
+    def categories(self) -> Categories:
+        """The categorical columns, of which a collection has none."""
+        return {}
+
+    def with_categories(self, known: Categories) -> DaskRows:
+        """The same rows; `InvalidDataError` if categorical columns were trained on."""
+        if known:
+            raise InvalidDataError("rows on a cluster have no categorical columns, which were trained on")
+        return self
 
     @property
     def identity(self) -> Any:
@@ -101,7 +114,7 @@ class DaskRows:
         rows = np.concatenate([question.rows for question in questions])
         bounds = np.concatenate([[0], np.cumsum([len(question.rows) for question in questions])])
         flags = np.zeros(len(rows), dtype=bool)
-        rules = [(q.feature, float(q.threshold), bool(q.default_left)) for q in questions]
+        rules = [(q.rule.feature, float(q.rule.threshold), bool(q.rule.default_left)) for q in questions]
 
         def part(lease: host.Lease) -> Part:
             mine = self.places.are_in(lease, rows)
@@ -129,6 +142,8 @@ class DaskBins:
         The columns, a few in each; their codes are not kept.
     """
 
+    categorical: frozenset[int] = frozenset()
+
     def __init__(self, rows: DaskRows, features: list[BinnedFeatures]) -> None:
         self.rows = rows
         self.cuts = [cuts for part in features for cuts in part.cuts]
@@ -144,9 +159,12 @@ class DaskBins:
         """Rows in each bin of each column, and rows without a value."""
         return self._counts
 
-    def threshold(self, feature: int, last_left: int) -> float:
-        """What XGBoost writes for a split."""
-        return float(self.cuts[feature][last_left] if last_left >= 0 else self._lower[feature])
+    def rule(
+        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> SplitRule:
+        """A split between bins as a rule for values."""
+        threshold = float(self.cuts[feature][last_left] if last_left >= 0 else self._lower[feature])
+        return SplitRule(feature, threshold, default_left)
 
     def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> DaskTreeRows:
         """The sampled rows of a tree in its columns."""

@@ -21,7 +21,7 @@ from gbdt_hosts import dask as host
 from gbdt_kernels._version import __version__
 from gbdt_parties.errors import InvalidDataError, places_of
 from gbdt_parties.messages import to_bits
-from xgb_fed.boosting.features import Columns, codes_of, offsets_of, read_columns
+from xgb_fed.boosting.features import Columns, SplitRule, codes_of, offsets_of, read_columns
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import ResidueKey
@@ -193,8 +193,8 @@ class ColumnsOfWorker:
             columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
             starts = part["starts"]
             flags = [
-                columns.goes_left(feature, threshold, default_left, rows[starts[k] : starts[k + 1]])
-                for k, (feature, threshold, default_left) in enumerate(message["rules"])
+                columns.goes_left(SplitRule(*rule), rows[starts[k] : starts[k + 1]])
+                for k, rule in enumerate(message["rules"])
             ]
             sides[number] = to_bits(np.concatenate([np.empty(0, dtype=bool), *flags])).tobytes()
         return {"sides": sides}

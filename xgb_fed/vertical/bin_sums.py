@@ -33,11 +33,14 @@ class AgreedColumns:
         Rows in each bin, column by column, missing values last.
     min_node_rows : int
         Sampled rows of a node with statistics, at least.
+    categorical : set of int
+        Columns whose bins are categories.
     """
 
     n_bins: NDArray[np.int64]
     counts: NDArray[np.int64]
     min_node_rows: int
+    categorical: frozenset[int] = frozenset()
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -46,8 +49,11 @@ class AgreedColumns:
 
     def check(self, n_rows: int, max_bin: int) -> None:
         """Raise `ProtocolError` unless columns of so many rows can be cut into these bins."""
-        # XGBoost cuts a column into at most one bin more than max_bin.
-        n_possible = min(max_bin + 1, MAX_BINS)
+        if not self.categorical <= set(range(len(self.n_bins))):
+            raise ProtocolError("the columns that it announces are not possible")
+        # XGBoost cuts a column into at most one bin more than max_bin; a category is a bin whatever it says.
+        n_possible = np.full(len(self.n_bins), min(max_bin + 1, MAX_BINS))
+        n_possible[sorted(self.categorical)] = MAX_BINS
         possible = len(self.n_bins) and (self.n_bins >= 0).all() and (self.n_bins <= n_possible).all()
         if not possible or len(self.counts) != self.offsets[-1] or (self.counts < 0).any():
             raise ProtocolError("the columns that it announces are not possible")
@@ -61,7 +67,9 @@ class AgreedColumns:
 
     def digest(self) -> str:
         """Digest that is equal for equal columns and limits."""
-        parts = (self.n_bins, self.counts, np.array([self.min_node_rows]))
+        # Without categories, the digest is the one that earlier releases kept.
+        kinds = [np.array(sorted(self.categorical))] if self.categorical else []
+        parts = (self.n_bins, self.counts, np.array([self.min_node_rows]), *kinds)
         return hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in parts)).hexdigest()
 
 

@@ -184,9 +184,9 @@ class Checkpoint(RunFolder):
             progress.leaves.append(leaf.astype(np.int32))
             progress.kept_leaves.append(leaf)
             for owner, named in content["named"].items():
-                progress.named.setdefault(int(owner), []).extend(NamedSplit(*split) for split in named)
+                progress.named.setdefault(int(owner), []).extend(_named_split(split) for split in named)
             for split in content["splits"]:
-                progress.splits.add(*check_split(split, len(progress.splits.names)))
+                progress.splits.add(*check_split(split, progress.splits))
             progress.n_drawn = content["n_drawn"]
             progress.restarts += [Restart(*restart) for restart in content["restarts"]]
             progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
@@ -228,13 +228,12 @@ class Checkpoint(RunFolder):
             If the disk is full, for example; the progress before stays.
         """
         tree, splits, first = progress.trees[-1], progress.splits, self._n_splits
-        columns = (splits.features[first:], splits.thresholds[first:], splits.default_left[first:])
         flows = progress.traffic.flows.items()
         content = {
             "kind": "tree",
             "number": len(progress.trees) - 1,
             "tree": tree.to_dict(),
-            "splits": list(zip(*columns, strict=True)),
+            "splits": splits.entries(first),
             "n_drawn": progress.n_drawn,
             "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
             "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
@@ -272,6 +271,12 @@ class Checkpoint(RunFolder):
     def clear(self) -> None:
         """Remove the progress: the model is kept elsewhere."""
         self._path.unlink(missing_ok=True)
+
+
+def _named_split(content: list[Any]) -> NamedSplit:
+    """A split as it was named; those that earlier releases kept have no categories."""
+    column, last_left, default_left, *right = content
+    return NamedSplit(column, last_left, default_left, tuple(right[0]) if right and right[0] else None)
 
 
 def _packed(content: dict[str, Any], arrays: list[NDArray[Any]]) -> bytes:

@@ -65,7 +65,7 @@ def tell_sides(
         raise ProtocolError("the sides of a split are told once in a session")
     room = memory.reserve(_BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
     everyone = np.arange(columns.n_rows)
-    questions = [SideQuestion(*session.splits.rule(split), everyone) for split in splits.tolist()]
+    questions = [SideQuestion(session.splits.rule(split), everyone) for split in splits.tolist()]
     sides = [messages.to_bits(flags) for flags in columns.goes_left(questions)]
     del room
     session.told.update(splits.tolist())

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.vertical.messages import RevealedSplits
+from xgb_fed.boosting.features import MAX_BINS
+from xgb_fed.vertical.messages import RevealedCategories, RevealedSplits
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 
@@ -53,12 +54,33 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
     fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
     if not (fine and np.isfinite(answer.thresholds).all()):
         raise ProtocolError(f"party {name!r} reveals splits that are none")
-    return Splits(
+    splits_of_party = Splits(
         names,
         answer.features.tolist(),
         answer.thresholds.tolist(),
         answer.default_left.astype(bool).tolist(),
     )
+    if isinstance(answer, RevealedCategories):
+        splits_of_party.categories = dict.fromkeys(answer.categorical.tolist())
+        splits_of_party.right = _revealed_categories(answer, name, n_features)
+    return splits_of_party
+
+
+def _revealed_categories(
+    answer: RevealedCategories, name: str, n_features: int
+) -> dict[int, tuple[int, ...]]:
+    """By split, the categories that go right, checked."""
+    columns, n_right, right = answer.categorical, answer.n_right, answer.right
+    by_category = np.isin(answer.features, columns)
+    fine = len(n_right) == len(answer.features) and bool((np.diff(columns) > 0).all())
+    fine = fine and bool(((columns >= 0) & (columns < n_features)).all())
+    fine = fine and bool(((n_right > 0) == by_category).all()) and int(n_right.sum()) == len(right)
+    fine = fine and bool(((n_right >= 0) & (n_right <= MAX_BINS)).all())
+    sets = np.split(right, np.cumsum(n_right.astype(np.int64))) if fine else []
+    fine = fine and all((np.diff(one) > 0).all() for one in sets)
+    if not (fine and bool(((right >= 0) & (right < MAX_BINS)).all())):
+        raise ProtocolError(f"party {name!r} reveals splits that are none")
+    return {int(split): tuple(sets[split].tolist()) for split in np.flatnonzero(by_category)}
 
 
 def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
@@ -91,6 +113,9 @@ def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[s
         rounds=rounds,
         feature_names=None if all(splits.is_unnamed for splits in all_splits) else names,
         num_parallel_tree=max(1, rounds[min(1, len(rounds) - 1)] // model.n_classes),
+        categorical=[
+            int(begin) + k for begin, own in zip(first[:-1], all_splits, strict=True) for k in own.categories
+        ],
     )
     if model.best_iteration is not None:
         booster.set_attr(best_iteration=model.best_iteration, best_score=model.best_score)
@@ -102,6 +127,7 @@ def _scalar_tree(
 ) -> ScalarTree:
     """One class of a tree, in XGBoost's terms."""
     feature, condition, default_left = [], [], []
+    right: dict[int, tuple[int, ...]] = {}
     for node, owner in enumerate(tree.owner):
         if owner == LEAF:
             feature.append(0)
@@ -112,6 +138,8 @@ def _scalar_tree(
             feature.append(int(first[owner]) + splits.features[split])
             condition.append(splits.thresholds[split])
             default_left.append(splits.default_left[split])
+            if split in splits.right:
+                right[node] = splits.right[split]
     return ScalarTree(
         tree.left,
         tree.right,
@@ -123,4 +151,5 @@ def _scalar_tree(
         tree.loss_change,
         tree.sum_hessian,
         group,
+        right,
     )

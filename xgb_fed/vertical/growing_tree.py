@@ -9,11 +9,21 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits
+from xgb_fed.boosting.features import bins_to_left
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.vertical.held_rows import HeldBins, TreeRows
 from xgb_fed.vertical.histogram import Histograms
-from xgb_fed.vertical.messages import SPLIT_BY_OTHERS, SPLIT_BY_YOU, FindSplits, Gradients, SplitStatistics
+from xgb_fed.vertical.messages import (
+    SPLIT_BY_OTHERS,
+    SPLIT_BY_YOU,
+    FindSplits,
+    Gradients,
+    SplitCategories,
+    SplitNodes,
+    SplitStatistics,
+)
 from xgb_fed.vertical.partition import Partition
+from xgb_fed.vertical.row_places import NamedSplit
 
 MAX_STATISTICS_BYTES = 4 << 30
 """Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
@@ -245,14 +255,47 @@ class GrowingTree:
             sums=key.to_bytes(np.concatenate(parts)),
         )
 
-    def check_candidate(self, node: int, column: int, last_left: int, default_left: bool) -> None:
+    def named_splits(self, message: SplitNodes, categorical: frozenset[int]) -> list[NamedSplit]:
+        """The splits that a request names.
+
+        Parameters
+        ----------
+        message : SplitNodes
+            As many columns, bins and directions as nodes.
+        categorical : set of int
+            The party's columns whose bins are categories.
+
+        Raises
+        ------
+        ProtocolError
+            If a column is not of this tree, or the categories that go right are none, or those of another
+            number of columns.
+        """
+        columns = message.columns.tolist()
+        places = np.searchsorted(self.columns, message.columns)
+        if not np.isin(message.columns, self.columns).all():
+            raise ProtocolError("a split of a node or column without statistics")
+        n_bins = np.diff(self.rows.bin_offsets)[places] - 1
+        by_category = np.isin(message.columns, sorted(categorical))
+        bits = message.right if isinstance(message, SplitCategories) else np.empty(0, dtype=np.uint8)
+        flags = from_bits(bits, int(n_bins[by_category].sum()))
+        sets = iter(np.split(flags, np.cumsum(n_bins[by_category])[:-1]))
+        named = []
+        for k, column in enumerate(columns):
+            right = tuple(np.flatnonzero(next(sets)).tolist()) if by_category[k] else None
+            if right is not None and (not right or message.last_left[k] != -1):
+                raise ProtocolError("a split by categories of which none goes right")
+            named.append(NamedSplit(column, int(message.last_left[k]), bool(message.default_left[k]), right))
+        return named
+
+    def check_candidate(self, node: int, split: NamedSplit) -> None:
         """Raise `ProtocolError` unless a node can be split there into two sides with sampled rows."""
-        place = int(np.searchsorted(self.columns, column))
-        if node not in self.with_statistics or place == len(self.columns) or self.columns[place] != column:
+        place = int(np.searchsorted(self.columns, split.column))
+        if node not in self.with_statistics or place == len(self.columns):
             raise ProtocolError("a split of a node or column without statistics")
         assert self.histograms is not None
         first, end = self.rows.bin_offsets[place : place + 2]
         counts = self.histograms.counts[self.slots[node], first:end]
-        n_left = counts[:-1][: last_left + 1].sum() + (counts[-1] if default_left else 0)
-        if not -1 <= last_left < len(counts) - 1 or not 0 < n_left < counts.sum():
+        goes_left = bins_to_left(len(counts) - 1, split.last_left, split.default_left, split.right)
+        if not -1 <= split.last_left < len(counts) - 1 or not 0 < counts[goes_left].sum() < counts.sum():
             raise ProtocolError("a split that does not divide its node")

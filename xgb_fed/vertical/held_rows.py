@@ -13,17 +13,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.features import BinnedFeatures, Columns, bin_features
+from gbdt_parties._files import digest_of
+from xgb_fed.boosting.categories import Categories, to_json
+from xgb_fed.boosting.features import BinnedFeatures, Columns, SplitRule, bin_features
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.vertical.histogram import Histograms, build_histograms
 
 
 class SideQuestion(NamedTuple):
-    """Which of some rows go left: those below the threshold in a column, and perhaps the missing ones."""
+    """Which of some rows a split sends left."""
 
-    feature: int
-    threshold: float
-    default_left: bool
+    rule: SplitRule
     rows: NDArray[np.integer[Any]]
 
 
@@ -69,11 +69,17 @@ class HeldBins(Protocol):
     def bin_offsets(self) -> NDArray[np.int64]:
         """Places of each column in a histogram: its bins, then one for missing values."""
 
+    @property
+    def categorical(self) -> frozenset[int]:
+        """Columns whose bins are categories."""
+
     def counts(self) -> NDArray[np.int64]:
         """Rows in each bin of each column, and rows without a value."""
 
-    def threshold(self, feature: int, last_left: int) -> float:
-        """What XGBoost writes for a split whose last bin to the left is `last_left` (−1 for none)."""
+    def rule(
+        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> SplitRule:
+        """A split between bins, or by categories, as a rule for values."""
 
     def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRows:
         """The sampled rows of a tree in its columns, which ascend."""
@@ -95,8 +101,15 @@ class HeldRows(Protocol):
         """Number of columns."""
 
     @property
+    def categories(self) -> Categories:
+        """The categorical columns."""
+
+    @property
     def identity(self) -> Any:
         """What tells these values from others: an array, a matrix or a text, for `digest_of`."""
+
+    def with_categories(self, known: Categories) -> HeldRows:
+        """The same rows with the codes of the categories that were trained on."""
 
     def take(self, rows: NDArray[np.integer[Any]]) -> HeldRows:
         """Some of the rows, in the order asked for."""
@@ -142,13 +155,20 @@ class BinsHere:
         """Places of each column in a histogram."""
         return self.features.bin_offsets
 
+    @property
+    def categorical(self) -> frozenset[int]:
+        """Columns whose bins are categories."""
+        return self.features.categorical
+
     def counts(self) -> NDArray[np.int64]:
         """Rows in each bin of each column, and rows without a value."""
         return self.features.counts()
 
-    def threshold(self, feature: int, last_left: int) -> float:
-        """What XGBoost writes for a split."""
-        return self.features.threshold(feature, last_left)
+    def rule(
+        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> SplitRule:
+        """A split as a rule for values."""
+        return self.features.rule(feature, last_left, default_left, right)
 
     def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRowsHere:
         """The sampled rows of a tree in its columns."""
@@ -177,9 +197,19 @@ class RowsHere:
         return self.columns.n_features
 
     @property
+    def categories(self) -> Categories:
+        """The categorical columns."""
+        return self.columns.categories
+
+    @property
     def identity(self) -> Any:
-        """The values."""
-        return self.columns.data
+        """The values, and what codes stand for."""
+        data = self.columns.data
+        return digest_of(data, to_json(self.categories)) if self.categories else data
+
+    def with_categories(self, known: Categories) -> RowsHere:
+        """The same rows with the codes of the categories that were trained on."""
+        return RowsHere(self.columns.with_categories(known, quote=False))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> RowsHere:
         """Some of the rows."""
@@ -191,7 +221,7 @@ class RowsHere:
 
     def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
         """Which rows go left, question by question."""
-        return [self.columns.goes_left(*question) for question in questions]
+        return [self.columns.goes_left(rule, rows) for rule, rows in questions]
 
 
 def held(rows: Columns | HeldRows) -> HeldRows:

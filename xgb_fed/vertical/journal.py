@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from gbdt_parties._entries import EntryFile, entry_of, read_entries
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.errors import ProtocolError
+from xgb_fed.boosting.categories import from_json, to_json
 from xgb_fed.vertical.splits import Splits, check_split
 
 FORMAT = 1
@@ -72,14 +73,11 @@ class Journal:
         self._n_written = len(splits)
         if path is not None:
             header = {"format": FORMAT, "model": model.hex(), "names": splits.names, "terms": terms.__dict__}
-            content = _entry(header) + _entry(self._triples(0))
+            if splits.categories:
+                header["categories"] = to_json(splits.categories)
+            content = _entry(header) + _entry(splits.entries(0))
             write_atomically(path, content)
             self._file = EntryFile(path, len(content))
-
-    def _triples(self, start: int) -> list[tuple[int, float, bool]]:
-        splits = self.splits
-        columns = (splits.features[start:], splits.thresholds[start:], splits.default_left[start:])
-        return list(zip(*columns, strict=True))
 
     def check_current(self) -> None:
         """Raise `ProtocolError` if another session has taken up the training run since."""
@@ -89,7 +87,7 @@ class Journal:
     def keep(self) -> None:
         """Put the splits that are new on the disk."""
         self.check_current()
-        new = self._triples(self._n_written)
+        new = self.splits.entries(self._n_written)
         if self._file is None or not new:
             return
         self._file.append(json.dumps(new).encode(), sync=True)
@@ -170,10 +168,11 @@ class Journals:
             header, *requests = [json.loads(content) for content, _ in read_entries(path)]
             if header["format"] != FORMAT or header["model"] != model.hex():
                 raise ValueError("another training run's")
-            splits, terms = Splits(header["names"]), Terms(**header["terms"])
+            names, terms = header["names"], Terms(**header["terms"])
+            splits = Splits(names, categories=from_json(header.get("categories", []), len(names)))
             for found in requests:
                 for split in found:
-                    splits.add(*check_split(split, len(splits.names)))
+                    splits.add(*check_split(split, splits))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, RecursionError):

@@ -9,7 +9,7 @@ from typing import Any
 from gbdt_parties._files import make_folder, write_atomically
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import check_names, read_columns
+from xgb_fed.boosting.features import check_names, read_columns, read_columns_like
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.explanation_consent import NONE, check_level
 from xgb_fed.vertical.held_rows import HeldRows, RowsHere
@@ -112,6 +112,11 @@ class LocalParty(InProcessParty):
         Whether the party consents to explanations and to predictions that hide paths, which tell the active
         party which way every row goes at every split of this party; and whether contributions and scores may
         then name its columns, by position, or only the party as a whole.
+    enable_categorical : bool
+        Whether columns of dtype category are categories, as for XGBoost.  Their number, and how many rows
+        each has, become known, but not what they are.
+    feature_types : sequence of str, optional
+        XGBoost's types of the columns; "c" for one that holds codes of categories.
     """
 
     def __init__(
@@ -123,13 +128,24 @@ class LocalParty(InProcessParty):
         allow_export: bool = False,
         require_encryption: bool = False,
         allow_explanations: str = NONE,
+        enable_categorical: bool = False,
+        feature_types: Sequence[str] | None = None,
     ) -> None:
         check_name(name)
         matrices = [X, *eval_sets]
-        rows = [
-            RowsHere(read_columns(matrix, argument))
-            for matrix, argument in zip(matrices, arguments_of(matrices, name), strict=True)
-        ]
+        arguments = arguments_of(matrices, name)
+        columns = read_columns(
+            X, arguments[0], enable_categorical=enable_categorical, feature_types=feature_types
+        )
+        rows = [RowsHere(columns)]
+        for matrix, argument in zip(eval_sets, arguments[1:], strict=True):
+            other = (
+                read_columns_like(matrix, columns.names, columns.categories, argument)
+                if columns.categories
+                else read_columns(matrix, argument, enable_categorical=enable_categorical)
+            )
+            rows.append(RowsHere(other))
+        self._enable_categorical = enable_categorical
         row_names = [RowNames.of(matrix) for matrix in matrices]
         super().__init__(
             name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
@@ -146,13 +162,16 @@ class LocalParty(InProcessParty):
 
     def with_rows(self, X: Any) -> LocalParty:
         """The same party with its columns of other rows, to predict those with its splits of models."""
+        like = self._rows.categories
         other = LocalParty(
-            X,
+            read_columns_like(X, self._rows.names, like, f"X of party {self.name!r}") if like else X,
             self.name,
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
             allow_explanations=self._allow_explanations,
+            enable_categorical=self._enable_categorical,
         )
+        other.row_names = [RowNames.of(X)]
         check_same_number(self._rows, other._rows, self.name)
         other._splits_by_model = self._splits_by_model
         other._start()

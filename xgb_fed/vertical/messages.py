@@ -57,6 +57,18 @@ class TrainingOpened(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class CategoriesOpened(TrainingOpened):
+    """Passive to active: ready, with columns of which some are categorical.
+
+    Bins of a categorical column are its categories, in the order of their codes.
+    """
+
+    kind: ClassVar[int] = 41
+    categorical: Int32s
+    """Columns whose bins are categories, ascending."""
+
+
+@dataclass(frozen=True, eq=False)
 class StartTree(Message):
     """Active to passive: a tree on some rows and columns; numbers ascend."""
 
@@ -122,6 +134,15 @@ class SplitNodes(Message):
     """Its last bin that goes left; −1 if only missing values do."""
     default_left: Bits
     """1 where missing values go left."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitCategories(SplitNodes):
+    """Active to passive: as `SplitNodes`, and at least one of the columns is categorical."""
+
+    kind: ClassVar[int] = 42
+    right: Bits
+    """For each node whose column is categorical, one after the other, one bit per category: 1 goes right."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +214,22 @@ class RevealedSplits(Message):
     default_left: Bits
     names: Text
     """Column names, a JSON list."""
+
+
+@dataclass(frozen=True, eq=False)
+class RevealedCategories(RevealedSplits):
+    """Passive to active: as `RevealedSplits`, and some columns are categorical.
+
+    What codes stand for is not told.  The threshold of a split by categories is 0.
+    """
+
+    kind: ClassVar[int] = 43
+    categorical: Int32s
+    """Columns that are categorical, ascending."""
+    n_right: Int32s
+    """Of each split of such a column, how many categories go right; 0 for other splits."""
+    right: Int32s
+    """Those categories, split by split, ascending."""
 
 
 @dataclass(frozen=True, eq=False)

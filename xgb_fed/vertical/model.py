@@ -19,7 +19,7 @@ from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
-from xgb_fed.boosting.features import Columns, read_columns
+from xgb_fed.boosting.features import Columns, read_columns_like
 from xgb_fed.boosting.labels import read_base_margin
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
@@ -293,9 +293,7 @@ class VerticalModel:
         """
         if X is None and not self.splits.names:
             return None
-        columns = read_columns(X)
-        columns.check_names(self.splits.names, "X")
-        return columns
+        return read_columns_like(X, self.splits.names, self.splits.categories)
 
     def export_booster(self, parties: Any) -> xgboost.Booster:
         """A native booster, if every party consents.
@@ -394,7 +392,7 @@ class VerticalModel:
             "model_id": self.model_id.hex(),
             "objective": self.objective.to_dict(),
             "base_score": self.base_score,
-            "splits": self.splits.__dict__,
+            "splits": self.splits.to_dict(),
             "parties": self.parties,
             "party_features": self.party_features,
             "trees": [tree.to_dict() for tree in self.trees],
@@ -426,7 +424,7 @@ class VerticalModel:
                 raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
             content["model_id"] = bytes.fromhex(content["model_id"])
             content["objective"] = Objective(**content["objective"])
-            content["splits"] = Splits(**content["splits"])
+            content["splits"] = Splits.from_dict(content["splits"])
             content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
             content["restarts"] = [Restart(**restart) for restart in content["restarts"]]
             model = cls(**content)

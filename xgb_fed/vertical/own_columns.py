@@ -9,6 +9,7 @@ from gbdt_kernels.trees.binning import DenseCodes
 from gbdt_kernels.trees.histogram import level_histograms
 from gbdt_kernels.trees.layout import BinLayout
 from xgb_fed.boosting.candidates import Candidate, CandidateWalk
+from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
 from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.vertical.finder import Level, Split
@@ -25,12 +26,19 @@ class OwnColumns:
     splits : Splits
         Where its splits are kept.
     split_gain : SplitGain
+    category_rules : CategoryRules
     """
 
-    def __init__(self, features: BinnedFeatures, splits: Splits, split_gain: SplitGain) -> None:
+    def __init__(
+        self,
+        features: BinnedFeatures,
+        splits: Splits,
+        split_gain: SplitGain,
+        category_rules: CategoryRules = DEFAULT_RULES,
+    ) -> None:
         self.features = features
         self.splits = splits
-        self._split_gain = split_gain
+        self._split_gain, self._category_rules = split_gain, category_rules
         self._columns = np.arange(features.n_features)
         self._gradients: FixedPointGradients
 
@@ -48,7 +56,7 @@ class OwnColumns:
         codes = self.features.codes
         everything = len(self._columns) == self.features.n_features
         self._codes = DenseCodes(codes if everything else np.ascontiguousarray(codes[:, self._columns]))
-        self._walk = CandidateWalk(self._columns, n_bins)
+        self._walk = CandidateWalk(self._columns, n_bins, self.features.categorical, self._category_rules)
 
     def find(self, level: Level) -> dict[int, Candidate]:
         """See `SplitFinder`."""
@@ -96,9 +104,8 @@ class OwnColumns:
         """See `SplitFinder`."""
         splits = {}
         for node, candidate in chosen.items():
-            where = (candidate.column, candidate.last_left, candidate.default_left)
+            where = (candidate.column, candidate.last_left, candidate.default_left, candidate.right)
             left = self.features.goes_left(level.partition.of(node), *where)
-            threshold = self.features.threshold(candidate.column, candidate.last_left)
-            split_id = self.splits.add(candidate.column, threshold, candidate.default_left)
+            split_id = self.splits.add(*self.features.rule(*where))
             splits[node] = Split(split_id, left)
         return splits

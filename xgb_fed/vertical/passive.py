@@ -33,16 +33,19 @@ from xgb_fed.vertical.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
     Assignments,
+    CategoriesOpened,
     FindSplits,
     Gradients,
     ModelOpened,
     OpenModel,
     OpenTraining,
     ResumeTraining,
+    RevealedCategories,
     RevealedSplits,
     RevealSplits,
     Routed,
     RouteRows,
+    SplitCategories,
     SplitNodes,
     StartTree,
     TellColumns,
@@ -139,6 +142,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             Gradients: self._receive_gradients,
             FindSplits: self._find_splits,
             SplitNodes: self._split_nodes,
+            SplitCategories: self._split_nodes,
             RouteRows: self._route_rows,
             RevealSplits: self._reveal_splits,
             TellSides: self._tell_sides,
@@ -215,7 +219,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         bins = columns.binned(message.max_bin)
         session = TrainingSession(
             columns,
-            Splits(self.columns.names),
+            Splits(self.columns.names, categories=columns.categories),
             key,
             bins,
             message.field_bits,
@@ -231,11 +235,15 @@ class PassiveParty(SessionHandler[PredictionSession]):
             ),
             memory=self._memory,
         )
-        return session, TrainingOpened(
+        opened = TrainingOpened(
             n_bins=(np.diff(bins.bin_offsets) - 1).astype(np.int32),
             counts=bins.counts().astype(np.int32),
             min_node_rows=self._min_node_rows,
         )
+        if bins.categorical:
+            categorical = np.array(sorted(bins.categorical), dtype=np.int32)
+            opened = CategoriesOpened(**opened.__dict__, categorical=categorical)
+        return session, opened
 
     def _resume_training(self, session: PredictionSession, message: ResumeTraining) -> Message:
         session = training_session(session)
@@ -244,7 +252,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if len(message.model) != 16:
             raise ProtocolError("not the number of a model")
         kept = self.journals.find(message.model)
-        terms, splits = (session.terms, Splits(session.columns.names)) if kept is None else kept
+        unsplit = Splits(session.columns.names, categories=session.columns.categories)
+        terms, splits = (session.terms, unsplit) if kept is None else kept
         if not self._n_finished(message.model) <= message.n_splits <= len(splits):
             raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training run")
         if splits.names != session.columns.names:
@@ -270,7 +279,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise InvalidDataError(
                 f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
             )
-        return PredictionSession(columns, splits), ModelOpened(columns.n_rows)
+        return PredictionSession(columns.with_categories(splits.categories), splits), ModelOpened(
+            columns.n_rows
+        )
 
     def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
         """The rows that a session is about."""
@@ -322,20 +333,20 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
         session = training_session(session)
         tree = session.growing()
-        if {len(part) for part in message.__dict__.values()} != {len(message.nodes)}:
+        parts = (message.columns, message.last_left, message.default_left)
+        if {len(part) for part in parts} != {len(message.nodes)}:
             raise ProtocolError("candidates and nodes do not match")
         if len(message.nodes) > tree.partition.n_nodes:
             raise ProtocolError("more candidates than nodes")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
         split_ids, questions = [], []
-        for k, node in enumerate(message.nodes.tolist()):
-            column, last_left = int(message.columns[k]), int(message.last_left[k])
-            default_left = bool(message.default_left[k])
-            tree.check_candidate(node, column, last_left, default_left)
-            threshold = session.bins.threshold(column, last_left)
-            questions.append(SideQuestion(column, threshold, default_left, tree.partition.of(node)))
-            split_ids.append(session.splits.add(column, threshold, default_left))
+        named = tree.named_splits(message, session.bins.categorical)
+        for node, split in zip(message.nodes.tolist(), named, strict=True):
+            tree.check_candidate(node, split)
+            rule = session.bins.rule(*split)
+            questions.append(SideQuestion(rule, tree.partition.of(node)))
+            split_ids.append(session.splits.add(*rule))
         flags = session.columns.goes_left(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         assert session.journal is not None
@@ -365,7 +376,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             rows = np.flatnonzero(from_bits(message.rows[k * size : (k + 1) * size], columns.n_rows))
             if len(rows) != message.n_rows[k]:
                 raise ProtocolError("rows and their number do not match")
-            questions.append(SideQuestion(*splits.rule(split), rows))
+            questions.append(SideQuestion(splits.rule(split), rows))
         flags = columns.goes_left(questions)
         return Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
 
@@ -373,11 +384,20 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if not self.allow_export:
             return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
         splits = session.splits
-        return RevealedSplits(
+        revealed = RevealedSplits(
             np.array(splits.features, dtype=np.int32),
             np.array(splits.thresholds, dtype=np.float32),
             np.array(splits.default_left, dtype=np.uint8),
             json.dumps(splits.names),
+        )
+        if not splits.categories:
+            return revealed
+        right = [splits.right.get(split, ()) for split in range(len(splits))]
+        return RevealedCategories(
+            **revealed.__dict__,
+            categorical=np.array(sorted(splits.categories), dtype=np.int32),
+            n_right=np.array([len(one) for one in right], dtype=np.int32),
+            right=np.array([code for one in right for code in one], dtype=np.int32),
         )
 
     def _tell_sides(self, session: PredictionSession, message: TellSides) -> Message:

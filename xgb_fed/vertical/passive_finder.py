@@ -10,6 +10,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed.boosting.candidates import Candidate, CandidateWalk
+from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.errors import CipherError
@@ -24,6 +25,7 @@ from xgb_fed.vertical.messages import (
     Assignments,
     FindSplits,
     Gradients,
+    SplitCategories,
     SplitNodes,
     SplitStatistics,
     StartTree,
@@ -51,6 +53,7 @@ class PassiveFinder:
         What its splits have told about its columns.
     named : list of NamedSplit
         Its splits from trees already finished, as they were named; those of further trees are added.
+    category_rules : CategoryRules
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class PassiveFinder:
         record: TreeRecord,
         places: RowPlaces,
         named: list[NamedSplit],
+        category_rules: CategoryRules = DEFAULT_RULES,
     ) -> None:
         self.channel = channel
         self.number = number
@@ -72,6 +76,7 @@ class PassiveFinder:
         self._record = record
         self._places = places
         self._named = named
+        self._category_rules = category_rules
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
 
@@ -82,7 +87,12 @@ class PassiveFinder:
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
         """See `SplitFinder`; the gradients follow by `send`."""
         self._gradients = gradients
-        self._walk = CandidateWalk(self._columns, self._agreed.n_bins[self._columns])
+        self._walk = CandidateWalk(
+            self._columns,
+            self._agreed.n_bins[self._columns],
+            self._agreed.categorical,
+            self._category_rules,
+        )
         self._depth = -1
         self._bins: BinSums | None = None
         self._split_here: dict[int, Candidate] = {}
@@ -175,14 +185,8 @@ class PassiveFinder:
         """See `SplitFinder`."""
         nodes = sorted(chosen)
         self._split_here = dict(chosen)
-        request = SplitNodes(
-            np.array(nodes, dtype=np.int32),
-            np.array([chosen[node].column for node in nodes], dtype=np.int32),
-            np.array([chosen[node].last_left for node in nodes], dtype=np.int32),
-            np.array([chosen[node].default_left for node in nodes], dtype=np.uint8),
-        )
         self._record.telling(self.channel.name, self._depth)
-        answer = self.channel.ask(request, Assignments)
+        answer = self.channel.ask(self._request(nodes, chosen), Assignments)
         self._record.answered(self.channel.name, self._depth)
         sizes = level.partition.sizes()[nodes]
         try:
@@ -199,11 +203,25 @@ class PassiveFinder:
             for node, split_id in zip(nodes, answer.split_ids, strict=True)
         }
 
+    def _request(self, nodes: list[int], chosen: dict[int, Candidate]) -> SplitNodes:
+        """What tells the party where to split."""
+        vectors = (
+            np.array(nodes, dtype=np.int32),
+            np.array([chosen[node].column for node in nodes], dtype=np.int32),
+            np.array([chosen[node].last_left for node in nodes], dtype=np.int32),
+            np.array([chosen[node].default_left for node in nodes], dtype=np.uint8),
+        )
+        categorical = [chosen[node] for node in nodes if chosen[node].right is not None]
+        if not categorical:
+            return SplitNodes(*vectors)
+        right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
+        return SplitCategories(*vectors, to_bits(np.concatenate(right)))
+
     def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must fit all splits of the column so far, in whatever tree."""
         for node in sorted(flags):
             best = chosen[node]
-            split = NamedSplit(best.column, best.last_left, bool(best.default_left))
+            split = NamedSplit(best.column, best.last_left, bool(best.default_left), best.right)
             try:
                 self._places.note(split, level.partition.of(node), flags[node])
             except ProtocolError as error:

@@ -36,7 +36,7 @@ from xgb_fed.vertical.finder import MIN_ROWS, SplitFinder
 from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
 from xgb_fed.vertical.gradients_ahead import GradientsAhead
 from xgb_fed.vertical.grower import grow_tree
-from xgb_fed.vertical.messages import OpenTraining, ResumeTraining, TrainingOpened
+from xgb_fed.vertical.messages import CategoriesOpened, OpenTraining, ResumeTraining, TrainingOpened
 from xgb_fed.vertical.model import VerticalModel
 from xgb_fed.vertical.own_columns import OwnColumns
 from xgb_fed.vertical.passive_finder import PassiveFinder
@@ -85,11 +85,12 @@ class Rounds:
             self.key.public.plaintext_limit,
         )
         names = [] if rows.columns is None else rows.columns.names
+        categories = {} if rows.columns is None else rows.columns.categories
         self.model = VerticalModel(
             os.urandom(16),
             training.objective,
             training.base_score,
-            Splits(names),
+            Splits(names, categories=categories),
             [party.name for party in training.parties],
             [],
         )
@@ -120,8 +121,10 @@ class Rounds:
         self._constraints = Constraints.of(self.training.settings, self._pooled)
         if rows.columns is not None:
             features = bin_features(rows.columns, self.training.settings.max_bin)
-            split_gain = self.training.settings.split_gain
-            self.finders[0] = OwnColumns(features, self.model.splits, split_gain)
+            settings = self.training.settings
+            self.finders[0] = OwnColumns(
+                features, self.model.splits, settings.split_gain, settings.category_rules
+            )
 
     @property
     def passive_finders(self) -> dict[int, PassiveFinder]:
@@ -208,6 +211,7 @@ class Rounds:
                 self.record,
                 self._places_of(number, channel.name, columns, named),
                 named,
+                settings.category_rules,
             )
         self.progress.kept_leaves.clear()
 
@@ -228,11 +232,13 @@ class Rounds:
             answer.n_bins.astype(np.int64),
             answer.counts.astype(np.int64),
             max(answer.min_node_rows, MIN_ROWS),
+            frozenset(answer.categorical.tolist() if isinstance(answer, CategoriesOpened) else ()),
         )
         try:
             columns.check(self.training.rows.n_rows, self.training.settings.max_bin)
         except ProtocolError as error:
             raise ProtocolError(f"party {name!r}: {error}") from None
+        self.training.settings.check_categories(len(columns.categorical), f"party {name!r}")
         return columns
 
     def abort(self) -> None:

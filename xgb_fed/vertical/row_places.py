@@ -3,19 +3,21 @@
 A column and its bins are fixed before training, so that all splits of a column, in whatever tree and node,
 must be cuts of one order of the rows.  A party that puts a row on one side of a threshold once cannot put it
 on the other side later.  Without this check it could draw its columns anew for every tree, in view of what it
-has learnt, and climb towards the labels.
+has learnt, and climb towards the labels.  Of a categorical column, the categories of every row are followed,
+since its splits are no cuts of one order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
+from xgb_fed.boosting.features import bins_to_left
 from xgb_fed.vertical.bin_sums import AgreedColumns
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 
@@ -31,11 +33,14 @@ class NamedSplit(NamedTuple):
         Last bin that goes left; −1 if only missing values do.
     default_left : bool
         Whether missing values go left.
+    right : tuple of int, or None
+        Of a categorical column, the bins that go right; `last_left` is then −1.
     """
 
     column: int
     last_left: int
     default_left: bool
+    right: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -54,10 +59,79 @@ class _Column:
     may_be_missing: NDArray[np.bool_]
 
 
+_MORE_ROWS = "more rows are on one side of a split than the column has there"
+
+
+@dataclass
+class _CategoricalColumn:
+    """What is known of one categorical column.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (n_bins + 1,)
+        Rows in each category, then those without a value.
+    place : ndarray of int32, shape (n_rows,)
+        Row of `possible` that holds for each row.
+    may_be_missing : ndarray of bool, shape (n_rows,)
+    possible : ndarray of bool, shape (n_sets, n_bins)
+        Different sets of categories.
+    """
+
+    counts: NDArray[np.int64]
+    place: NDArray[np.int32]
+    may_be_missing: NDArray[np.bool_]
+    possible: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Every category is possible that has rows."""
+        self.possible = (self.counts[None, :-1] > 0).copy()
+
+    def note(self, left: NDArray[np.bool_], rows: NDArray[np.integer], goes_left: NDArray[np.bool_]) -> None:
+        """Take up which of some rows went left; `left` says which categories do, missing values last."""
+        for side, of_side in ((left, rows[goes_left]), (~left, rows[~goes_left])):
+            before, of_row = _numbered(self.place[of_side], len(self.possible))
+            self.place[of_side] = len(self.possible) + of_row
+            self.possible = np.concatenate([self.possible, self.possible[before] & side[:-1]])
+            if not side[-1]:
+                self.may_be_missing[of_side] = False
+        self._keep_used()
+        is_possible = np.asarray(self.possible.any(axis=1))
+        if (~is_possible[self.place] & ~self.may_be_missing).any():
+            raise ProtocolError("rows are in another category than in earlier splits of the column")
+        self._check_counts(left[:-1], int(np.count_nonzero(~is_possible[self.place])))
+
+    def _keep_used(self) -> None:
+        """Each set once, and none that holds for no row."""
+        used, place = _numbered(self.place, len(self.possible))
+        packed, same = np.unique(np.packbits(self.possible[used], axis=1), axis=0, return_inverse=True)
+        self.possible = np.unpackbits(packed, axis=1, count=self.possible.shape[1]).astype(bool)
+        self.place = same.reshape(-1).astype(np.int32)[place]
+
+    def _check_counts(self, left: NDArray[np.bool_], n_surely_missing: int) -> None:
+        """No set of categories, and neither side of the last split, holds more rows than were announced."""
+        counts = self.counts[:-1]
+        with_value = np.bincount(self.place[~self.may_be_missing], minlength=len(self.possible))
+        too_many = (with_value > self.possible @ counts).any() or n_surely_missing > self.counts[-1]
+        for side in (left, ~left):
+            within = ~(self.possible & ~side).any(axis=1)
+            too_many = too_many or with_value[within].sum() > counts[side].sum()
+        if too_many:
+            raise ProtocolError(_MORE_ROWS)
+
+
+def _numbered(place: NDArray[np.int32], n_places: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The places that occur, ascending, and each one's number among them."""
+    used = np.flatnonzero(np.bincount(place, minlength=n_places))
+    number = np.zeros(n_places, dtype=np.int32)
+    number[used] = np.arange(len(used))
+    return used, number[place]
+
+
 class RowPlaces:
     """Between which bins the rows of one passive party lie, as far as its splits have told.
 
-    It takes five bytes per row for each column that won a split.
+    It takes five bytes per row for each column that won a split, and for a categorical one what the different
+    sets of possible categories take.
 
     Parameters
     ----------
@@ -69,6 +143,7 @@ class RowPlaces:
     def __init__(self, agreed: AgreedColumns, n_rows: int) -> None:
         self._agreed, self._n_rows = agreed, n_rows
         self._columns: dict[int, _Column] = {}
+        self._categorical: dict[int, _CategoricalColumn] = {}
 
     def note(self, split: NamedSplit, rows: NDArray[np.integer], goes_left: NDArray[np.bool_]) -> None:
         """Take up which rows of a node a split sent left.
@@ -87,6 +162,19 @@ class RowPlaces:
         """
         start, end = self._agreed.offsets[split.column : split.column + 2]
         counts = self._agreed.counts[start:end]
+        if split.right is not None:
+            known_categories = self._categorical.setdefault(
+                split.column,
+                _CategoricalColumn(
+                    counts,
+                    np.zeros(self._n_rows, dtype=np.int32),
+                    np.full(self._n_rows, bool(counts[-1])),
+                ),
+            )
+            known_categories.note(
+                bins_to_left(len(counts) - 1, -1, split.default_left, split.right), rows, goes_left
+            )
+            return
         known = self._columns.get(split.column)
         if known is None:
             lowest = np.zeros(self._n_rows, dtype=np.uint16)
@@ -114,7 +202,7 @@ class RowPlaces:
             or np.count_nonzero(has_bin & (known.lowest > split.last_left)) > n_above
             or np.count_nonzero(known.lowest > known.highest) > counts[-1]
         ):
-            raise ProtocolError("more rows are on one side of a threshold than the column has there")
+            raise ProtocolError(_MORE_ROWS)
 
     def replay(
         self,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import Columns
+from xgb_fed.boosting.categories import Categories, from_json, to_json
+from xgb_fed.boosting.features import MAX_BINS, Columns, SplitRule
 from xgb_fed.errors import CorruptDataError
 
 logger = logging.getLogger(__name__)
@@ -42,15 +43,21 @@ class Splits:
         Columns.
     features : list of int
     thresholds : list of float
-        ``x < threshold`` goes left.
+        ``x < threshold`` goes left; 0 for a split by categories.
     default_left : list of bool
         Whether missing values go left.
+    right : dict
+        By number of each split of a categorical column, the categories that go right.
+    categories : dict
+        The categorical columns, and what their codes stand for.
     """
 
     names: list[str]
     features: list[int] = field(default_factory=list)
     thresholds: list[float] = field(default_factory=list)
     default_left: list[bool] = field(default_factory=list)
+    right: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    categories: Categories = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -60,38 +67,55 @@ class Splits:
         """Whether the columns came without names."""
         return self.names == [f"f{k}" for k in range(len(self.names))]
 
-    def add(self, feature: int, threshold: float, default_left: bool) -> int:
-        """Keep a split; returns its number."""
+    def add(
+        self, feature: int, threshold: float, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> int:
+        """Keep a split, given as in a `SplitRule`; returns its number."""
         self.features.append(feature)
         self.thresholds.append(threshold)
         self.default_left.append(default_left)
+        if right is not None:
+            self.right[len(self) - 1] = right
         return len(self) - 1
 
     def first(self, count: int) -> Splits:
         """The first splits only; `IndexError` if there are fewer."""
         if not 0 <= count <= len(self):
             raise IndexError(f"{count} splits of {len(self)}")
-        return Splits(
-            list(self.names), self.features[:count], self.thresholds[:count], self.default_left[:count]
-        )
+        splits = Splits(list(self.names), categories=self.categories)
+        for split in range(count):
+            splits.add(*self.rule(split))
+        return splits
 
     def truncate(self, count: int) -> None:
         """Forget all but the first splits."""
         for values in (self.features, self.thresholds, self.default_left):
             del values[count:]
+        self.right = {split: right for split, right in self.right.items() if split < count}
 
     def goes_left(self, split: int, columns: Columns, rows: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Which rows a split sends left."""
-        return columns.goes_left(*self.rule(split), rows)
+        return columns.goes_left(self.rule(split), rows)
 
-    def rule(self, split: int) -> tuple[int, float, bool]:
-        """Column, threshold and side of missing values."""
-        return self.features[split], self.thresholds[split], self.default_left[split]
+    def rule(self, split: int) -> SplitRule:
+        """What a split does."""
+        right = self.right.get(split)
+        return SplitRule(self.features[split], self.thresholds[split], self.default_left[split], right)
+
+    def entries(self, start: int) -> list[list[Any]]:
+        """The splits from a number on, for JSON; `check_split` reads one."""
+        rules = [self.rule(split) for split in range(start, len(self))]
+        return [list(rule if rule.right is not None else rule[:3]) for rule in rules]
 
     def condition(self, split: int) -> str:
         """What goes left, as text."""
-        feature, threshold, default_left = self.rule(split)
-        return f"{self.names[feature]} < {threshold:.9g}{' or missing' if default_left else ''}"
+        feature, threshold, default_left, right = self.rule(split)
+        missing = " or missing" if default_left else ""
+        if right is None:
+            return f"{self.names[feature]} < {threshold:.9g}{missing}"
+        labels = self.categories[feature]
+        excluded = [str(code if labels is None else labels[code]) for code in right]
+        return f"{self.names[feature]} not in {{{', '.join(excluded)}}}{missing or ' nor missing'}"
 
     def check_columns(self, columns: NamedColumns) -> None:
         """Raise `InvalidDataError` unless the columns are named as the splits' are, and as many."""
@@ -104,14 +128,42 @@ class Splits:
 
     def save(self, path: str | Path) -> None:
         """Write the splits; an existing file is replaced only when the new one is complete."""
-        content = {
-            "format": FORMAT,
+        write_sealed(path, {"format": FORMAT, **self.to_dict()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; without the entries on categories if no column has any."""
+        content: dict[str, Any] = {
             "names": self.names,
             "features": self.features,
             "thresholds": self.thresholds,
             "default_left": self.default_left,
         }
-        write_sealed(path, content)
+        if self.categories:
+            right = [[split, list(categories)] for split, categories in self.right.items()]
+            content |= {"right": right, "categories": to_json(self.categories)}
+        return content
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Splits:
+        """Read what `to_dict` gave.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is anything else.
+        """
+        names = content.pop("names")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise TypeError("names")
+        splits = cls(names, categories=from_json(content.pop("categories", []), len(names)))
+        right = dict(content.pop("right", []))
+        columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]
+        if content or not set(right) <= set(range(len(columns[0]))):
+            raise ValueError("unknown entries")
+        for number, split in enumerate(zip(*columns, strict=True)):
+            own = [right[number]] if number in right else []
+            splits.add(*check_split([*split, *own], splits))
+        return splits
 
     @classmethod
     def load(cls, path: str | Path) -> Splits:
@@ -126,15 +178,7 @@ class Splits:
             content = read_sealed(path)
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"splits in a format version other than {FORMAT}")
-            names = content.pop("names")
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise TypeError("names")
-            splits = cls(names)
-            columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]
-            if content:
-                raise ValueError("unknown entries")
-            for split in zip(*columns, strict=True):
-                splits.add(*check_split(split, len(names)))
+            return cls.from_dict(content)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CorruptDataError):
                 raise
@@ -143,20 +187,34 @@ class Splits:
             raise CorruptDataError(
                 "a file does not hold a party's splits of a model; the log says which"
             ) from None
-        return splits
 
 
-def check_split(content: Any, n_columns: int) -> tuple[int, float, bool]:
-    """Column, threshold and side of missing values, as read from a file.
+def check_split(content: Any, splits: Splits) -> SplitRule:
+    """A further split as read from a file.
 
     Raises
     ------
     ValueError, TypeError
         If they cannot be those of a split.
     """
-    feature, threshold, default_left = content
+    feature, threshold, default_left, *right = content
     if type(feature) is not int or type(threshold) is not float or type(default_left) is not bool:
         raise TypeError("not a split")
-    if not (0 <= feature < n_columns and math.isfinite(threshold)):
+    if not (0 <= feature < len(splits.names) and math.isfinite(threshold)):
         raise ValueError("a split that cannot be")
-    return feature, threshold, default_left
+    if len(right) != (feature in splits.categories):
+        raise ValueError("categories that go right, of a column without, or none")
+    if not right:
+        return SplitRule(feature, threshold, default_left)
+    labels = splits.categories[feature]
+    n_categories = MAX_BINS if labels is None else len(labels)
+    return SplitRule(feature, threshold, default_left, _checked_right(right[0], n_categories))
+
+
+def _checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
+    """The categories that a split sends right."""
+    if not isinstance(right, list) or not right or not all(type(one) is int for one in right):
+        raise TypeError("not categories")
+    if right != sorted(set(right)) or right[0] < 0 or right[-1] >= n_categories:
+        raise ValueError("categories that cannot be")
+    return tuple(right)

@@ -19,9 +19,16 @@ from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns
+from xgb_fed.boosting.categories import to_json
+from xgb_fed.boosting.features import (
+    Columns,
+    check_weight,
+    numeric_vector,
+    read_columns,
+    read_columns_like,
+)
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
-from xgb_fed.boosting.objectives import MIN_HESSIAN, Gradients, Objective
+from xgb_fed.boosting.objectives import MIN_HESSIAN, Gradients
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
@@ -91,12 +98,28 @@ class ActiveRows:
     base_margin: NDArray[np.float32] | None = None
 
     @classmethod
-    def read(cls, given: ActiveData, objective: Objective, argument: str) -> ActiveRows:
-        """Check what was given; errors name the argument."""
+    def read(
+        cls,
+        given: ActiveData,
+        settings: Settings,
+        argument: str,
+        trained: Columns | None = None,
+    ) -> ActiveRows:
+        """Check what was given; errors name the argument.
+
+        Parameters
+        ----------
+        given : ActiveData
+        settings : Settings
+        argument : str
+        trained : Columns, optional
+            Those of the rows that are trained on, if these are others.
+        """
+        objective = settings.loss
         bounds = read_bounds(given.label_lower_bound, given.label_upper_bound, objective, argument)
         label = bounds[0] if given.label is None and bounds is not None else given.label
         y = numeric_vector(label, f"label of {argument}")
-        columns = None if given.data is None else read_columns(given.data, f"data of {argument}")
+        columns = _columns_of(given.data, settings, f"data of {argument}", trained)
         if columns is not None and columns.n_rows != len(y):
             raise InvalidDataError(f"{argument} has {columns.n_rows} rows and {len(y)} labels")
         if not len(y):
@@ -146,6 +169,24 @@ class ActiveRows:
         return len(self.y)
 
 
+def _columns_of(data: Any, settings: Settings, argument: str, trained: Columns | None) -> Columns | None:
+    """The active party's columns of the rows that are trained on, or of others."""
+    if data is None:
+        return None
+    if trained is not None and trained.categories:
+        return read_columns_like(data, trained.names, trained.categories, argument)
+    columns = read_columns(
+        data,
+        argument,
+        enable_categorical=settings.enable_categorical,
+        feature_types=None if trained is not None else settings.feature_types,
+    )
+    if trained is None:
+        settings.check_categories(len(columns.categories), argument)
+        columns.check_categories(argument)
+    return columns
+
+
 class TrainingTask:
     """One training run.
 
@@ -171,9 +212,11 @@ class TrainingTask:
     ) -> None:
         self.settings, self.obj = settings, obj
         self.objective = settings.loss
-        self.rows = ActiveRows.read(active_data, self.objective, "active_data").ascending()
+        self.rows = ActiveRows.read(active_data, settings, "active_data").ascending()
         self.parties = check_parties(parties)
-        self.evals = [(ActiveRows.read(data, self.objective, name), str(name)) for data, name in evals]
+        self.evals = [
+            (ActiveRows.read(data, settings, name, self.rows.columns), str(name)) for data, name in evals
+        ]
         self._check_weight()
         self._check_floor()
         self._check_evals()
@@ -265,6 +308,7 @@ class TrainingTask:
             for rows in sets
             for part in (
                 None if rows.columns is None else rows.columns.data,
+                None if rows.columns is None else to_json(rows.columns.categories) or None,
                 rows.y,
                 rows.weight,
                 rows.positions,

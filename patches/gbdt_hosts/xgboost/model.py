@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class ScalarTree:
     weight, loss_change, sum_hessian : sequence of float
     group : int
         Class that the tree belongs to.
+    categories : mapping
+        By node that is split by categories, those that go right, ascending.
     """
 
     left: Sequence[int]
@@ -44,6 +46,7 @@ class ScalarTree:
     loss_change: Sequence[float]
     sum_hessian: Sequence[float]
     group: int = 0
+    categories: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def as_json(booster: xgboost.Booster) -> bytes:
@@ -64,6 +67,7 @@ def booster_from_trees(
     rounds: Sequence[int],
     feature_names: Sequence[str] | None = None,
     num_parallel_tree: int = 1,
+    categorical: Sequence[int] = (),
 ) -> xgboost.Booster:
     """A native booster.
 
@@ -83,6 +87,8 @@ def booster_from_trees(
     feature_names : sequence of str, optional
     num_parallel_tree : int
         Trees of a forest: how many a round has for each class.
+    categorical : sequence of int
+        Features whose values are categories.
 
     Returns
     -------
@@ -92,11 +98,12 @@ def booster_from_trees(
     for number, tree in enumerate(trees):
         texts.append(json.dumps(_tree(number, tree, n_features)))
         groups.append(tree.group)
+    types = ["c" if k in set(categorical) else "float" for k in range(n_features)]
     model = {
         "learner": {
             "attributes": {},
             "feature_names": list(feature_names or []),
-            "feature_types": ["float"] * n_features if feature_names else [],
+            "feature_types": types if feature_names or len(categorical) else [],
             "gradient_booster": {
                 "model": {
                     "gbtree_model_param": {
@@ -139,12 +146,14 @@ def _objective(given: str | Mapping[str, Any], n_classes: int) -> dict[str, Any]
 
 def _tree(number: int, tree: ScalarTree, n_features: int) -> dict[str, Any]:
     n_nodes = len(tree.left)
+    by_category = sorted(tree.categories)
+    sizes = [len(tree.categories[node]) for node in by_category]
     return {
         "base_weights": _floats(tree.weight),
-        "categories": [],
-        "categories_nodes": [],
-        "categories_segments": [],
-        "categories_sizes": [],
+        "categories": [int(code) for node in by_category for code in tree.categories[node]],
+        "categories_nodes": by_category,
+        "categories_segments": [sum(sizes[:k]) for k in range(len(sizes))],
+        "categories_sizes": sizes,
         "default_left": [int(flag) for flag in tree.default_left],
         "id": number,
         "left_children": [int(k) for k in tree.left],
@@ -153,7 +162,7 @@ def _tree(number: int, tree: ScalarTree, n_features: int) -> dict[str, Any]:
         "right_children": [int(k) for k in tree.right],
         "split_conditions": _floats(tree.condition),
         "split_indices": [int(k) for k in tree.feature],
-        "split_type": [0] * n_nodes,
+        "split_type": [int(node in tree.categories) for node in range(n_nodes)],
         "sum_hessian": _floats(tree.sum_hessian),
         "tree_param": {
             "num_deleted": "0",

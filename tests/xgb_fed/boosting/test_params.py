@@ -11,18 +11,14 @@ OF_ESTIMATORS = {"n_estimators", "early_stopping_rounds", "callbacks", "missing"
 """Arguments of XGBoost's estimators that are no parameters of a training."""
 
 ELSEWHERE = {
-    "feature_types": ["q"],
     "feature_weights": [1.0],
     "gblinear": True,
     "multi_strategy": "multi_output_tree",
-    "max_cat_to_onehot": 4,
-    "max_cat_threshold": 64,
     "grow_policy": "best first",
     "sampling_method": "gradient_based",
     "booster": "dart",
     "tree_method": "approx",
     "device": "cuda",
-    "enable_categorical": True,
     "refresh_leaf": 1,
     "process_type": "update",
 }
@@ -57,8 +53,7 @@ def test_values_called_harmless_change_nothing_in_xgboost():
     expected = trees({})
     for name, values in NEUTRAL.items():
         for value in values:
-            if name != "enable_categorical":
-                assert trees({name: value}) == expected, name
+            assert trees({name: value}) == expected, name
             assert Settings.from_params({name: value}) == Settings()
 
 

@@ -1,0 +1,210 @@
+"""Categorical columns: which columns of a matrix they are, and what their codes stand for.
+
+XGBoost knows categories as whole numbers from 0.  A data frame's column has a list of categories, whose
+positions are the codes; whoever gives codes in an array declares the column by ``feature_types``.  Only codes
+reach trees and messages.  The list stays with its party, which brings later frames to the same codes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import InvalidDataError
+
+INVALID_CODE = float(1 << 24)
+"""XGBoost's first code that is no category: float32 does not hold all whole numbers from here on."""
+
+FEATURE_TYPES = ("c", "q", "float", "int", "i")
+"""Of a column, as XGBoost names them; "c" is a category, the others are numbers."""
+
+Labels = tuple[Any, ...] | None
+"""The categories of a column in the order of their codes; None if the column was given as codes."""
+
+Categories = Mapping[int, Labels]
+"""By number, the columns that are categorical."""
+
+
+class CategoryRules(NamedTuple):
+    """XGBoost's parameters of the same names."""
+
+    max_cat_to_onehot: int = 4
+    max_cat_threshold: int = 64
+
+
+DEFAULT_RULES = CategoryRules()
+
+
+def read_frame(
+    X: Any, argument: str, enable_categorical: bool | None
+) -> tuple[NDArray[np.float32], dict[int, Any]]:
+    """The values of a data frame, with codes in its categorical columns, and the categories of these.
+
+    Parameters
+    ----------
+    X : data frame
+    argument : str
+        What errors call it.
+    enable_categorical : bool or None
+        Whether columns of dtype category are read; None where nobody can train on them.
+
+    Raises
+    ------
+    InvalidDataError
+        Naming the columns that are neither numbers nor categories.
+    """
+    categorical = [k for k, dtype in enumerate(X.dtypes) if hasattr(dtype, "categories")]
+    accepted = set(categorical) if enable_categorical else set()
+    wrong = [str(X.columns[k]) for k, t in enumerate(X.dtypes) if k not in accepted and t.kind not in "biuf"]
+    if wrong:
+        how = "categorical features are not supported, encode them first"
+        if enable_categorical is not None:
+            how = "encode them, or make them of dtype category and set enable_categorical=True"
+        raise InvalidDataError(f"{argument} has columns that are not numbers: {wrong}; {how}")
+    if not accepted:
+        return X.to_numpy(dtype=np.float32, na_value=np.nan), {}
+    data, categories = np.empty(X.shape, dtype=np.float32), {}
+    for k, name in enumerate(X.columns):
+        column = X.iloc[:, k]
+        if k in accepted:
+            categories[k] = labels_of(column.cat.categories, str(name), argument)
+            codes = column.cat.codes.to_numpy()
+            data[:, k] = np.where(codes < 0, np.nan, codes)
+        else:
+            data[:, k] = column.to_numpy(dtype=np.float32, na_value=np.nan)
+    return data, categories
+
+
+def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:
+    """The categories that a data frame's column declares.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are anything but texts and finite numbers, which a file can hold.
+    """
+    labels = tuple(one.item() if isinstance(one, np.generic) else one for one in categories)
+    if not all(is_label(one) for one in labels):
+        raise InvalidDataError(
+            f"column {column!r} of {argument} has categories that are neither texts nor finite numbers"
+        )
+    return labels
+
+
+def is_label(one: Any) -> bool:
+    """Whether something can be a category."""
+    return isinstance(one, str) or (isinstance(one, (bool, int, float)) and math.isfinite(one))
+
+
+def recoded(
+    codes: NDArray[np.float32], labels: Labels, known: Labels, column: str, argument: str
+) -> NDArray[np.float32]:
+    """Codes of one list of categories as codes of another one.
+
+    Parameters
+    ----------
+    codes : ndarray of float32, shape (n_rows,)
+        NaN where missing.
+    labels, known : tuple or None
+        What they stand for, and what they are to stand for.
+    column, argument : str
+        For the error.
+
+    Raises
+    ------
+    InvalidDataError
+        If rows have categories that the other list does not declare.
+    """
+    if labels == known or labels is None:
+        return codes
+    if known is None:
+        raise InvalidDataError(
+            f"column {column} of {argument} has categories by name, and codes where it was trained on"
+        )
+    place = {label: code for code, label in enumerate(known)}
+    table = np.array([place.get(label, -1) for label in labels] + [-1], dtype=np.float32)
+    has_value = ~np.isnan(codes)
+    translated = np.full(len(codes), np.nan, dtype=np.float32)
+    translated[has_value] = table[codes[has_value].astype(np.int64)]
+    n_unknown = int((translated < 0).sum())
+    if n_unknown:
+        raise InvalidDataError(
+            f"column {column} of {argument} has categories in {n_unknown} rows that were not declared "
+            "where it was trained on"
+        )
+    return translated
+
+
+def check_codes(codes: NDArray[np.float32], argument: str, n_max: int) -> None:
+    """Check the codes of a column that is trained on.
+
+    Raises
+    ------
+    InvalidDataError
+        If one is negative, as XGBoost refuses too, or beyond the number of bins that a column can have.
+    """
+    with np.errstate(invalid="ignore"):
+        wrong = (codes < 0) | (codes >= n_max)
+    if wrong.any():
+        raise InvalidDataError(
+            f"{argument} has invalid categories in {int(wrong.sum())} rows: codes from 0 to {n_max - 1} are "
+            "accepted"
+        )
+
+
+def n_categories(codes: NDArray[np.float32]) -> int:
+    """XGBoost's number of bins: up to the largest category that rows have, and 1 without any."""
+    has_value = codes[~np.isnan(codes)]
+    return int(has_value.max()) + 1 if len(has_value) else 1
+
+
+def goes_right(codes: NDArray[np.float32], right: Sequence[int]) -> NDArray[np.bool_]:
+    """Which codes are among those that a split sends right; invalid and unknown ones are not."""
+    with np.errstate(invalid="ignore"):
+        whole = np.where((codes >= 0) & (codes < INVALID_CODE), codes, -1).astype(np.int64)
+    return np.isin(whole, np.asarray(right, dtype=np.int64))
+
+
+def checked_types(feature_types: Any, n_features: int, argument: str) -> frozenset[int]:
+    """The columns that feature types declare to be categorical.
+
+    Raises
+    ------
+    InvalidDataError
+        If there is not one known type per column.
+    """
+    if feature_types is None:
+        return frozenset()
+    types = [feature_types] * n_features if isinstance(feature_types, str) else list(feature_types)
+    if len(types) != n_features or any(one not in FEATURE_TYPES for one in types):
+        raise InvalidDataError(
+            f"feature_types of {argument} must be one of {FEATURE_TYPES} for each of its {n_features} columns"
+        )
+    return frozenset(k for k, one in enumerate(types) if one == "c")
+
+
+def to_json(categories: Categories) -> list[list[Any]]:
+    """For JSON, whose keys are texts."""
+    return [[column, None if labels is None else list(labels)] for column, labels in categories.items()]
+
+
+def from_json(content: Any, n_columns: int) -> dict[int, Labels]:
+    """Read what `to_json` gave.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is anything else.
+    """
+    categories: dict[int, Labels] = {}
+    for column, labels in content:
+        if type(column) is not int or not 0 <= column < n_columns or column in categories:
+            raise ValueError("a categorical column that is not there")
+        if labels is not None and not (isinstance(labels, list) and all(is_label(one) for one in labels)):
+            raise TypeError("categories")
+        categories[column] = None if labels is None else tuple(labels)
+    return categories
