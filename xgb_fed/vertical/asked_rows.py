@@ -53,11 +53,11 @@ class AskedRows:
         splits: Splits,
         columns: Columns | None,
         parties: Sequence[Party],
-        trees: Sequence[FederatedTree],
+        trees: Sequence[FederatedTree] | None,
         positions: NDArray[np.int32],
         traffic: Traffic | None,
     ) -> AskedRows:
-        """Open a session with all parties that have a split in some trees; with all if nobody else has rows.
+        """Open a session with parties.
 
         Parameters
         ----------
@@ -67,7 +67,8 @@ class AskedRows:
             The active party's, in the caller's order.
         parties : sequence of Party
             In the order of the model's.
-        trees : sequence of FederatedTree
+        trees : sequence of FederatedTree or None
+            Parties that have no split in them are not asked, unless nobody else has rows; None asks all.
         positions : ndarray of int32
             Of the rows in the parties' data, in the caller's order; empty for all rows.
         traffic : Traffic or None
@@ -77,11 +78,11 @@ class AskedRows:
             columns = columns.take(order)
         session = os.urandom(16)
         traffic = traffic if traffic is not None else Traffic()
-        used = {owner for tree in trees for owner in tree.owner}
+        used = {owner for tree in trees or () for owner in tree.owner}
         n_rows = columns.n_rows if columns is not None else len(positions)
         channels = {}
         for k, party in enumerate(parties, start=1):
-            if k in used or columns is None:
+            if trees is None or k in used or columns is None:
                 channels[k] = Channel(party, session, traffic)
                 opened = channels[k].ask(OpenModel(model_id, n_rows, positions), ModelOpened)
                 if not 0 < opened.n_rows < MAX_ROWS:

@@ -38,7 +38,7 @@ class Explanation:
 def contributions_of(
     trees: Sequence[FederatedTree],
     groups: Sequence[int | None],
-    base_margin: NDArray[np.float32],
+    n_classes: int,
     columns: ModelColumns,
     sides: Sides,
 ) -> NDArray[np.float32]:
@@ -49,20 +49,21 @@ def contributions_of(
     trees : sequence of FederatedTree
     groups : sequence of int or None
         Class that each tree belongs to; None if its leaves have a value for every class.
-    base_margin : ndarray of float32, shape (n_classes,)
+    n_classes : int
     columns : ModelColumns
     sides : Sides
 
     Returns
     -------
     ndarray of float32, shape (n_rows, n_classes, n_columns + 1)
+        The last column is what the trees give for a row of which nothing is known.
     """
-    n_classes, n_columns = len(base_margin), len(columns.names)
+    n_columns = len(columns.names)
     first_class = [0 if group is None else group for group in groups]
     cover_trees = [_cover_tree(tree, columns, sides) for tree in trees]
-    bias = base_margin.astype(np.float64)
+    expected = np.zeros(n_classes)
     for tree, first in zip(cover_trees, first_class, strict=True):
-        bias[first : first + tree.value.shape[1]] += expected_values(tree)
+        expected[first : first + tree.value.shape[1]] += expected_values(tree)
     out = np.empty((sides.n_rows, n_classes, n_columns + 1), dtype=np.float32)
     at_once = max(1, BYTES_AT_ONCE // (8 * n_classes * n_columns))
     for start in range(0, sides.n_rows, at_once):
@@ -71,7 +72,7 @@ def contributions_of(
         for tree, first in zip(cover_trees, first_class, strict=True):
             add_contributions(tree, sides.table, (start, stop), part, first)
         out[start:stop, :, :-1] = part
-    out[:, :, -1] = bias
+    out[:, :, -1] = expected
     return out
 
 

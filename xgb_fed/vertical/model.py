@@ -186,8 +186,8 @@ class VerticalModel:
         if pred_contribs:
             if pred_leaf:
                 raise InvalidArgumentError("pred_contribs=True and pred_leaf=True ask for different results")
-            explained = self.explain(X, parties, iteration_range=iteration_range, rows=rows, traffic=traffic)
-            return explained.contributions
+            how = {"iteration_range": iteration_range, "rows": rows, "base_margin": base_margin}
+            return self.explain(X, parties, traffic=traffic, **how).contributions
         trees = self._chosen(iteration_range)
         chosen = [self.trees[t] for t in trees]
         with self._ask(X, parties, chosen, rows, traffic) as asked:
@@ -208,6 +208,7 @@ class VerticalModel:
         *,
         iteration_range: tuple[int, int] | None = None,
         rows: Any = None,
+        base_margin: Any = None,
         traffic: Traffic | None = None,
     ) -> Explanation:
         """Tree SHAP values, equal to ``pred_contribs`` of the model trained on the pooled columns.
@@ -217,7 +218,7 @@ class VerticalModel:
 
         Parameters
         ----------
-        X, parties, iteration_range, rows, traffic
+        X, parties, iteration_range, rows, base_margin, traffic
             See `predict`.
 
         Raises
@@ -229,11 +230,13 @@ class VerticalModel:
         """
         trees = self._chosen(iteration_range)
         chosen = [self.trees[t] for t in trees]
-        with self._ask(X, parties, chosen, rows, traffic) as asked:
+        with self._ask(X, parties, None, rows, traffic) as asked:
             columns = ask_columns(chosen, self.splits, self.parties, self.party_features, asked.channels)
             sides = asked.sides(chosen)
         groups = [self.group_of(t) for t in trees]
-        values = asked.restored(contributions_of(chosen, groups, self.base_margin, columns, sides))
+        values = asked.restored(contributions_of(chosen, groups, self.n_classes, columns, sides))
+        start = read_base_margin(base_margin, (len(values), self.n_classes), "X")
+        values[:, :, -1] += self.base_margin if start is None else start
         return Explanation(values if self.n_classes > 1 else values[:, 0], columns.names)
 
     def decision_paths(
@@ -259,9 +262,9 @@ class VerticalModel:
         return DecisionPaths(leaves, [self.trees[t] for t in trees], list(trees), self.splits, self.parties)
 
     def _ask(
-        self, X: Any, parties: Any, trees: list[FederatedTree], rows: Any, traffic: Traffic | None
+        self, X: Any, parties: Any, trees: list[FederatedTree] | None, rows: Any, traffic: Traffic | None
     ) -> AskedRows:
-        """Open a session about some rows, with all arguments checked."""
+        """Open a session about rows, with the parties of some trees or all; arguments are checked."""
         used = self._parties(parties)
         columns, positions = self.own_columns(X), row_positions(rows)
         check_rows(RowNames.of(X), used, "X", positions)
@@ -366,7 +369,7 @@ class VerticalModel:
         """
         check_kind(importance_type)
         used, everyone = self._parties(parties), row_positions(None)
-        with AskedRows.open(self.model_id, self.splits, None, used, self.trees, everyone, traffic) as asked:
+        with AskedRows.open(self.model_id, self.splits, None, used, None, everyone, traffic) as asked:
             columns = ask_columns(self.trees, self.splits, self.parties, self.party_features, asked.channels)
 
         def name_of(owner: int, split: int) -> str:

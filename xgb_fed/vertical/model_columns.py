@@ -61,7 +61,7 @@ def ask_columns(
     party_features : sequence of int
         How many columns each has.
     channels : mapping of int to Channel
-        By party number, to those that have splits in the trees; others are not asked.
+        To every party, by number: the level of consent shows also where a party has no split.
 
     Raises
     ------
@@ -71,19 +71,18 @@ def ask_columns(
     wanted = splits_of(trees)
     names, n_players = list(splits.names), len(splits.names)
     players: dict[tuple[int, int], int] = {}
-    for split in wanted.get(OWN, (np.empty(0, dtype=np.int32),))[0].tolist():
+    none = np.empty(0, dtype=np.int32)
+    for split in wanted.get(OWN, (none, none))[0].tolist():
         players[OWN, split] = splits.features[split]
     places = dict(players)
     for owner, (name, n_features) in enumerate(zip(parties, party_features, strict=True), start=1):
         first, named = len(names), [f"{name}: column {k}" for k in range(n_features)]
-        if owner in wanted:
-            numbers, tree_of = wanted[owner]
-            told = _told(channels[owner], numbers, tree_of, n_features)
-            for split, column in zip(numbers.tolist(), told.columns.tolist(), strict=True):
-                players[owner, split] = n_players + column
-                places[owner, split] = first + (column if told.per_feature else 0)
-            named = named if told.per_feature else [name]
-        names += named
+        numbers, tree_of = wanted.get(owner, (none, none))
+        told = _told(channels[owner], numbers, tree_of, n_features)
+        for split, column in zip(numbers.tolist(), told.columns.tolist(), strict=True):
+            players[owner, split] = n_players + column
+            places[owner, split] = first + (column if told.per_feature else 0)
+        names += named if told.per_feature else [name]
         n_players += n_features
     others = set(names[len(splits.names) :])
     own = [f"{ACTIVE}: {name}" if name in others else name for name in splits.names]

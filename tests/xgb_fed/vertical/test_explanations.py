@@ -186,6 +186,20 @@ def test_some_rows_in_any_order_and_some_rounds(fitted):
     np.testing.assert_allclose(ours.sum(axis=1), margins, atol=1e-5)
 
 
+def test_margins_before_the_first_tree_go_into_the_bias(fitted):
+    model, X, _, _, parties = fitted
+    start = np.linspace(-1, 1, len(X)).astype(np.float32)
+    rows = np.array([200, 3, 77])
+    matrix = xgboost.DMatrix(X[rows], base_margin=start[rows])
+    theirs = model.export_booster(parties).predict(matrix, pred_contribs=True)
+    some = {"rows": rows, "base_margin": start[rows]}
+    ours = model.predict(X[rows, :3], parties, pred_contribs=True, **some)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    np.testing.assert_array_equal(model.explain(X[rows, :3], parties, **some).contributions, ours)
+    with pytest.raises(xgb_fed.InvalidDataError, match="base_margin"):
+        model.explain(X[:, :3], parties, base_margin=start[:5])
+
+
 def test_an_active_party_without_columns_and_a_model_without_parties(monkeypatch):
     monkeypatch.setattr(explanation_consent, "MAX_SIDES_BYTES", 30)  # two splits in an answer
     X, y = problem(n=100)
@@ -195,6 +209,15 @@ def test_an_active_party_without_columns_and_a_model_without_parties(monkeypatch
     np.testing.assert_allclose(model.explain(None, [party]).contributions, theirs, atol=1e-5)
     alone = train(PARAMS, X, y, [], 2)
     np.testing.assert_allclose(alone.explain(X).contributions, theirs, atol=1e-5)
+
+
+def test_a_party_without_splits_is_one_column_if_it_consents_to_no_more():
+    X, y = problem(n=100)
+    parties = parties_of([X[:, 3:4], np.zeros((100, 2))], allow_explanations="per-party")
+    model = train(PARAMS, X[:, :3], y, parties, 1)
+    explanation = model.explain(X[:, :3], parties)
+    assert explanation.feature_names[3:] == ["party 0", "party 1"]
+    assert not explanation.contributions[:, 4].any()
 
 
 def test_a_column_that_is_called_as_a_party_is():
