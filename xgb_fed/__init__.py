@@ -64,9 +64,11 @@ if TYPE_CHECKING:
     from xgb_fed.horizontal.simfl import train_simfl
     from xgb_fed.vertical.contributions import Explanation
     from xgb_fed.vertical.decision_paths import DecisionPaths, PathStep
-    from xgb_fed.vertical.estimators import VerticalXGBClassifier, VerticalXGBRegressor
+    from xgb_fed.vertical.estimators import VerticalXGBClassifier
     from xgb_fed.vertical.local_party import LocalParty
     from xgb_fed.vertical.model import VerticalModel
+    from xgb_fed.vertical.ranker import VerticalXGBRanker
+    from xgb_fed.vertical.regressor import VerticalXGBRegressor
     from xgb_fed.vertical.task import ActiveData
     from xgb_fed.vertical.training import train
 
@@ -122,6 +124,7 @@ __all__ = [
     "VersionError",
     "VerticalModel",
     "VerticalXGBClassifier",
+    "VerticalXGBRanker",
     "VerticalXGBRegressor",
     "WeakKeyError",
     "WorkersLostError",
@@ -195,12 +198,11 @@ _NAMES_OF = {
     "xgb_fed.horizontal.simfl": ("train_simfl",),
     "xgb_fed.vertical.contributions": ("Explanation",),
     "xgb_fed.vertical.decision_paths": ("DecisionPaths", "PathStep"),
-    "xgb_fed.vertical.estimators": (
-        "VerticalXGBClassifier",
-        "VerticalXGBRegressor",
-    ),
+    "xgb_fed.vertical.estimators": ("VerticalXGBClassifier",),
     "xgb_fed.vertical.local_party": ("LocalParty",),
     "xgb_fed.vertical.model": ("VerticalModel",),
+    "xgb_fed.vertical.ranker": ("VerticalXGBRanker",),
+    "xgb_fed.vertical.regressor": ("VerticalXGBRegressor",),
     "xgb_fed.vertical.task": ("ActiveData",),
     "xgb_fed.vertical.training": ("train",),
 }

@@ -378,7 +378,7 @@ def test_a_failed_fit_leaves_the_estimator_unfitted(change, error, words):
     [
         ({"objective": "count:poisson"}, UnsupportedParameterError, "objective"),
         ({"objective": "reg:squarederror"}, UnsupportedParameterError, "objective"),
-        ({"eval_metric": lambda y, p: 0.0}, UnsupportedParameterError, "eval_metric"),
+        ({"eval_metric": [3]}, UnsupportedParameterError, "eval_metric"),
         ({"n_estimators": 0}, ValueError, "num_boost_round"),
         ({"early_stopping_rounds": 2}, ValueError, "evaluation set"),
     ],

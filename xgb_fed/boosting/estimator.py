@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -63,7 +63,8 @@ n_estimators : int, default=100
     early_stopping_rounds : int, optional
         Stop when the last metric of the last evaluation set has not improved for this many rounds.
     eval_metric : str or list of str, optional
-        XGBoost's names of metrics.  The objective's own metric by default.
+        XGBoost's names of metrics.  The objective's own metric by default.  In vertical training also a
+        function of labels and predictions, as scikit-learn's metrics are.
     callbacks : sequence of xgboost.callback.TrainingCallback, optional
         Called before and after every round.
     random_state : int, optional
@@ -115,7 +116,7 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
         base_score: float | None,
         scale_pos_weight: float | None,
         early_stopping_rounds: int | None,
-        eval_metric: str | Sequence[str] | None,
+        eval_metric: str | Sequence[str] | Callable[..., Any] | None,
         callbacks: Sequence[TrainingCallback] | None,
         random_state: int | None,
         **keywords: Any,

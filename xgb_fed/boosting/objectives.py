@@ -31,6 +31,9 @@ CLASS_OBJECTIVES = (*LOGISTIC[:2], "binary:hinge", *SOFTMAX)
 HORIZONTAL = ("binary:logistic", "reg:squarederror", "multi:softprob")
 """Objectives of horizontal training."""
 
+PROBABILITIES = ("binary:logistic", "multi:softprob")
+"""Those of which predictions are probabilities."""
+
 _RANKING = ("lambdarank_pair_method", "lambdarank_num_pair_per_sample", "lambdarank_normalization")
 RANKING: Mapping[str, tuple[str, ...]] = {
     "rank:pairwise": (*_RANKING, "lambdarank_score_normalization"),
@@ -60,6 +63,9 @@ OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     **RANKING,
 }
 """Every objective that vertical training supports, and its own parameters."""
+
+REGRESSIONS = tuple(name for name in OBJECTIVES if name not in (*CLASS_OBJECTIVES, *RANKING, "survival:aft"))
+"""Objectives of a regressor: labels are numbers, one per row."""
 
 Gradients = Callable[[Vector, int], tuple[Vector, Vector]]
 """Gradients and hessians, each of shape (n_rows, n_classes), for margins and the round's number."""

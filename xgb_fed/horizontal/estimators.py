@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -59,7 +59,7 @@ class _HorizontalXGB(FederatedXGBModel):
         base_score: float | None = None,
         scale_pos_weight: float | None = None,
         early_stopping_rounds: int | None = None,
-        eval_metric: str | Sequence[str] | None = None,
+        eval_metric: str | Sequence[str] | Callable[..., Any] | None = None,
         callbacks: Sequence[TrainingCallback] | None = None,
         random_state: int | None = None,
         method: str = "exact",

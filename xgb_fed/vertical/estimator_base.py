@@ -18,6 +18,7 @@ from xgboost.callback import TrainingCallback
 
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.callables import metric_of, objective_of
 from xgb_fed.boosting.conventions import check_matrix
 from xgb_fed.boosting.estimator import FederatedXGBModel, normalised
 from xgb_fed.ciphers.base import Scheme
@@ -62,10 +63,10 @@ class VerticalXGBModel(FederatedXGBModel):
         base_score: float | None = None,
         scale_pos_weight: float | None = None,
         early_stopping_rounds: int | None = None,
-        eval_metric: str | Sequence[str] | None = None,
+        eval_metric: str | Sequence[str] | Callable[..., Any] | None = None,
         callbacks: Sequence[TrainingCallback] | None = None,
         random_state: int | None = None,
-        objective: str | None = None,
+        objective: str | Callable[..., Any] | None = None,
         cipher: Scheme | None = None,
         tree_mode: str = "default",
         trees_per_party: int = 1,
@@ -142,8 +143,13 @@ class VerticalXGBModel(FederatedXGBModel):
         num_class: int | None,
         checkpoint: str | os.PathLike[str] | None,
         patience: float,
+        info: Mapping[str, Any],
+        eval_info: Sequence[Mapping[str, Any]],
     ) -> None:
-        """Train; attributes are set only when all went well."""
+        """Train; attributes are set only when all went well.
+
+        What `ActiveData` takes besides is in `info`, and of each evaluation set in `eval_info`.
+        """
         if parties is None:
             warnings.warn(
                 "fit was called without parties: the model is trained on this party's columns alone",
@@ -154,19 +160,27 @@ class VerticalXGBModel(FederatedXGBModel):
         if X is not None:
             check_matrix(X, needs_columns=not parties)
         others = ("tree_mode", "trees_per_party", "active_depth", "multi_output", "goss")
+        params = {**self._parameters(*others), "objective": objective, "num_class": num_class}
+        if callable(self.eval_metric):
+            params["eval_metric"] = None
+        evals = [
+            (ActiveData(*rows, **own), name) for (rows, name), own in zip(eval_set, eval_info, strict=True)
+        ]
         with self._encryption() as cipher:
             model = train(
-                {**self._parameters(*others), "objective": objective, "num_class": num_class},
-                ActiveData(X, y, sample_weight, self._positions(X)),
+                params,
+                ActiveData(X, y, sample_weight, self._positions(X), **info),
                 parties,
                 self.n_estimators,
-                evals=[(ActiveData(*rows), name) for rows, name in eval_set],
+                evals=evals,
                 cipher=cipher,
                 early_stopping_rounds=self.early_stopping_rounds,
                 verbose_eval=verbose,
                 callbacks=self.callbacks or (),
                 checkpoint=None if checkpoint is None else Path(checkpoint),
                 patience=patience,
+                obj=objective_of(self.objective) if callable(self.objective) else None,
+                custom_metric=metric_of(self.eval_metric) if callable(self.eval_metric) else None,
             )
         self._keep(model, parties)
         columns = model.own_columns(X) if model.splits.names else None
@@ -201,10 +215,16 @@ class VerticalXGBModel(FederatedXGBModel):
         output_margin: bool = False,
         pred_leaf: bool = False,
         hide_paths: bool = False,
+        base_margin: Any = None,
     ) -> NDArray[Any]:
         def predict(model: VerticalModel, **asked: Any) -> NDArray[Any]:
             return model.predict(
-                X, output_margin=output_margin, pred_leaf=pred_leaf, hide_paths=hide_paths, **asked
+                X,
+                output_margin=output_margin,
+                pred_leaf=pred_leaf,
+                hide_paths=hide_paths,
+                base_margin=base_margin,
+                **asked,
             )
 
         return self._asked(predict, X, parties, iteration_range)
@@ -399,3 +419,17 @@ class VerticalXGBModel(FederatedXGBModel):
 
     def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
         raise NotImplementedError
+
+
+def margins_of_sets(base_margins: Sequence[Any] | None, n_sets: int) -> list[dict[str, Any]]:
+    """Name the margins of every evaluation set.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are margins, but not for every set.
+    """
+    own = [None] * n_sets if base_margins is None else list(base_margins)
+    if len(own) != n_sets:
+        raise InvalidArgumentError(f"base_margin_eval_set has {len(own)} entries, eval_set has {n_sets}")
+    return [{"base_margin": margin} for margin in own]

@@ -1,4 +1,4 @@
-"""scikit-learn estimators of models that parties with different columns of the same rows train."""
+"""The scikit-learn classifier over columns that several parties hold of the same rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Party
@@ -17,8 +18,9 @@ from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.conventions import check_classes, checked_target
 from xgb_fed.boosting.estimator import class_probabilities, named_evaluation_sets, with_common_parameters
 from xgb_fed.boosting.labels import codes_of, encode_labels
+from xgb_fed.boosting.objectives import CLASS_OBJECTIVES, PROBABILITIES, SOFTMAX
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.vertical.estimator_base import VerticalXGBModel
+from xgb_fed.vertical.estimator_base import VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model import VerticalModel
 
 CLASSES_FILE = "active.classes.json"
@@ -33,8 +35,10 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
     Parameters
     ----------
     [common parameters]
-    objective : {"binary:logistic", "multi:softprob"}, optional
-        Chosen by the number of classes by default.
+    objective : str or callable, optional
+        "binary:logistic", "binary:logitraw" or "binary:hinge" for two classes, "multi:softprob" or
+        "multi:softmax" for any number; chosen by the number of classes by default.  A function of labels and
+        margins that returns gradients and hessians, which must not be negative, takes its place.
     cipher : Scheme, optional
         ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
     tree_mode : {"default", "mix", "layered"}, default="default"
@@ -103,6 +107,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         verbose: bool | int = False,
         checkpoint: str | os.PathLike[str] | None = None,
         patience: float = 0.0,
+        base_margin: Any = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
     ) -> VerticalXGBClassifier:
         """Train with the passive parties.
 
@@ -126,6 +132,10 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             Directory for the progress, from which the same call continues after a crash; see `train`.
         patience : float, default=0
             Seconds to wait for a party that is unavailable; see `train`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins before the first tree.
+        base_margin_eval_set : sequence of array-like, optional
+            Margins of each evaluation set's rows before the first tree.
 
         Returns
         -------
@@ -145,25 +155,37 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             If a party is dead or silent, and not back within `patience` seconds.
         """
         self._forget()
-        if self.objective not in (None, "binary:logistic", "multi:softprob"):
+        if not (self.objective is None or callable(self.objective) or self.objective in CLASS_OBJECTIVES):
             raise UnsupportedParameterError(
-                f"objective={self.objective!r} must be 'binary:logistic' or 'multi:softprob' for a classifier"
+                f"objective={self.objective!r} must be one of {', '.join(CLASS_OBJECTIVES)} for a classifier"
             )
         y = checked_target(y, type(self).__name__)
         check_classes(y)
         classes, codes = encode_labels(y)
         binary = len(classes) == 2
-        objective = self.objective or ("binary:logistic" if binary else "multi:softprob")
-        if objective == "binary:logistic" and not binary:
-            raise InvalidDataError(f"y has {len(classes)} classes; objective='binary:logistic' is for 2")
+        objective = self.objective
+        if objective is None or callable(objective):
+            objective = "binary:logistic" if binary else "multi:softprob"
+        if objective not in SOFTMAX and not binary:
+            raise InvalidDataError(f"y has {len(classes)} classes; objective={objective!r} is for 2")
         sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
         coded = [
             ((Xe, codes_of(classes, ye, f"eval_set[{k}]"), weight), name)
             for k, ((Xe, ye, weight), name) in enumerate(sets)
         ]
-        num_class = len(classes) if objective == "multi:softprob" else None
         self._fit(
-            X, codes, parties, sample_weight, coded, verbose, objective, num_class, checkpoint, patience
+            X,
+            codes,
+            parties,
+            sample_weight,
+            coded,
+            verbose,
+            objective,
+            len(classes) if objective in SOFTMAX else None,
+            checkpoint,
+            patience,
+            {"base_margin": base_margin},
+            margins_of_sets(base_margin_eval_set, len(sets)),
         )
         self.classes_ = classes
         return self
@@ -175,6 +197,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         *,
         iteration_range: tuple[int, int] | None = None,
         hide_paths: bool = False,
+        base_margin: Any = None,
     ) -> NDArray[np.float32]:
         """Predict the probability of every class.
 
@@ -190,12 +213,22 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         hide_paths : bool, default=False
             Do not let passive parties learn which rows reach which split.  They must consent to explanations,
             because the active party then learns every row's side at each of their splits.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins before the first tree.
 
         Returns
         -------
         ndarray of float32, shape (n_rows, n_classes)
         """
-        return class_probabilities(self._predict(X, parties, iteration_range, hide_paths=hide_paths))
+        check_is_fitted(self, "model_")
+        if self.model_.objective.name not in PROBABILITIES:
+            raise UnsupportedParameterError(
+                f"objective={self.model_.objective.name!r} has no probabilities; "
+                f"{' and '.join(PROBABILITIES)} have"
+            )
+        return class_probabilities(
+            self._predict(X, parties, iteration_range, hide_paths=hide_paths, base_margin=base_margin)
+        )
 
     def predict(
         self,
@@ -205,6 +238,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         output_margin: bool = False,
         iteration_range: tuple[int, int] | None = None,
         hide_paths: bool = False,
+        base_margin: Any = None,
     ) -> NDArray[Any]:
         """Predict the most probable class of every row.
 
@@ -222,16 +256,28 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         hide_paths : bool, default=False
             Do not let passive parties learn which rows reach which split.  They must consent to explanations,
             because the active party then learns every row's side at each of their splits.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins before the first tree.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             Labels; or margins, of shape (n_rows, n_classes) for "multi:softprob".
         """
+        p = self._predict(
+            X,
+            parties,
+            iteration_range,
+            output_margin=output_margin,
+            hide_paths=hide_paths,
+            base_margin=base_margin,
+        )
         if output_margin:
-            return self._predict(X, parties, iteration_range, output_margin=True, hide_paths=hide_paths)
-        p = self.predict_proba(X, parties, iteration_range=iteration_range, hide_paths=hide_paths)
-        return np.asarray(self.classes_[p.argmax(axis=1)])
+            return p
+        if self.model_.objective.name == "multi:softmax":
+            return np.asarray(self.classes_[p.astype(np.intp)])
+        # As XGBoost's classifier, which takes logitraw's margins for probabilities here.
+        return np.asarray(self.classes_[p.argmax(axis=1) if p.ndim == 2 else (p > 0.5).astype(np.intp)])
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the active party's part of the model and its classes; each passive party writes its own part.
@@ -255,133 +301,3 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         if classes.shape != (max(2, model.n_classes),):
             raise CorruptDataError(f"{path} does not name the model's classes")
         self.classes_ = classes
-
-
-@with_common_parameters
-class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
-    """XGBoost regressor over columns that several organisations hold of the same rows.
-
-    One party, the active one, has the targets and calls `fit`; the others answer with encrypted sums.
-
-    Parameters
-    ----------
-    [common parameters]
-    objective : {"reg:squarederror"}, optional
-        The one objective for regression.
-    cipher : Scheme, optional
-        ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
-    tree_mode : {"default", "mix", "layered"}, default="default"
-        Which party searches for splits at which level.  "default" is lossless: the trees are those of XGBoost
-        on the pooled columns.  In "mix", parties take turns in growing whole trees; in "layered", passive
-        parties search at the first levels and the active party at the last.
-    trees_per_party : int, default=1
-        Number of rounds in a party's turn; for "mix" only.
-    active_depth : int, default=2
-        Number of last levels that are the active party's; for "layered" only.
-    multi_output : bool, default=False
-        Grow one tree per round with a value for each class in every leaf (SecureBoost-MO).  For
-        "multi:softprob" only.
-    goss : (float, float), optional
-        Fractions of the rows, those with the largest gradients and others, that a tree is grown on.
-    rows_by_index : bool, default=False
-        Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
-        and grid search need that, because they pass on some of the rows.
-    client : distributed.Client, optional
-        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
-        because they are sent the secret key.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of the active party's columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X is a data frame.
-    model_ : VerticalModel
-        The active party's part of the model.
-    parties_ : list of Party
-        The passive parties; not pickled.
-    traffic_ : Traffic
-        What left each party.
-    best_iteration, best_score : int and float
-        Round and metric that early stopping found best.
-
-    See Also
-    --------
-    train : The same as a function.
-    HorizontalXGBRegressor : For organisations with different rows of the same columns.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from xgb_fed import LocalParty, OkamotoUchiyama, VerticalXGBRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> clinic = LocalParty(X[:, 5:], "clinic")
-    >>> model = VerticalXGBRegressor(n_estimators=2, max_depth=2, max_bin=8, cipher=OkamotoUchiyama())
-    >>> model = model.fit(X[:, :5], y, parties=[clinic])
-    >>> model.predict(X[:, :5]).shape
-    (442,)
-    """
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        parties: Sequence[Party] | None = None,
-        sample_weight: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        sample_weight_eval_set: Sequence[Any] | None = None,
-        verbose: bool | int = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        patience: float = 0.0,
-    ) -> VerticalXGBRegressor:
-        """Train with the passive parties.
-
-        Parameters are those of `VerticalXGBClassifier.fit`, but `y` are finite numbers.
-
-        Returns
-        -------
-        self
-        """
-        self._forget()
-        sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
-        objective = self.objective or "reg:squarederror"
-        y = checked_target(y, type(self).__name__)
-        self._fit(X, y, parties, sample_weight, sets, verbose, objective, None, checkpoint, patience)
-        return self
-
-    def predict(
-        self,
-        X: Any,
-        parties: Sequence[Party] | None = None,
-        *,
-        output_margin: bool = False,
-        iteration_range: tuple[int, int] | None = None,
-        hide_paths: bool = False,
-    ) -> NDArray[np.float32]:
-        """Predict values.
-
-        Parameters
-        ----------
-        X : matrix of shape (n_rows, n_features), or None
-            The active party's columns.
-        parties : sequence of Party, optional
-            Passive parties with their columns of these rows.  Those of `fit` by default, and then X must hold
-            the rows of `fit`.
-        output_margin : bool, default=False
-            Without effect: with squared error, margins are values.
-        iteration_range : (int, int), optional
-            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
-        hide_paths : bool, default=False
-            Do not let passive parties learn which rows reach which split.  They must consent to explanations,
-            because the active party then learns every row's side at each of their splits.
-
-        Returns
-        -------
-        ndarray of float32, shape (n_rows,)
-        """
-        return self._predict(X, parties, iteration_range, output_margin=output_margin, hide_paths=hide_paths)
-
-    def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
-        if model.objective.name != "reg:squarederror":
-            raise CorruptDataError(f"{directory} holds a classifier")

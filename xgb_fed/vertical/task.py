@@ -273,7 +273,7 @@ class TrainingTask:
     def first_margins(self, rows: ActiveRows) -> NDArray[np.float32]:
         """Margins of rows before the first tree, shape (n_rows, n_classes)."""
         if rows.base_margin is not None:
-            return rows.base_margin.copy()
+            return np.array(rows.base_margin, dtype=np.float32)
         margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
         start: NDArray[np.float32] = np.broadcast_to(margin, (self.objective.n_classes,))
         return np.asarray(np.tile(start, (rows.n_rows, 1)), dtype=np.float32)

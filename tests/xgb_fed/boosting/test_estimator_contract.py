@@ -107,7 +107,15 @@ def test_common_parameters_have_the_same_names_defaults_and_order():
 @pytest.mark.parametrize("method", ["fit", "predict", "apply", "save_model", "evals_result"])
 def test_methods_share_their_arguments(method):
     """Beside what is each way's own: the passive parties' help, and what a long training run needs."""
-    own = {"parties", "sample_weight", "checkpoint", "patience"}
+    own = {
+        "parties",
+        "sample_weight",
+        "checkpoint",
+        "patience",
+        "hide_paths",
+        "base_margin",
+        "base_margin_eval_set",
+    }
     signatures = [inspect.signature(getattr(case.cls, method)).parameters.values() for case in CASES]
     shapes = {tuple((p.name, p.kind) for p in signature if p.name not in own) for signature in signatures}
     assert len(shapes) == 1
