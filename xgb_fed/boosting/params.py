@@ -325,8 +325,14 @@ class Settings:
         return params
 
 
-def without_vertical_only(settings: Settings) -> Settings:
+def without_vertical_only(settings: Settings, objectives: Sequence[str] = HORIZONTAL) -> Settings:
     """Settings of a training run that is not vertical, without monotone constraints that constrain nothing.
+
+    Parameters
+    ----------
+    settings : Settings
+    objectives : sequence of str
+        Those that are accepted.
 
     Raises
     ------
@@ -343,7 +349,7 @@ def without_vertical_only(settings: Settings) -> Settings:
             )
     if settings.max_depth == 0:
         raise InvalidArgumentError("max_depth=0 is for vertical training only; it must be from 1 to 30")
-    settings.require_objective(HORIZONTAL)
+    settings.require_objective(objectives)
     return settings
 
 

@@ -19,12 +19,14 @@ from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.boosting.lost_parties import check_patience
+from xgb_fed.boosting.objectives import SOFTMAX
 from xgb_fed.errors import FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.coordinator import as_parties
 from xgb_fed.horizontal.exact_checkpoint import ExactCheckpoint
 from xgb_fed.horizontal.exact_coordinator import ExactCoordinator
 from xgb_fed.horizontal.exact_cuts import DIGITS
 from xgb_fed.horizontal.exact_messages import ExactIntroduced
+from xgb_fed.horizontal.exact_metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact_task import (
     GIVEN,
     MIN_ROWS_PER_NODE,
@@ -38,7 +40,7 @@ from xgb_fed.horizontal.exact_terms import ExactTerms
 from xgb_fed.horizontal.introductions import common_classes, common_columns
 from xgb_fed.horizontal.shared_model import HorizontalModel
 
-_CLASSES_OF = {"multi:softprob": 2}
+_CLASSES_OF = dict.fromkeys(SOFTMAX, 2)
 """Number of classes in settings that are checked before the parties' classes are known."""
 
 TWO_PARTIES = (
@@ -154,7 +156,7 @@ def train_exact(
         evals,
         ExactTerms(min_rows_per_node, min_parties, (*DIGITS, GIVEN), MAX_BINS),
         random_state,
-        settings.objective != "reg:squarederror",
+        settings.objective not in OF_NUMBERS,
     )
     if len(members) < min_parties:
         raise InvalidArgumentError(f"parties has {len(members)}; min_parties={min_parties} must take part")
@@ -166,11 +168,11 @@ def train_exact(
         n_columns, columns = common_columns(names, introduced)
         classes, own = None, given_parameters(settings)
         own.pop("random_state", None)
-        if settings.objective != "reg:squarederror":
+        if settings.objective not in OF_NUMBERS:
             classes = common_classes(introduced).tolist()
             if len(classes) > 2 and settings.objective == "binary:logistic":
                 own["objective"] = "multi:softprob"
-            if own["objective"] == "multi:softprob":
+            if own["objective"] in SOFTMAX:
                 given = params.get("num_class")
                 if given not in (None, len(classes)):
                     raise InvalidDataError(f"num_class={given!r}; the parties have {len(classes)} classes")
@@ -205,7 +207,7 @@ def train_exact(
         kept = None if checkpoint is None else ExactCheckpoint(checkpoint)
         if kept is not None:
             stack.enter_context(kept.locked())
-        wants_classes = settings.objective != "reg:squarederror"
+        wants_classes = settings.objective not in OF_NUMBERS
         model = ExactCoordinator(members, wants_classes, counted, kept, patience).run(about, task_of)
     _print(model.evals_result, verbose_eval)
     return model

@@ -44,12 +44,27 @@ def _absolute(p: Vector, y: Vector) -> NDArray[np.float64]:
     return np.asarray(np.abs((p - y).astype(np.float64)))
 
 
+def _poisson_nloglik(p: Vector, y: Vector) -> NDArray[np.float64]:
+    mean = np.maximum(p.astype(np.float64), _EPSILON)
+    constant = np.array([math.lgamma(count + 1) for count in y.tolist()])
+    return np.asarray(constant + mean - np.log(mean) * y)
+
+
+_OF_CLASSES: dict[str, Losses] = {"mlogloss": _mlogloss, "merror": _merror}
+_OF_MEANS: dict[str, Losses] = {"rmse": _square, "mae": _absolute}
+
 METRICS: dict[str, dict[str, Losses]] = {
     "binary:logistic": {"logloss": _logloss, "error": _error},
-    "multi:softprob": {"mlogloss": _mlogloss, "merror": _merror},
-    "reg:squarederror": {"rmse": _square, "mae": _absolute},
+    "multi:softprob": _OF_CLASSES,
+    "multi:softmax": _OF_CLASSES,
+    "reg:squarederror": _OF_MEANS,
+    "count:poisson": {"poisson-nloglik": _poisson_nloglik, **_OF_MEANS},
 }
-"""Loss of every row by objective and metric; the objective's own metric first."""
+"""Loss of every row by objective, of those that exact training supports, and metric; the objective's own
+metric first."""
+
+OF_NUMBERS = ("reg:squarederror", "count:poisson")
+"""Objectives whose labels are numbers, and not classes."""
 
 
 def metric_names(objective: str, eval_metric: Any) -> list[str]:

@@ -32,7 +32,6 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.roster import Roster
 from xgb_fed.boosting.features import Columns
-from xgb_fed.boosting.objectives import Objective
 from xgb_fed.horizontal.exact_messages import ExactFinished, ExactIntroduced, ProposeExact
 from xgb_fed.horizontal.exact_questions import Asking, Question, in_parts
 from xgb_fed.horizontal.exact_task import ExactTask
@@ -248,7 +247,9 @@ class ExactRun:
     def _labelled(self, rows: PartyRows, task: ExactTask) -> LabelledRows:
         settings = task.settings
         y = rows.encoded("" if task.classes is None else json.dumps(list(task.classes)), settings)
-        Objective(settings.objective, settings.n_classes, settings.scale_pos_weight).check_labels(y)
+        settings.loss.check_labels(y)
+        if settings.objective == "count:poisson" and (y < 0).any():
+            raise InvalidDataError("y must be at least 0 for count:poisson")
         data = rows.X.tocsc() if scipy.sparse.issparse(rows.X) else rows.X
         names = rows.names or [f"f{k}" for k in range(rows.X.shape[1])]
         return LabelledRows(Columns(data, names), y, rows.weights)

@@ -15,7 +15,7 @@ from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.exact_cuts import DIGITS, Values
-from xgb_fed.horizontal.exact_metrics import metric_names
+from xgb_fed.horizontal.exact_metrics import METRICS, metric_names
 from xgb_fed.horizontal.introductions import read_json_text
 
 MIN_ROWS_PER_NODE = 10
@@ -38,7 +38,7 @@ def exact_settings(params: Mapping[str, Any]) -> Settings:
     UnsupportedParameterError
         For parameters, or values of them, that exact training does not support.
     """
-    settings = without_vertical_only(Settings.from_params(params))
+    settings = without_vertical_only(Settings.from_params(params), tuple(METRICS))
     metric_names(settings.objective, settings.eval_metric)
     return settings
 

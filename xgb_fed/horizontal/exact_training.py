@@ -9,7 +9,8 @@ import hashlib
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,9 @@ from gbdt_kernels.trees.wide_sums import as_floats, fixed_point, wide_sum
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
-from xgb_fed.boosting.objectives import Objective
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.exact_cuts import bounds_of_bins, find_cuts
-from xgb_fed.horizontal.exact_metrics import METRICS, metric_names, metric_of
+from xgb_fed.horizontal.exact_metrics import METRICS, OF_NUMBERS, metric_names, metric_of
 from xgb_fed.horizontal.exact_questions import Asking, ask_counts, ask_numbers, ask_words
 from xgb_fed.horizontal.exact_task import ExactTask
 from xgb_fed.horizontal.exact_trees import GrowingRules, GrownTree, SplitColumns, grow_trees
@@ -35,8 +35,8 @@ SCALE = 80
 """Binary digits after the point of gradients: every float32 above 2^-56 is exact."""
 
 _MAX_BITS = 126
-_HEADROOM = {"reg:squarederror": 8}
-"""Powers of two that gradients may grow by while margins move away from the base score."""
+_HEADROOM = 8
+"""Powers of two that gradients without a bound may grow by while margins move away from the base score."""
 
 _EXPONENTS = range(-64, 65)
 _ROW_BYTES = 128
@@ -145,7 +145,8 @@ class ExactTraining:
     def run(self) -> Asking[ExactModel]:
         """Train, asking for sums over all parties."""
         settings = self.task.settings
-        self._objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        self._objective = settings.loss
+        self._gradients = self._objective.gradients_of(Targets(self.rows.y, self.rows.weight))
         self._scale = yield from self._common_scale()
         base_score = yield from self._base_score()
         cuts = self.task.given_cuts
@@ -188,7 +189,7 @@ class ExactTraining:
         sizes = [_counted(self.rows), *(0 if rows is None else _counted(rows) for rows in self.held_out)]
         weight = max([self.rows.weight.max(), *(r.weight.max() for r in self.held_out if r is not None)])
         labels = 1.0
-        if self._objective.name == "reg:squarederror":
+        if self._objective.name in OF_NUMBERS:
             base = self.task.settings.base_score
             known = [self.rows.y, *(rows.y for rows in self.held_out if rows is not None)]
             labels = max(1.0, abs(base or 0.0), *(float(np.abs(y).max()) for y in known))
@@ -213,7 +214,7 @@ class ExactTraining:
                     f"held-out set {k} has {size} rows of weights above 0 at all parties together, which is "
                     f"fewer than min_rows_per_node={least}"
                 )
-        needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + _HEADROOM.get(self._objective.name, 0)
+        needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + self._headroom()
         scale = _Scale(int(n_rows.max()).bit_length(), needed)
         if scale.losses < 20:
             raise InvalidDataError(
@@ -221,29 +222,47 @@ class ExactTraining:
             )
         return scale
 
+    def _headroom(self) -> int:
+        """Powers of two between the largest label and weight and what gradients may become."""
+        if self._objective.name not in OF_NUMBERS:
+            return 0
+        if self._objective.name != "count:poisson":
+            return _HEADROOM
+        # Hessians are e^max_delta_step times the mean.
+        return _HEADROOM + math.ceil(self.task.settings.max_delta_step / math.log(2))
+
     def _base_score(self) -> Asking[list[float]]:
         """XGBoost's estimate: the mean label, or what it makes of the classes' weights."""
         settings, rows, scale = self.task.settings, self.rows, self._scale.losses
         if settings.base_score is not None:
             return [float(settings.base_score)]
         weight, y = rows.weight.astype(np.float64), rows.y.astype(np.float64)
-        if self._objective.name == "reg:squarederror":
+        if self._objective.name in OF_NUMBERS:
             parts = [weight, weight * y]
         else:
             parts = [weight[y == k] for k in range(max(2, settings.n_classes))]
         own = np.stack([_exact_sum(part, scale) for part in parts])
         sums = as_floats((yield from ask_words("weights and labels", own, _MAX_BITS)), scale)
-        if self._objective.name == "reg:squarederror":
+        if self._objective.name in OF_NUMBERS:
             if sums[0] <= 0:
                 raise InvalidDataError("no row of any party has a weight above 0")
-            return [float(np.float32(sums[1] / sums[0]))]
+            mean = np.float32(sums[1] / sums[0])
+            if self._objective.name == "reg:squarederror":
+                return [float(mean)]
+            if mean <= 0:
+                raise InvalidDataError("all labels are 0 at all parties")
+            # XGBoost's estimate depends on the labels through their mean alone.
+            return self._estimate([mean], [1.0])
         if not (sums > 0).all():
             raise InvalidDataError("a class has no rows of weights above 0 at any party")
-        if settings.n_classes == 1 and settings.scale_pos_weight == 1:
+        if settings.n_classes == 1 and settings.scale_pos_weight == 1 and _begins_with_mean():
             return [float(np.float32(sums[1] / sums.sum()))]
-        labels = np.arange(len(sums), dtype=np.float32)
-        params = {k: v for k, v in settings.of_xgboost.items() if k != "eval_metric"}
-        return [float(value) for value in intercept(params, Targets(labels, sums.astype(np.float32)))]
+        return self._estimate(range(len(sums)), sums)
+
+    def _estimate(self, labels: Any, weights: Any) -> list[float]:
+        """The base score that XGBoost estimates from a few rows that stand for all."""
+        estimate = intercept(self._objective.of_xgboost, _targets(labels, weights))
+        return [float(value) for value in estimate]
 
     def _start(self, base_score: list[float], rows: LabelledRows) -> NDArray[np.float32]:
         """Margins before the first tree, shape (n_rows, n_classes)."""
@@ -255,7 +274,7 @@ class ExactTraining:
 
     def _round(self, number: int, margin: NDArray[np.float32]) -> Asking[list[GrownTree]]:
         settings, rows = self.task.settings, self.rows
-        g, h = self._objective.gradients(margin, rows.y, rows.weight)
+        g, h = self._gradients(margin, number)
         limit = math.ldexp(1.0, self._scale.exponent)
         if not (np.abs(g).max() <= limit and h.max() <= limit):
             raise InvalidDataError(
@@ -279,6 +298,13 @@ class ExactTraining:
         grown = yield from grow_trees(columns, words, sampled, self._rules, f"round {number}")
         return grown
 
+    def _predicted(self, margin: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What metrics are computed of: means, or probabilities."""
+        objective = self._objective
+        if objective.name == "multi:softmax":
+            objective = replace(objective, name="multi:softprob")
+        return objective.to_prediction(margin)
+
     def _losses(
         self, number: int, names: list[str], margins: list[NDArray[np.float32] | None]
     ) -> Asking[NDArray[np.float64]]:
@@ -287,7 +313,7 @@ class ExactTraining:
         for rows, margin in zip(self.held_out, margins, strict=True):
             losses = np.zeros((0, 1 + len(names)))
             if rows is not None and margin is not None:
-                prediction = self._objective.to_prediction(margin)
+                prediction = self._predicted(margin)
                 functions = [METRICS[self._objective.name][name] for name in names]
                 columns = [np.ones(len(rows.y)), *(one(prediction, rows.y) for one in functions)]
                 losses = np.stack(columns, axis=1) * rows.weight.astype(np.float64)[:, None]
@@ -308,7 +334,7 @@ class ExactTraining:
         n_classes = self._objective.n_classes
         booster = booster_from_trees(
             trees,
-            objective=self._objective.name,
+            objective={"objective": self._objective.name, **self._objective.parameters},
             n_classes=n_classes,
             n_features=self.task.n_columns,
             base_score=base_score,
@@ -376,6 +402,17 @@ class _History:
 def _counted(rows: LabelledRows) -> int:
     """Rows of weights above 0."""
     return int((rows.weight > 0).sum())
+
+
+def _targets(labels: Any, weights: Any) -> Targets:
+    return Targets(np.asarray(labels, dtype=np.float32), np.asarray(weights, dtype=np.float32))
+
+
+@lru_cache(maxsize=1)
+def _begins_with_mean() -> bool:
+    """Whether the installed XGBoost estimates a probability as the mean label: 2.0 takes a Newton step."""
+    (estimate,) = intercept({"objective": "binary:logistic"}, _targets([0, 1], [9, 1]))
+    return bool(np.isclose(estimate, 0.1, atol=1e-4))
 
 
 def _row_major(columns: Columns) -> Any:

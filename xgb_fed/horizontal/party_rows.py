@@ -14,6 +14,7 @@ from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.labels import places_among
+from xgb_fed.boosting.objectives import SOFTMAX
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.introductions import MAX_CLASS_CHARACTERS, MAX_CLASSES, read_classes
@@ -215,7 +216,9 @@ class PartyRows:
             return numeric_vector(self.y, "y")
         self.classes()  # they are told, so that agreed classes cannot be used to guess at labels
         known = read_classes(classes)
-        expected = {"multi:softprob": settings.n_classes, "binary:logistic": 2}.get(settings.objective)
+        expected = 2 if settings.objective == "binary:logistic" else None
+        if settings.objective in SOFTMAX:
+            expected = settings.n_classes
         if expected is not None and len(known) != expected:
             raise ProtocolError(f"{len(known)} classes for an objective of {expected}")
         if isinstance(known[0], str) != isinstance(self.y[0], str):

@@ -22,7 +22,9 @@ MARGIN = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) * np.nan_to_num(X[:, 2]
 LABELS = {
     "binary:logistic": (MARGIN + RNG.normal(size=N) > 0).astype(int),
     "multi:softprob": np.digitize(MARGIN, [-0.5, 0.5]),
+    "multi:softmax": np.digitize(MARGIN, [-0.5, 0.5]),
     "reg:squarederror": (100 * MARGIN).astype(np.float32),
+    "count:poisson": RNG.poisson(np.exp(MARGIN / 2)).astype(np.float32),
 }
 WEIGHT = RNG.uniform(0.5, 3, N).astype(np.float32)
 THREE = np.array_split(RNG.permutation(N), 3)
@@ -39,7 +41,7 @@ def pooled(model, params, y, weight, n_rounds):
     reference = xgboost.QuantileDMatrix(rows, max_bin=max_bin)
     data = xgboost.QuantileDMatrix(X, label=y, weight=weight, ref=reference, max_bin=max_bin)
     own = {**params, "tree_method": "hist", "max_bin": max_bin, "nthread": 1, "verbosity": 0}
-    if params["objective"] == "multi:softprob":
+    if params["objective"].startswith("multi:"):
         own["num_class"] = int(y.max()) + 1
     return xgboost.train(own, data, n_rounds)
 
@@ -65,7 +67,10 @@ def assert_equal_trees(booster, other):
             {"reg_alpha": 0.3, "gamma": 0.2},
         ),
         ("multi:softprob", THREE, WEIGHT, {"base_score": 0.5}),
+        ("multi:softmax", THREE, WEIGHT, {"base_score": 0.5}),
         ("reg:squarederror", THREE, WEIGHT, {"max_delta_step": 40}),
+        ("count:poisson", THREE, None, {}),
+        ("count:poisson", THREE, WEIGHT, {"max_delta_step": 2, "base_score": 1.5}),
     ],
 )
 def test_trees_are_those_of_pooled_rows(objective, parts, weight, others):
