@@ -42,6 +42,9 @@ _EXPONENTS = range(-64, 65)
 _ROW_BYTES = 128
 """Of a row's gradient and hessian of one class: fixed-point numbers, and those they are made of."""
 
+_XGBOOST_ROW_BYTES = 2000
+"""Of a row whose gradients XGBoost computes, while it reads the tree that it computes them by."""
+
 _BIN_BYTES = 160
 """Of a bin of one node: its sums here, of all parties, in its parent's, and as gains of candidates."""
 
@@ -360,6 +363,7 @@ def needed_bytes(task: ExactTask, n_rows: Sequence[int]) -> int:
     n_classes, n_bins = max(1, settings.n_classes), task.n_columns * (task.max_bin + 1)
     # Bins; gradients and hessians as words, twice while they are made; floats, margins, nodes.
     of_rows = n_rows[0] * (2 * task.n_columns + n_classes * (_ROW_BYTES + 16)) + sum(n_rows) * 64 * n_classes
+    of_rows += 0 if settings.loss.is_closed_form else n_rows[0] * _XGBOOST_ROW_BYTES
     n_nodes = 1 << (settings.max_depth - 1)
     return of_rows + n_nodes * n_bins * n_classes * _BIN_BYTES
 

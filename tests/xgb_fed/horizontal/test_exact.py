@@ -164,6 +164,24 @@ def test_early_stopping_on_held_out_rows_of_several_parties():
     assert np.isclose(model.best_score, np.average(losses, weights=WEIGHT[600:]), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("objective", "metrics"),
+    [("count:poisson", ["rmse", "mae", "poisson-nloglik"]), ("multi:softmax", ["merror", "mlogloss"])],
+)
+def test_metrics_are_those_of_xgboost(objective, metrics):
+    y = LABELS[objective]
+    params = {"objective": objective, "max_depth": 3, "eval_metric": metrics}
+    model = train_exact(params, split_rows(y, THREE), 3, evals=[((X[:99], y[:99]), "v")], verbose_eval=False)
+    model.booster.set_param([("eval_metric", metric) for metric in metrics])
+    text = model.booster.eval(xgboost.DMatrix(X[:99], label=y[:99]))
+    theirs = {
+        part.split(":")[0].removeprefix("eval-"): float(part.split(":")[1]) for part in text.split()[1:]
+    }
+    assert list(theirs) == metrics
+    for metric, value in theirs.items():
+        assert np.isclose(model.evals_result["validation_0"][metric][-1], value, rtol=1e-4), metric
+
+
 def test_sampled_rows_and_columns():
     y = LABELS["binary:logistic"]
     params = {"objective": "binary:logistic", "max_depth": 2, "subsample": 0.5, "colsample_bytree": 0.5}

@@ -44,6 +44,8 @@ def fit(parties, params=PARAMS, **keywords):
     ("params", "keywords", "named"),
     [
         ({"objective": "rank:pairwise"}, {}, "objective"),
+        ({"objective": "reg:gamma"}, {}, "objective"),
+        ({"objective": "count:poisson", "eval_metric": "auc"}, {}, "eval_metric"),
         ({"eval_metric": "auc"}, {}, "eval_metric"),
         ({"goss": (0.2, 0.1)}, {}, "goss"),
         ({"max_leaves": 4}, {}, "max_leaves"),
@@ -75,6 +77,13 @@ def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch
     monkeypatch.delattr(ExactRun, "_contribution")
     with pytest.raises((InvalidDataError, ProtocolError), match=match):
         fit([(X, Y), (X, Y), other])
+
+
+@pytest.mark.parametrize(("labels", "match"), [(Y - 1.0, "at least 0"), (np.zeros(90), "all labels are 0")])
+def test_labels_that_no_poisson_regression_has(labels, match):
+    parties = [(X[k::3], labels[k::3]) for k in range(3)]
+    with pytest.raises((InvalidDataError, PartyRefusedError), match=match):
+        fit(parties, {"objective": "count:poisson", "max_depth": 2})
 
 
 def test_a_party_makes_its_own_demands():
