@@ -259,10 +259,20 @@ def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> T
     data = plan.data
     if like is not None and like.used:
         return read_table(
-            plan.path(file), id_column=data.id, label=data.label, keep=like.used, one_hot=like.categories
+            plan.path(file),
+            id_column=data.id,
+            label=data.label,
+            keep=like.used,
+            one_hot=like.categories,
+            categorical=like.categorical,
         )
     return read_table(
-        plan.path(file), id_column=data.id, label=data.label, drop=data.drop, one_hot=data.one_hot
+        plan.path(file),
+        id_column=data.id,
+        label=data.label,
+        drop=data.drop,
+        one_hot=data.one_hot,
+        categorical=data.categorical,
     )
 
 
@@ -332,7 +342,7 @@ def _train(args: argparse.Namespace) -> None:
     checkpoint = plan.path(training.checkpoint)
     with ExitStack() as stack:
         model = train(
-            plan.parameters,
+            {"enable_categorical": True, **plan.parameters} if table.categorical else plan.parameters,
             data,
             connect(plan, training.timeout, stack, row_sets),
             training.rounds,
@@ -346,7 +356,9 @@ def _train(args: argparse.Namespace) -> None:
         )
     # Once more: somebody else's may be there by now.
     check_free(directory / MODEL_FILE, args.overwrite)
-    kept = {"columns": table.used, "categories": table.categories}
+    kept: dict[str, Any] = {"columns": table.used, "categories": table.categories}
+    if table.categorical:
+        kept["categorical"] = table.categorical
     make_folder(directory)
     # The model comes last: a crash before it leaves no model, and the checkpoint.
     write_sealed(directory / TABLE_FILE, kept)
@@ -374,7 +386,11 @@ def _predict(args: argparse.Namespace) -> None:
     known = read_json(directory / TABLE_FILE)
     file = Path(args.data) if args.data else plan.path(plan.data.file)
     table = read_table(
-        file, id_column=plan.data.id, keep=known["columns"] or None, one_hot=known["categories"]
+        file,
+        id_column=plan.data.id,
+        keep=known["columns"] or None,
+        one_hot=known["categories"],
+        categorical=known.get("categorical", {}),
     )
     log_unseen(table, file, logger)
     traffic = Traffic()

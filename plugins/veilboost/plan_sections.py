@@ -24,7 +24,7 @@ class DataPlan:
     label : str
     id : str or None
         Column of ids; without it, the parties' files must have the same rows in the same order.
-    drop, one_hot : list of str
+    drop, one_hot, categorical : list of str
     aligned : str
         Where `align` writes the ids in common.
     valid : str or None
@@ -38,6 +38,7 @@ class DataPlan:
     id: str | None = None
     drop: list[str] = field(default_factory=list)
     one_hot: list[str] = field(default_factory=list)
+    categorical: list[str] = field(default_factory=list)
     aligned: str = "aligned.ids"
     valid: str | None = None
     aligned_valid: str = "aligned-valid.ids"

@@ -64,6 +64,7 @@ LEAST = {
 VERTICAL_ONLY = (
     "id",
     "one_hot",
+    "categorical",
     "dask",
     "min_rows",
     "min_node_rows",
@@ -156,6 +157,12 @@ def _add_vertical(group: Any) -> None:
     add = group.add_argument
     add("--id", help="column of ids; without it, rows are taken in the file's order")
     add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
+    add(
+        "--categorical",
+        type=names,
+        default=[],
+        help="text columns to split by category, a,b,c; values are kept for later",
+    )
     add(
         "--dask",
         metavar="ADDRESS",
@@ -304,6 +311,8 @@ def check_options(args: argparse.Namespace) -> None:
         for name in options if kind_of(args) not in kinds else ():
             if getattr(args, name) != _DEFAULTS[name]:
                 raise InvalidArgumentError(f"{_option(name)} is for {title}")
+    if args.dask is not None and args.categorical:
+        raise InvalidArgumentError("--categorical is not supported with --dask; --one-hot is")
     for name in private_serving.UNUSED if args.private else ():
         if getattr(args, name) != private_serving.UNUSED[name]:
             raise InvalidArgumentError(f"{_option(name)} is not for private training")
@@ -320,6 +329,7 @@ def check_options(args: argparse.Namespace) -> None:
 _DEFAULTS: dict[str, Any] = {
     "id": None,
     "one_hot": [],
+    "categorical": [],
     "dask": None,
     "min_rows": Limits.min_rows,
     "min_node_rows": Limits.min_node_rows,
@@ -420,15 +430,24 @@ def _horizontal_table(args: argparse.Namespace) -> Table:
 
 
 def _passive_table(args: argparse.Namespace) -> Table:
-    """Read the file, one-hot encoded with the values of the first start: models depend on them."""
+    """Read the file, with the values of categories of the first start: models depend on them."""
     kept = Path(args.models) / CATEGORIES_FILE
     known = read_json(kept) if kept.exists() else {}
-    one_hot: Any = (
-        {name: known[name] for name in args.one_hot} if set(args.one_hot) <= set(known) else args.one_hot
+    one_hot, categorical = (
+        {name: known[name] for name in columns} if set(columns) <= set(known) else columns
+        for columns in (args.one_hot, args.categorical)
     )
-    table = read_table(args.data, id_column=args.id, keep=args.columns, drop=args.drop, one_hot=one_hot)
+    table = read_table(
+        args.data,
+        id_column=args.id,
+        keep=args.columns,
+        drop=args.drop,
+        one_hot=one_hot,
+        categorical=categorical,
+    )
     log_unseen(table, args.data, logger)
-    if table.categories and table.categories != known:
+    values = {**table.categories, **table.categorical}
+    if values and values != known:
         make_folder(kept.parent)
-        write_sealed(kept, table.categories)
+        write_sealed(kept, values)
     return table

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns, read_columns
 
+UNSEEN = "values not seen in training"
+"""What the last code of a categorical column stands for; XGBoost sends it left at every split."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -32,8 +35,10 @@ class Table:
     categories : dict
         Of each one-hot encoded column, its values.
     unseen : dict
-        Number of rows whose value of such a column is not among the known ones, by column; they count as
-        missing.
+        Number of rows whose value of an encoded or categorical column is not among the known ones, by column.
+        In encoded columns they count as missing.
+    categorical : dict
+        Of each categorical column, its values in the order of their codes.
     """
 
     columns: Columns
@@ -43,17 +48,19 @@ class Table:
     used: list[str]
     categories: dict[str, list[str]]
     unseen: dict[str, int] = field(default_factory=dict)
+    categorical: dict[str, list[str]] = field(default_factory=dict)
 
 
 def log_unseen(table: Table, path: str | Path, logger: logging.Logger) -> None:
     """Warn of values that were not in the file that the categories come from; without quoting them."""
     for name, count in table.unseen.items():
         logger.warning(
-            "%s: column %r has a value that was not seen in training in %d of %d rows; it counts as missing",
+            "%s: column %r has a value that was not seen in training in %d of %d rows; %s",
             path,
             name,
             count,
             len(table.ids),
+            "no split names it" if name in table.categorical else "it counts as missing",
         )
 
 
@@ -65,6 +72,7 @@ def read_table(
     keep: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     one_hot: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    categorical: Sequence[str] | Mapping[str, Sequence[str]] = (),
 ) -> Table:
     """Read a file.
 
@@ -83,6 +91,9 @@ def read_table(
     one_hot : sequence of str, or mapping of str to sequences
         Text columns to encode as one column of 0 and 1 for each value, with the values if they are known from
         an earlier file; a row whose value is missing or not among them has missing values.
+    categorical : sequence of str, or mapping of str to sequences
+        Text columns that are split by category, with the values if they are known; other values are one
+        further category.
 
     Raises
     ------
@@ -95,17 +106,20 @@ def read_table(
     if not path.is_file():
         raise InvalidDataError(f"{path} is not a file")
     if kind in (".svm", ".libsvm"):
-        if id_column is not None or one_hot or keep is not None or drop:
+        if id_column is not None or one_hot or categorical or keep is not None or drop:
             raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
         return _read_libsvm(path, label is not None)
     if kind not in (".csv", ".parquet"):
         raise InvalidDataError(f"{path}: the name must end in .csv, .csv.gz, .parquet, .svm or .libsvm")
-    table = read_arrow(path, kind, [c for c in (id_column, *one_hot) if c is not None])
+    both = [name for name in one_hot if name in categorical]
+    if both:
+        raise InvalidDataError(f"{path}: column {both[0]!r} is either one-hot encoded or categorical")
+    table = read_arrow(path, kind, [c for c in (id_column, *one_hot, *categorical) if c is not None])
     names = list(table.column_names)
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
     special = [c for c in (id_column, label) if c is not None]
-    absent = [c for c in [*special, *(keep or ()), *drop, *one_hot] if c not in names]
+    absent = [c for c in [*special, *(keep or ()), *drop, *one_hot, *categorical] if c not in names]
     if absent:
         # The names may be the first row's ids and values, if the file has no line of names.
         raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns")
@@ -115,14 +129,21 @@ def read_table(
     used = [c for c in (names if keep is None else keep) if c not in special and c not in drop]
     data: dict[str, NDArray[np.float32]] = {}
     categories, unseen = dict[str, list[str]](), dict[str, int]()
+    by_category = dict[str, list[str]]()
     for name in used:
         column = table.column(name)
         if name in one_hot:
             known = one_hot[name] if isinstance(one_hot, Mapping) else None
-            values, encoded, n_unseen = _one_hot(column.to_pylist(), known)
+            values, codes, n_unseen = _codes(column.to_pylist(), known)
             categories[name] = values
             unseen |= {name: n_unseen} if n_unseen else {}
-            data |= {f"{name}={value}": flags for value, flags in zip(values, encoded, strict=True)}
+            for k, value in enumerate(values):
+                flags = np.where(codes < len(values), codes == k, np.nan)
+                data[f"{name}={value}"] = flags.astype(np.float32)
+        elif name in categorical:
+            known = categorical[name] if isinstance(categorical, Mapping) else None
+            by_category[name], data[name], n_unseen = _codes(column.to_pylist(), known)
+            unseen |= {name: n_unseen} if n_unseen else {}
         else:
             # Without a line of names, a column's name is a value of the first row, which no error quotes.
             shown = f"column {names.index(name) + 1} of {len(names)}" if keep is None else f"column {name!r}"
@@ -132,8 +153,17 @@ def read_table(
     matrix = np.stack(list(data.values()), axis=1)
     checked = read_columns(matrix, str(path))
     target = None if label is None else numbers_of(table.column(label), f"column {label!r}", path)
+    columns = list(data)
+    labels = {columns.index(name): (*values, UNSEEN) for name, values in by_category.items()}
     return Table(
-        Columns(checked.data, list(data)), ids, id_column is not None, target, used, categories, unseen
+        Columns(checked.data, columns, labels),
+        ids,
+        id_column is not None,
+        target,
+        used,
+        categories,
+        unseen,
+        by_category,
     )
 
 
@@ -214,7 +244,8 @@ def numbers_of(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
     numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
     if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_null(kind)):
         raise InvalidDataError(
-            f"{path}: {shown} is {kind}, not numbers; encode it (--one-hot) or leave it out (--drop)"
+            f"{path}: {shown} is {kind}, not numbers; encode it (--one-hot, --categorical) or leave it out "
+            "(--drop)"
         )
     try:
         numbers = column.cast(pyarrow.float64()).to_numpy()
@@ -224,15 +255,15 @@ def numbers_of(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
     return np.asarray(numbers, dtype=np.float64)
 
 
-def _one_hot(
+def _codes(
     values: list[str | None], known: Sequence[str] | None
-) -> tuple[list[str], list[NDArray[np.float32]], int]:
-    """The values, a column of flags for each, and the number of rows with another value."""
+) -> tuple[list[str], NDArray[np.float32], int]:
+    """The values, each row's position among them, and the number of rows with another value.
+
+    The position of another value is the one after the last, and that of a missing one NaN.
+    """
     categories = sorted({v for v in values if v is not None}) if known is None else list(known)
     numbers = {value: k for k, value in enumerate(categories)}
-    codes = np.array([-1 if v is None else numbers.get(v, -1) for v in values])
-    encoded = []
-    for k in range(len(categories)):
-        encoded.append(np.where(codes < 0, np.nan, codes == k).astype(np.float32))
-    n_unseen = int((codes < 0).sum()) - sum(v is None for v in values)
-    return categories, encoded, n_unseen
+    n_known = len(categories)
+    codes = np.array([np.nan if v is None else numbers.get(v, n_known) for v in values], dtype=np.float32)
+    return categories, codes, int(np.count_nonzero(codes == n_known))

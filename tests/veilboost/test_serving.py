@@ -85,6 +85,8 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
             "--min-node-rows is for vertical training",
         ),
         (["--horizontal", "--label", "y", "--one-hot", "city"], "--one-hot is for vertical training"),
+        (["--horizontal", "--label", "y", "--categorical", "city"], "--categorical is for vertical training"),
+        (["--dask", "tls://x", "--categorical", "city"], "--categorical is not supported with --dask"),
         (["--horizontal", "--label", "y", "--min-similar", "0"], "--min-similar 0 must be at least 1"),
         (["--horizontal", "--label", "y", "--max-rows", "0"], "--max-rows 0 must be at least 1"),
         (["--max-statistics", "nan"], "--max-statistics nan must be at least 0"),

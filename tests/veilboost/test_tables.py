@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from gbdt_parties.errors import InvalidDataError
-from veilboost.tables import log_unseen, read_table
+from veilboost.tables import UNSEEN, log_unseen, read_table
 
 TEXT = "user,age,city,y\n007,31,Paris,1\n8,,Rome,0\n9,40,,1\n"
 
@@ -45,6 +45,24 @@ def test_values_not_seen_before_are_counted_by_column_and_not_quoted(file, caplo
     assert "Paris" not in text
     assert read_table(file, id_column="user", one_hot={"city": ["Paris", "Rome"]}).unseen == {}
     assert read_table(file, id_column="user", one_hot=["city"]).unseen == {}
+
+
+def test_categorical_columns(file, caplog):
+    table = read_table(file, id_column="user", label="y", categorical=["city"])
+    assert (table.columns.names, table.used) == (["age", "city"], ["age", "city"])
+    np.testing.assert_array_equal(table.columns.data[:, 1], [0, 1, np.nan])
+    assert table.columns.categories == {1: ("Paris", "Rome", UNSEEN)}
+    assert (table.categorical, table.categories, table.unseen) == ({"city": ["Paris", "Rome"]}, {}, {})
+    known = {"city": ["Oslo", "Rome"]}
+    table = read_table(file, id_column="user", keep=["city", "age"], categorical=known)
+    np.testing.assert_array_equal(table.columns.data[:, 0], [2, 1, np.nan])  # Paris is a category unheard of
+    log_unseen(table, "people.csv", logging.getLogger("veilboost.test"))
+    (text,) = caplog.messages
+    assert "column 'city' has a value that was not seen in training in 1 of 3 rows; no split names it" in text
+    with pytest.raises(InvalidDataError, match="'city' is either one-hot encoded or categorical"):
+        read_table(file, one_hot=["city"], categorical=["city"])
+    with pytest.raises(InvalidDataError, match="no column 'town'"):
+        read_table(file, categorical=["town"])
 
 
 def test_the_same_from_csv_compressed_csv_and_parquet(file, tmp_path):
