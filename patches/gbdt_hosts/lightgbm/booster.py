@@ -295,7 +295,8 @@ class PrivateBooster(lightgbm.Booster):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        for key in ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_is_stale", "_fast"):
+        private = ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_is_stale", "_fast")
+        for key in (*private, "_n_rows_predicted"):
             state.pop(key, None)
         return state
 
