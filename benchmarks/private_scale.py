@@ -6,9 +6,10 @@ Two questions are asked, with everything automatic and the same public knowledge
 - *ladder*: four data sets from ε = 0.1 to no noise at all, which must never make a model worse.
 
 ``python benchmarks/private_scale.py --quick`` takes few minutes.  The ladder needs the files that
-`VEILBOOST_DATA` names.  Every fit is one JSON line in ``--results``, so that a run can be stopped and taken
-up again; ``--markdown`` writes the tables as a page, and plots are drawn beside the results if matplotlib is
-there.  A peer whose environment cannot be made is left out.
+`VEILBOOST_DATA` names.  Prediction is the first call, with all test rows: NewtonBoost's by our own kernel,
+which reads the trees first, and LightGBM's by LightGBM.  Every fit is one JSON line in ``--results``, so that
+a run can be stopped and taken up again; ``--markdown`` writes the tables as a page, and plots are drawn
+beside the results if matplotlib is there.  A peer whose environment cannot be made is left out.
 """
 
 from __future__ import annotations
