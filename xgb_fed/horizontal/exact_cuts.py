@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_parties.errors import SumRangeError
 from xgb_fed.boosting.features import Columns, cut_columns
 from xgb_fed.horizontal.exact_questions import Asking, ask_counts
 
@@ -49,6 +50,8 @@ class _Search:
         The first digits of the cells that are looked into.
     before : ndarray of int64
         Pooled rows with keys before each cell.
+    within : ndarray of int64, or None before the first digit
+        Pooled rows with keys in each cell.
     everything : bool
         Whether all cells with rows are looked into; else those of some ranks.
     """
@@ -58,6 +61,7 @@ class _Search:
     before: NDArray[np.int64]
     everything: bool = True
     n_rows: int = 0
+    within: NDArray[np.int64] | None = None
 
     def counts(self, n_digits: int) -> NDArray[np.int64]:
         """Rows of this party by the next digit in each cell."""
@@ -66,10 +70,18 @@ class _Search:
         return np.asarray(np.diff(np.searchsorted(self.keys, bounds << shift), axis=1), dtype=np.int64)
 
     def narrow(self, counts: NDArray[np.int64], max_bin: int) -> None:
-        """Take up the pooled counts by the next digit."""
+        """Take up the pooled counts by the next digit.
+
+        Raises
+        ------
+        SumRangeError
+            If they are not those of the cells: a party has changed what it counts.
+        """
         flat = counts.reshape(-1)
-        if not self.n_rows:
+        if self.within is None:
             self.n_rows = int(flat.sum())
+        elif not np.array_equal(counts.sum(axis=1), self.within):
+            raise SumRangeError("the counts of a column's cells do not add up to those before")
         before = (self.before[:, None] + np.cumsum(counts, axis=1) - counts).reshape(-1)
         cells = ((self.cells[:, None] << np.uint64(_DIGIT_BITS)) + np.arange(16, dtype=np.uint64)).reshape(-1)
         kept = flat > 0
@@ -77,7 +89,7 @@ class _Search:
             self.everything = False
             ranks = np.unique(np.round(np.linspace(0, self.n_rows - 1, max_bin)).astype(np.int64))
             kept &= np.searchsorted(ranks, before) < np.searchsorted(ranks, before + flat)
-        self.cells, self.before = cells[kept], before[kept]
+        self.cells, self.before, self.within = cells[kept], before[kept], flat[kept]
 
 
 def find_cuts(columns: Columns, max_bin: int, how: str) -> Asking[list[Values]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gbdt_parties import messages
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import InvalidDataError, ProtocolError, SumRangeError
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened
 from xgb_fed import (
     ExactTerms,
@@ -17,6 +17,8 @@ from xgb_fed import (
     UnsupportedParameterError,
     train_exact,
 )
+from xgb_fed.boosting.features import Columns
+from xgb_fed.horizontal.exact_cuts import find_cuts
 from xgb_fed.horizontal.exact_messages import ProposeExact
 from xgb_fed.horizontal.exact_run import ExactRun
 from xgb_fed.horizontal.exact_task import ExactTask
@@ -213,6 +215,15 @@ def test_a_coordinator_that_lies_to_a_party_is_refused(alter):
     members[0] = Between(members[0], alter)
     with pytest.raises(PartyRefusedError, match="bank0"):
         fit(members)
+
+
+def test_a_party_counts_the_same_rows_for_every_digit_of_the_cuts():
+    steps = find_cuts(Columns(X, ["a", "b"]), 8, "grid")
+    own = next(steps).values.view(np.int64)
+    own = steps.send(own).values.view(np.int64)
+    own[np.argmax(own)] += 1
+    with pytest.raises(SumRangeError, match="do not add up"):
+        steps.send(own)
 
 
 def test_an_old_answer_of_another_session_is_refused():
