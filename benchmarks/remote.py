@@ -160,7 +160,7 @@ def explanation(folder: Path, n_rows: int) -> None:
     how: dict[str, Any] = {"cipher": xgb_fed.OkamotoUchiyama(2048), "verbose_eval": False}
     model = xgb_fed.train(params, xgb_fed.ActiveData(problem.active, problem.y), [bank.party], 25, **how)
     matrix = xgboost.QuantileDMatrix(problem.X, label=problem.y, max_bin=PARAMS["max_bin"])
-    pooled = xgboost.train(params, matrix, 25)
+    pooled, matrix = xgboost.train(params, matrix, 25), xgboost.DMatrix(problem.X)
     ours = theirs = np.empty(0)
     rows = []
     for name in ("predict", "predict, paths hidden", "SHAP values", "pooled XGBoost's"):

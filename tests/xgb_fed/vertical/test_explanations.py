@@ -211,6 +211,26 @@ def test_an_active_party_without_columns_and_a_model_without_parties(monkeypatch
     np.testing.assert_allclose(alone.explain(X).contributions, theirs, atol=1e-5)
 
 
+def test_splits_by_categories():
+    random = np.random.default_rng(4)
+    X = random.normal(size=(240, 4)).astype(np.float32)
+    X[:, [1, 3]] = random.integers(0, 9, size=(240, 2))
+    X[random.random(X.shape) < 0.1] = np.nan
+    y = (np.nan_to_num(X[:, 0]) + np.isin(X[:, 1], (1, 4)) + np.isin(X[:, 3], (0, 7, 8)) > 0.8).astype(float)
+    types = ["q", "c", "q", "c"]
+    bank = xgb_fed.LocalParty(X[:, 2:], "bank", feature_types=types[2:], allow_explanations="per-feature")
+    params = {**PARAMS, "enable_categorical": True, "max_cat_to_onehot": 1}
+    model = train({**params, "feature_types": types[:2]}, X[:, :2], y, [bank], 3)
+    matrix = xgboost.QuantileDMatrix(X, label=y, max_bin=12, feature_types=types, enable_categorical=True)
+    pooled = xgboost.train({"nthread": 1, **params}, matrix, 3)
+    rows = xgboost.DMatrix(X, feature_types=types, enable_categorical=True)
+    theirs = pooled.predict(rows, pred_contribs=True)
+    assert np.max(np.abs(model.explain(X[:, :2], [bank]).contributions - theirs)) <= 1e-5
+    paths = model.decision_paths(X[:, :2], [bank])
+    conditions = {step.condition for row in range(40) for step in paths.of_row(row)}
+    assert any(text.startswith("f1 not in {") for text in conditions)
+
+
 def test_a_party_without_splits_is_one_column_if_it_consents_to_no_more():
     X, y = problem(n=100)
     parties = parties_of([X[:, 3:4], np.zeros((100, 2))], allow_explanations="per-party")
