@@ -157,12 +157,7 @@ def _add_vertical(group: Any) -> None:
     add = group.add_argument
     add("--id", help="column of ids; without it, rows are taken in the file's order")
     add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
-    add(
-        "--categorical",
-        type=names,
-        default=[],
-        help="text columns to split by category, a,b,c; values are kept for later",
-    )
+    add("--categorical", type=names, default=[], help="text columns to split by category, a,b,c; as above")
     add(
         "--dask",
         metavar="ADDRESS",
@@ -437,14 +432,8 @@ def _passive_table(args: argparse.Namespace) -> Table:
         {name: known[name] for name in columns} if set(columns) <= set(known) else columns
         for columns in (args.one_hot, args.categorical)
     )
-    table = read_table(
-        args.data,
-        id_column=args.id,
-        keep=args.columns,
-        drop=args.drop,
-        one_hot=one_hot,
-        categorical=categorical,
-    )
+    how = {"keep": args.columns, "drop": args.drop, "one_hot": one_hot, "categorical": categorical}
+    table = read_table(args.data, id_column=args.id, **how)
     log_unseen(table, args.data, logger)
     values = {**table.categories, **table.categorical}
     if values and values != known:
