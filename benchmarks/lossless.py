@@ -1,9 +1,11 @@
 """Are federated trees those of stock XGBoost on pooled data?  Node by node, and every leaf to 1e-6.
 
     python benchmarks/lossless.py [--rounds 25] [--cipher plain|ou|paillier] [--only NAME ...]
+    python benchmarks/lossless.py --objectives [--only OBJECTIVE ...]
 
-By default it trains with `Plain`, whose integers are those that the ciphers encrypt; the tests show that
-ciphers give the same model.
+With --objectives, every objective is trained on labels made from those of two data sets.  By default it
+trains with `Plain`, whose integers are those that the ciphers encrypt; the tests show that ciphers give the
+same model.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ import xgboost
 import vertical_data
 import xgb_fed
 from gbdt_hosts.xgboost.model import read_trees
+from objective_problems import DATA, NAMES, objective_problem
 from report import machine, print_table, say, write_json
 from vertical_data import VerticalProblem
 
@@ -74,41 +78,89 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any], params: dict[str, Any]
     return differing, worst
 
 
+def differences(
+    ours: xgboost.Booster, theirs: xgboost.Booster, params: dict[str, Any]
+) -> tuple[str, float, list[str]]:
+    """How many trees are equal, the largest relative difference of leaves, and the nodes that differ."""
+    equal, worst, notes = 0, 0.0, []
+    pairs = list(zip(read_trees(ours), read_trees(theirs), strict=True))
+    for number, (a, b) in enumerate(pairs):
+        differing, difference = compare(a, b, params)
+        equal += not differing
+        worst = max(worst, difference)
+        notes += [f"tree {number}, {text}" for text in differing]
+    return f"{equal} of {len(pairs)}", worst, notes
+
+
+Row = tuple[Any, ...]
+
+
+def of_data(names: Sequence[str], rounds: int, scheme: Any) -> tuple[list[Row], list[str]]:
+    """Rows of the table of data sets, each with the objective of its labels."""
+    rows, notes = [], []
+    for name in names:
+        problem: VerticalProblem = getattr(vertical_data, name)()
+        params: dict[str, Any] = {"objective": problem.objective, "max_depth": 5, "max_bin": 32}
+        if problem.n_classes > 1:
+            params["num_class"] = problem.n_classes
+        begin = time.perf_counter()
+        ours = federated(problem, params, rounds, scheme)
+        seconds = time.perf_counter() - begin
+        equal, worst, found = differences(ours, pooled(problem, params, rounds), params)
+        notes += [f"{problem.title}, {text}" for text in found]
+        shape = f"{problem.X.shape[0]:,} x {problem.X.shape[1]}"
+        rows.append((problem.title, shape, equal, worst, seconds))
+        say(f"{problem.title}: {equal} trees")
+    return rows, notes
+
+
+def of_objectives(names: Sequence[str], rounds: int, scheme: Any) -> tuple[list[Row], list[str]]:
+    """Rows of the table of objectives."""
+    rows, notes = [], []
+    for name in names:
+        for data in DATA:
+            task = objective_problem(name, data)
+            problem = task.problem
+            party = xgb_fed.LocalParty(problem.passive, "passive", allow_export=True)
+            active = xgb_fed.ActiveData(problem.active, **task.info)
+            begin = time.perf_counter()
+            model = xgb_fed.train(
+                task.params, active, [party], rounds, cipher=scheme, obj=task.obj, verbose_eval=False
+            )
+            seconds = time.perf_counter() - begin
+            ours = model.export_booster([party])
+            equal, worst, found = differences(ours, task.pooled(rounds), task.params)
+            notes += [f"{name}, {problem.title}, {text}" for text in found]
+            rows.append((name, problem.title, equal, worst, seconds))
+            say(f"{name}, {problem.title}: {equal} trees")
+    return rows, notes
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--cipher", choices=SCHEMES, default="plain")
-    parser.add_argument("--only", nargs="+", choices=PROBLEMS, default=PROBLEMS)
-    parser.add_argument("--json", type=Path, default=Path("out/lossless.json"))
+    parser.add_argument("--objectives", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=(*PROBLEMS, *NAMES))
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
-    rows, notes = [], []
-    for name in arguments.only:
-        problem: VerticalProblem = getattr(vertical_data, name)()
-        params: dict[str, Any] = {"objective": problem.objective, "max_depth": 5, "max_bin": 32}
-        if problem.n_classes > 1:
-            params["num_class"] = problem.n_classes
-        begin = time.perf_counter()
-        ours = read_trees(federated(problem, params, arguments.rounds, SCHEMES[arguments.cipher]()))
-        seconds = time.perf_counter() - begin
-        theirs = read_trees(pooled(problem, params, arguments.rounds))
-        equal, worst = 0, 0.0
-        for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            differing, difference = compare(a, b, params)
-            equal += not differing
-            worst = max(worst, difference)
-            notes += [f"{problem.title}, tree {number}, {text}" for text in differing]
-        shape = f"{problem.X.shape[0]:,} x {problem.X.shape[1]}"
-        rows.append((problem.title, shape, f"{equal} of {len(theirs)}", worst, seconds))
-        say(f"{problem.title}: {equal} of {len(theirs)} trees")
-    columns = ("data", "rows x columns", "identical trees", "largest leaf difference", "seconds")
+    names = [n for n in (NAMES if arguments.objectives else PROBLEMS) if n in (arguments.only or [n])]
+    report = of_objectives if arguments.objectives else of_data
+    rows, notes = report(names, arguments.rounds, SCHEMES[arguments.cipher]())
+    first = ("objective", "labels from") if arguments.objectives else ("data", "rows x columns")
+    columns = (*first, "identical trees", "largest leaf difference", "seconds")
     print_table(f"pooled xgboost {xgboost.__version__} against federated ({arguments.cipher})", columns, rows)
     for note in notes:
         say(note)
     results = [dict(zip(columns, row, strict=True)) for row in rows]
-    write_json(arguments.json, {"machine": machine(2), "results": results, "differing nodes": notes})
+    file = arguments.json or Path(
+        "out/lossless_objectives.json" if arguments.objectives else "out/lossless.json"
+    )
+    content = {"machine": machine(2), "xgboost": xgboost.__version__, "results": results}
+    write_json(arguments.json or file, {**content, "differing nodes": notes})
 
 
 if __name__ == "__main__":

@@ -95,6 +95,11 @@ def abalone() -> VerticalProblem:
     return VerticalProblem("abalone", problem.X, problem.y, half, "reg:squarederror", source=problem.source)
 
 
+def winequality_white() -> VerticalProblem:
+    X, y, source = _dense("winequality_white", (5_000, 11), 5)
+    return VerticalProblem("winequality_white", X, y, 6, "reg:squarederror", source=source)
+
+
 def covtype(n_rows: int = 100_000) -> VerticalProblem:
     """Seven classes; shuffled, as the published order starts with balanced classes."""
     X, y, source = _dense("covtype", (n_rows, 54), 7)

@@ -270,6 +270,11 @@ class TrainingTask:
         """Rows of each evaluation set."""
         return [rows for rows, _ in self.evals]
 
+    @property
+    def _has_floor(self) -> bool:
+        """Whether rows may have tiny hessians; nobody knows of a user's objective."""
+        return self.objective.has_floor or self.obj is not None
+
     def first_margins(self, rows: ActiveRows) -> NDArray[np.float32]:
         """Margins of rows before the first tree, shape (n_rows, n_classes)."""
         if rows.base_margin is not None:
@@ -297,8 +302,12 @@ class TrainingTask:
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise InvalidDataError(f"{source} give gradients that are infinite in float32")
         if (h < 0).any():
-            raise InvalidDataError(f"{source} give negative hessians, which are not supported")
-        return g, (without_floor(g, h) if self.objective.has_floor else h)
+            # XGBoost's own subtraction for survival:cox leaves some where margins are far apart.
+            raise InvalidDataError(
+                f"{source} give negative hessians for {self.objective.name}, which are not supported; a "
+                "lower learning_rate or max_delta_step keeps margins closer together"
+            )
+        return g, (without_floor(g, h) if self._has_floor else h)
 
     def digest(self) -> str:
         """Digest that identifies the training run: equal for equal data, settings, and parties' names."""
@@ -367,7 +376,7 @@ class TrainingTask:
         """
         settings = self.settings
         least = _FLOOR_ROOM * float(MIN_HESSIAN) * self.rows.n_rows
-        if not self.objective.has_floor:
+        if not self._has_floor:
             return
         if max(settings.reg_lambda, settings.min_child_weight) < least:
             raise UnsupportedParameterError(

@@ -29,6 +29,8 @@ Gradients below λ·2^-126 lose bits.
 _COLUMN_BITS = 24
 """Bits of a row's number that one column holds: every integer up to 2^24 is a float32."""
 
+_UBJSON_TYPES = {b"U": "u1", b"i": "i1", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+
 _REFRESH = {
     "process_type": "update",
     "updater": "refresh",
@@ -55,16 +57,7 @@ class XGBoostGradients:
         numbers = np.arange(targets.n_rows)
         columns = np.stack([numbers >> _COLUMN_BITS, numbers & ((1 << _COLUMN_BITS) - 1)], axis=1)
         self._data = targets.matrix(columns.astype(np.float32))
-        tree, self._leaves = _one_leaf_per_row(targets.n_rows)
-        template = booster_from_trees(
-            [tree],
-            objective="reg:squarederror",
-            n_classes=1,
-            n_features=2,
-            base_score=[0.5],
-            rounds=[0, 1],
-        )
-        self._template = template.save_raw("ubj")
+        self._template, self._leaves = _one_leaf_per_row(targets.n_rows)
 
     def __call__(self, margin: Vector, iteration: int) -> tuple[Vector, Vector]:
         """First and second derivatives of the loss.
@@ -95,8 +88,8 @@ class XGBoostGradients:
         booster.set_param({**self._params, "reg_lambda": penalty})
         booster.update(self._data, iteration)
         refreshed = bytes(booster.save_raw("ubj"))
-        weight = _float_array(refreshed, "base_weights")[self._leaves]
-        h = _float_array(refreshed, "sum_hessian")[self._leaves]
+        weight = _numbers(refreshed, "base_weights")[self._leaves]
+        h = _numbers(refreshed, "sum_hessian")[self._leaves]
         return (-penalty * weight.astype(np.float64)).astype(np.float32), h
 
 
@@ -133,8 +126,8 @@ def custom_gradients(
     return arrays[0].reshape(margin.shape), arrays[1].reshape(margin.shape)
 
 
-def _one_leaf_per_row(n_rows: int) -> tuple[ScalarTree, NDArray[np.int64]]:
-    """A balanced tree that tells rows apart by their numbers, and each row's leaf."""
+def _one_leaf_per_row(n_rows: int) -> tuple[bytes, NDArray[np.int64]]:
+    """A model of one balanced tree that tells rows apart by their numbers, and each row's leaf."""
     n_nodes = 2 * n_rows - 1
     left, right, feature = (np.full(n_nodes, fill, dtype=np.int64) for fill in (-1, -1, 0))
     parent, condition = np.full(n_nodes, 2**31 - 1, dtype=np.int64), np.zeros(n_nodes)
@@ -159,25 +152,50 @@ def _one_leaf_per_row(n_rows: int) -> tuple[ScalarTree, NDArray[np.int64]]:
         parent[children] = np.repeat(nodes, 2)
         nodes = children
         low, high = (np.stack(pair, axis=1).reshape(-1) for pair in ((low, middle), (middle, high)))
-    zeros = np.zeros(n_nodes).tolist()
-    flags = [False] * n_nodes
-    tree = ScalarTree(
-        left.tolist(),
-        right.tolist(),
-        parent.tolist(),
-        feature.tolist(),
-        condition.tolist(),
-        flags,
-        zeros,
-        zeros,
-        zeros,
-    )
-    return tree, leaves
+    zeros = np.zeros(n_nodes)
+    arrays = {
+        "left_children": left,
+        "right_children": right,
+        "parents": parent,
+        "split_indices": feature,
+        "split_conditions": condition,
+        **dict.fromkeys(("base_weights", "default_left", "loss_changes", "split_type", "sum_hessian"), zeros),
+    }
+    model = _stump()
+    for name, values in arrays.items():
+        start, end, dtype = _place(model, name)
+        size = len(values).to_bytes(8, "big")
+        model = b"".join([model[: start - 8], size, values.astype(dtype).tobytes(), model[end:]])
+    old, new = (_key("num_nodes") + b"S" + _length(text) + text.encode() for text in ("1", str(n_nodes)))
+    return model.replace(old, new, 1), leaves
 
 
-def _float_array(model: bytes, name: str) -> NDArray[np.float32]:
-    """An array of floats of a one-tree model in XGBoost's UBJSON format."""
-    marker = name.encode() + b"[$d#L"
-    start = model.index(marker) + len(marker)
-    length = int.from_bytes(model[start : start + 8], "big")
-    return np.frombuffer(model, dtype=">f4", count=length, offset=start + 8).astype(np.float32)
+def _stump() -> bytes:
+    """A model of one leaf on the two columns of row numbers, in XGBoost's UBJSON format."""
+    leaf = ScalarTree([-1], [-1], [2**31 - 1], [0], [0.0], [False], [0.0], [0.0], [0.0])
+    params: dict[str, Any] = {"objective": "reg:squarederror", "n_classes": 1, "base_score": [0.5]}
+    return bytes(booster_from_trees([leaf], n_features=2, rounds=[0, 1], **params).save_raw("ubj"))
+
+
+def _length(text: str) -> bytes:
+    return b"L" + len(text).to_bytes(8, "big")
+
+
+def _key(name: str) -> bytes:
+    return _length(name) + name.encode()
+
+
+def _place(model: bytes, name: str) -> tuple[int, int, str]:
+    """Where the numbers of an array of a one-tree model in UBJSON begin and end, and their type."""
+    marker = _key(name) + b"[$"
+    kind = model.index(marker) + len(marker)
+    dtype = _UBJSON_TYPES[model[kind : kind + 1]]
+    start = kind + len(b"d#L") + 8
+    size = int.from_bytes(model[start - 8 : start], "big")
+    return start, start + size * np.dtype(dtype).itemsize, dtype
+
+
+def _numbers(model: bytes, name: str) -> NDArray[np.float32]:
+    """An array of a one-tree model in UBJSON."""
+    start, end, dtype = _place(model, name)
+    return np.frombuffer(model[start:end], dtype=dtype).astype(np.float32)

@@ -156,6 +156,16 @@ def test_base_margins(objective):
     assert next(iter(history["same"].values()))[-1] == pytest.approx(last, rel=1e-4)
 
 
+def test_hessians_that_xgboost_itself_makes_negative():
+    """Of one margin so far above all others that its sums over the rows at risk cancel."""
+    X, info = problem("survival:cox")
+    info["base_margin"] = np.zeros(N_ROWS)
+    info["base_margin"][np.argsort(np.abs(info["label"]))[N_ROWS // 2]] = 20
+    data = xgb_fed.ActiveData(X[:, :3], **info)
+    with pytest.raises(InvalidDataError, match="negative hessians for survival:cox"):
+        xgb_fed.train(params_of("survival:cox"), data, [Untouched()], 2)
+
+
 def test_rows_in_another_order_keep_what_belongs_to_them():
     """Rows of a ranking that are given in another order than the parties have them, within queries."""
     params, (X, info) = params_of("rank:ndcg"), problem("rank:ndcg")
@@ -197,6 +207,17 @@ def test_an_objective_and_a_metric_of_the_user(objective):
     matrix = pooled_matrix(params, X, info)
     expected = mean_absolute(theirs.predict(matrix, output_margin=True), matrix)[1]
     assert history["same"]["own"][-1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_multi_class_objective_of_the_user():
+    def softmax(margin, data):
+        e = np.exp(margin - margin.max(axis=1, keepdims=True))
+        p = e / e.sum(axis=1, keepdims=True)
+        return p - (data.get_label()[:, None] == np.arange(3)), 2 * p * (1 - p)
+
+    params, (X, info) = params_of("multi:softprob", base_score=0.5), problem("multi:softprob")
+    model, parties = federated(params, X, info, 2, obj=softmax)
+    assert_same_trees(model.export_booster(parties), pooled(params, X, info, 2, softmax), 6)
 
 
 def test_a_metric_of_the_user_is_given_predictions_of_xgboost_s_objectives():
