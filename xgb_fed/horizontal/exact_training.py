@@ -39,13 +39,13 @@ _HEADROOM = 8
 """Powers of two that gradients without a bound may grow by while margins move away from the base score."""
 
 _EXPONENTS = range(-64, 65)
-_ROW_BYTES = 128
+_ROW_BYTES = 192
 """Of a row's gradient and hessian of one class: fixed-point numbers, and those they are made of."""
 
 _XGBOOST_ROW_BYTES = 2000
 """Of a row whose gradients XGBoost computes, while it reads the tree that it computes them by."""
 
-_BIN_BYTES = 160
+_BIN_BYTES = 256
 """Of a bin of one node: its sums here, of all parties, in its parent's, and as gains of candidates."""
 
 _LOSS_BITS = 8
@@ -99,10 +99,13 @@ class _Scale:
         Bits of the number of rows of all parties and held-out sets.
     exponent : int
         Gradients of every row are at most 2 to the power of this.
+    n_rows : int
+        Rows to train on, of all parties.
     """
 
     rows: int
     exponent: int
+    n_rows: int
 
     @property
     def gradients(self) -> int:
@@ -218,7 +221,7 @@ class ExactTraining:
                     f"fewer than min_rows_per_node={least}"
                 )
         needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + self._headroom()
-        scale = _Scale(int(n_rows.max()).bit_length(), needed)
+        scale = _Scale(int(n_rows.max()).bit_length(), needed, int(n_rows[0]))
         if scale.losses < 20:
             raise InvalidDataError(
                 f"labels and weights up to 2^{needed} are too large for exact sums of {n_rows[0]} rows"
@@ -298,7 +301,9 @@ class ExactTraining:
             random = _stream(self.public_seed, number, 0)
             drawn = settings.sampling.draw_columns(np.arange(self.task.n_columns), random)
             columns = SplitColumns(columns.features, drawn.of_tree)
-        grown = yield from grow_trees(columns, words, sampled, self._rules, f"round {number}")
+        # All rows of weights above 0 were counted before; of samples each has a number of its own.
+        known = self._scale.n_rows if settings.subsample >= 1 else None
+        grown = yield from grow_trees(columns, words, sampled, self._rules, f"round {number}", known)
         return grown
 
     def _predicted(self, margin: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -261,6 +261,7 @@ def grow_trees(
     sampled: list[NDArray[np.bool_]],
     rules: GrowingRules,
     what: str,
+    n_pooled: int | None = None,
 ) -> Asking[list[GrownTree]]:
     """Grow one tree per class, all at the same time.
 
@@ -274,6 +275,8 @@ def grow_trees(
     rules : GrowingRules
     what : str
         Names the round.
+    n_pooled : int, optional
+        Rows of all parties that each tree is grown on, if that is known and need not be asked for.
     """
     n_rows = len(columns.codes)
     trees = [
@@ -281,7 +284,9 @@ def grow_trees(
         for k, (own, rows) in enumerate(zip(words, sampled, strict=True))
     ]
     counts = np.array([rows.sum() for rows in sampled], dtype=np.int64)
-    if rules.min_rows > 1:
+    if n_pooled is not None:
+        counts = np.full(len(sampled), n_pooled, dtype=np.int64)
+    elif rules.min_rows > 1:
         counts = yield from ask_counts(f"{what}: rows", counts)
         if (counts < rules.min_rows).any():
             raise InvalidDataError(

@@ -141,9 +141,9 @@ def test_runs_with_other_settings_draw_other_rows(monkeypatch):
     """Before, a sample of 50.2% had the rows of one of 50% and one more: the difference of two sums."""
     sampled = []
 
-    def noted(columns, words, rows, rules, what):
+    def noted(columns, words, rows, *others):
         sampled.append(rows[0])
-        return grow_trees(columns, words, rows, rules, what)
+        return grow_trees(columns, words, rows, *others)
 
     monkeypatch.setattr("xgb_fed.horizontal.exact_training.grow_trees", noted)
     members = three()
