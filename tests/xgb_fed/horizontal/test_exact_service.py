@@ -131,7 +131,7 @@ def test_another_coordinators_run_is_not_taken_up(tmp_path, certificates):
         ({"max_models": 0}, {}, "keeps at most 0 models"),
         ({"sessions_per_hour": 0}, {}, "more than 0 sessions in an hour"),
         ({"max_memory": 20 << 10}, {}, "gradients and histograms would take 0 MiB"),
-        ({"max_memory": 32 << 20}, {"max_depth": 10, "max_bin": 256}, "would take 60 MiB"),
+        ({"max_memory": 32 << 20}, {"max_depth": 10, "max_bin": 256}, "would take 96 MiB"),
     ],
 )
 def test_limits(tmp_path, certificates, limits, params, reason):
