@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
-from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.secure_sum.messages import (
-    Opened,
-)
+from gbdt_parties.secure_sum.contributions import Attempt, SecureSession
+from gbdt_parties.secure_sum.membership import Membership
+from gbdt_parties.secure_sum.messages import Opened
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -72,16 +70,12 @@ class PartyRun:
         16 bytes.
     task : str
         JSON.
-    keys : SessionKeys, optional
-        Of a run that is taken up again after a restart.
-
-    Attributes
-    ----------
-    n_opened : int
-        Sums that were opened; the number of the next round.
+    kept : mapping, optional
+        What `to_dict` gave: the run is taken up again after a restart.  Sums are opened anew, and answers are
+        those that were given.
     """
 
-    def __init__(self, side: Side, run: bytes, task: str, keys: SessionKeys | None = None) -> None:
+    def __init__(self, side: Side, run: bytes, task: str, kept: Mapping[str, Any] | None = None) -> None:
         self.side, self.run, self.task_text = side, run, task
         self.task = FederatedTask.from_json(task)
         if self.task.colluding < side.colluding:
@@ -103,20 +97,27 @@ class PartyRun:
             if value > limit:
                 raise InvalidArgumentError(f"{name}={value}; this party accepts at most {limit}")
         self.declaration = declaration_of(side.data)
-        self.keys = SessionKeys() if keys is None else keys
-        self.introduction = Introduction.of(side.name, side.credentials, self.keys)
-        self.roster: Roster | None = None
-        self.signatures: list[bytes] = []
-        self.seeds: list[bytes] = []
-        self.n_opened = 0
+        self._member = Membership(side.name, side.credentials, side.allowed, run, kept)
         self._ledger = side.ledger()
         self._budget = (self.task.epsilon, self.task.delta)
-        self._session: SecureSession | None = None
         self._replica: Replica | None = None
         self._random = SecureRandom()
-        self._transcript = b""
         self._granted = 0.0
         self._neighbouring = side.data.unit.at_parties(self.task.parties_per_person).neighbouring
+        if kept is not None:
+            public_seed = self._member.take_up(kept, self._statement, self.min_parties)
+            if public_seed is not None:
+                self._start(public_seed)
+
+    @property
+    def introduction(self) -> Introduction:
+        """How the party introduces itself."""
+        return self._member.introduction
+
+    @property
+    def n_opened(self) -> int:
+        """Sums that were opened; the number of the next round."""
+        return self._member.n_opened
 
     @property
     def min_parties(self) -> int:
@@ -133,64 +134,47 @@ class PartyRun:
         ProtocolError, AuthenticationError
             If it is not.
         """
-        if self.roster is not None and roster != self.roster:
-            raise ProtocolError("another roster was signed in this run")
-        if roster.session != self.run:
-            raise ProtocolError("the roster is of another run")
-        if roster.statement != statement(self.task_text, self.declaration):
-            raise ProtocolError(
-                "the roster is for other settings than this party was told, or for other columns than it has"
-            )
-        if len(roster.introductions) < self.min_parties:
-            raise ProtocolError(
-                f"a roster of {len(roster.introductions)} parties; this party takes part with at least "
-                f"{self.min_parties}"
-            )
-        roster.place_of(self.introduction)
-        roster.check_members(self.introduction, self.side.allowed)
-        self.roster = roster
-        return self.side.credentials.sign(roster.digest)
+        return self._member.endorse(roster, self._statement, self.min_parties)
+
+    @property
+    def _statement(self) -> bytes:
+        return statement(self.task_text, self.declaration)
 
     def reveal(self, signatures: list[bytes]) -> bytes:
         """Reveal this party's seed, once everybody has signed the roster."""
-        if self.roster is None:
-            raise ProtocolError("there is no roster yet")
-        self.roster.check_endorsements(signatures)
-        self.signatures = signatures
-        self._session = SecureSession(self.keys, self.roster, self.introduction)
-        return self.keys.seed
+        return self._member.reveal(signatures)
 
     def begin(self, seeds: list[bytes]) -> None:
         """Start training, on the public stream that the seeds of all parties give."""
-        if self._session is None or self.roster is None:
-            raise ProtocolError("the roster is not signed by everybody yet")
-        public_seed = self.roster.public_seed(dict(enumerate(seeds)))
-        if self._replica is not None:
-            return
-        self.seeds = seeds
-        replica = train_replica(self.side.data, self.task, len(seeds), public_seed, self._note_granted)
+        if self._replica is None:
+            self._start(self._member.begin(seeds))
+        else:
+            self._member.parts()[0].public_seed(dict(enumerate(seeds)))  # the run has begun with these
+
+    def _start(self, public_seed: bytes) -> None:
+        roster, _ = self._member.parts()
+        n_parties = self._member.n_parties
+        replica = train_replica(self.side.data, self.task, n_parties, public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
-        self._ledger.check_run(self.roster.digest, self._granted, self._neighbouring, self._budget)
-        self._transcript = question_digest([self.roster.digest, public_seed])
+        self._ledger.check_run(roster.digest, self._granted, self._neighbouring, self._budget)
         self._replica = replica
 
     def _note_granted(self, cost: Cost) -> None:
         self._granted = cost.mu
 
     def _parts(self) -> tuple[Roster, SecureSession, Replica]:
-        if self._session is None or self.roster is None or self._replica is None:
+        if self._replica is None:
             raise ProtocolError("the run has not begun yet")
-        return self.roster, self._session, self._replica
+        roster, session = self._member.parts()
+        return roster, session, self._replica
 
     # Rounds.
 
     def _attempt(self, question: Question, round_number: int, number: int, members: Any) -> Attempt:
-        """An attempt at this party's own question: whoever was asked anything else does not fit it."""
         if round_number != self.n_opened:
             raise ProtocolError(f"round {round_number} was asked for; {self.n_opened} is next")
         what = (question.what.encode(), question.structure, repr(question.stds).encode())
-        places = tuple(int(place) for place in members)
-        return Attempt(round_number, number, places, question_digest([self._transcript, *what]))
+        return self._member.attempt(what, number, [int(place) for place in members])
 
     def answer(self, round_number: int, number: int, members: Any) -> bytes:
         """Noise, mask and sign this party's sums; nothing is given if training has ended.
@@ -256,8 +240,7 @@ class PartyRun:
         variances = [share_variance(std, n, self.task.colluding) for std in question.stds]
         bound = question.limit + math.ceil(STDS_IN_RANGE * math.sqrt(n * max(variances)))
         total = session.open(attempt, MODULO_64, question.n_values, opened.contributions, bound)
-        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
-        self.n_opened += 1
+        self._member.note_opened(attempt, total)
         replica.tell(Released(total, math.sqrt(n * variances[0]) / question.stds[0]))
 
     @property
@@ -274,29 +257,12 @@ class PartyRun:
 
     def to_dict(self) -> Mapping[str, Any]:
         """Everything that a restarted party needs; secret, for the keys in it."""
-        return {
-            "run": self.run.hex(),
-            "task": self.task_text,
-            "keys": self.keys.to_secret().hex(),
-            "introduction": self.introduction.to_bytes().hex(),
-            "roster": "" if self.roster is None else self.roster.to_bytes().hex(),
-            "signatures": [signature.hex() for signature in self.signatures],
-            "seeds": [seed.hex() for seed in self.seeds],
-        }
+        return {"run": self.run.hex(), "task": self.task_text, **self._member.to_dict()}
 
     @classmethod
     def from_dict(cls, side: Side, values: Mapping[str, Any]) -> PartyRun:
-        """Take up a run again: sums are opened anew, and answers are those that were given."""
-        keys = SessionKeys.from_secret(bytes.fromhex(values["keys"]))
-        run = cls(side, bytes.fromhex(values["run"]), values["task"], keys)
-        run.introduction = Introduction.from_bytes(bytes.fromhex(values["introduction"]))
-        if values["roster"]:
-            run.endorse(Roster.from_bytes(bytes.fromhex(values["roster"])))
-        if values["signatures"]:
-            run.reveal([bytes.fromhex(signature) for signature in values["signatures"]])
-        if values["seeds"]:
-            run.begin([bytes.fromhex(seed) for seed in values["seeds"]])
-        return run
+        """Take up a run again."""
+        return cls(side, bytes.fromhex(values["run"]), values["task"], values)
 
 
 def model_digest(text: str) -> bytes:

@@ -15,7 +15,7 @@ from xgb_fed.horizontal.exact_runs import ExactRuns
 from xgb_fed.horizontal.exact_terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.hash_seed import SIZE
 from xgb_fed.horizontal.messages import FinishBoosting, Introduce
-from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, RunLimits
+from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
 from xgb_fed.horizontal.simfl_party import SimFLParty
 
 RUNS_FOLDER = "exact"
@@ -92,20 +92,10 @@ class HorizontalParty(SimFLParty):
         directory: str | Path | None = None,
         exact: ExactTerms | None = None,
     ) -> None:
-        super().__init__(
-            X,
-            y,
-            name,
-            sample_weight=sample_weight,
-            categorical_labels=categorical_labels,
-            min_similar=min_similar,
-            known_features=known_features,
-            max_rows=max_rows,
-            max_rounds=max_rounds,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            directory=directory,
+        rows = PartyRows.of(
+            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
         )
+        super().__init__(rows, random_state, n_jobs, directory)
         self._side = ExactSide.of(ExactTerms() if exact is None else exact, self._rows)
         self._runs = self._runs_in(None if directory is None else Path(directory))
 

@@ -50,7 +50,7 @@ from xgb_fed.horizontal.messages import (
     Trees,
 )
 from xgb_fed.horizontal.own_hashes import OwnHashes
-from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
+from xgb_fed.horizontal.party_rows import PartyRows, RunLimits
 from xgb_fed.horizontal.row_groups import RowGroups, group_rows, hashing_bytes
 from xgb_fed.horizontal.run_journal import RunJournals
 from xgb_fed.horizontal.shared_model import SharedTrees, check_base_score, settings_of
@@ -69,25 +69,9 @@ class SimFLParty(SessionHandler[Any]):
     closing: tuple[type[Message], ...] = (FinishBoosting,)
 
     def __init__(
-        self,
-        X: Any,
-        y: Any,
-        name: str = "party",
-        *,
-        sample_weight: Any = None,
-        categorical_labels: bool = False,
-        min_similar: int = MIN_SIMILAR,
-        known_features: int = 0,
-        max_rows: int = MAX_ROWS,
-        max_rounds: int = MAX_ROUNDS,
-        random_state: int | None = None,
-        n_jobs: int = 0,
-        directory: str | Path | None = None,
+        self, rows: PartyRows, random_state: int | None, n_jobs: int, directory: str | Path | None
     ) -> None:
         super().__init__()
-        rows = PartyRows.of(
-            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
-        )
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         kept = KeptState("" if directory is None else rows.digest(), key, directory)
         journals = RunJournals(None if directory is None else Path(directory) / "runs")

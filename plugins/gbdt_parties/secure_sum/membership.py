@@ -1,14 +1,17 @@
 """A party's side of a session of secure sums, from its introduction to sums that it has opened itself.
 
-Every sum is over all parties, and sums are numbered: round k is attempted once, as attempt k + 1.  A party's
-vector for a round is a function of what it holds and of the sums before, so that a question that is asked
-again gets the same bytes.
+What is asked follows from the sums before: each question is signed together with the transcript of all that
+was opened.  Where every sum is over all parties, round k is attempted once, as attempt k + 1.  A party's
+vector is then a function of what it holds and of the sums before, and a question that is asked again gets the
+same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
@@ -19,7 +22,7 @@ from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
 
 class Membership:
-    """What a party keeps for one session in which all parties answer every question.
+    """What a party keeps for one session.
 
     Parameters
     ----------
@@ -134,7 +137,7 @@ class Membership:
 
     def begin(self, seeds: Sequence[bytes]) -> bytes:
         """The key of the public stream, which the seeds of all parties give."""
-        roster, _ = self._parts()
+        roster, _ = self.parts()
         public_seed = roster.public_seed(dict(enumerate(seeds)))
         self._seeds = list(seeds)
         self._transcript = question_digest([roster.digest, public_seed])
@@ -143,22 +146,34 @@ class Membership:
     @property
     def n_parties(self) -> int:
         """Parties in the roster."""
-        return len(self._parts()[0].introductions)
+        return len(self.parts()[0].introductions)
 
-    @property
-    def place(self) -> int:
-        """Where this party stands in the roster."""
-        return self._parts()[1].place
+    def parts(self) -> tuple[Roster, SecureSession]:
+        """The roster and the session, once everybody has signed.
 
-    def _parts(self) -> tuple[Roster, SecureSession]:
+        Raises
+        ------
+        ProtocolError
+            Before.
+        """
         if self._roster is None or self._secure is None:
             raise ProtocolError("the roster is not signed by everybody yet")
         return self._roster, self._secure
 
-    def _attempt(self, question: bytes) -> Attempt:
-        """The attempt at this party's own question, by everybody: any other does not fit it."""
-        digest = question_digest([self._transcript, question])
-        return Attempt(self.n_opened, self.n_opened + 1, tuple(range(self.n_parties)), digest)
+    def attempt(self, question: Sequence[bytes], number: int, members: Sequence[int]) -> Attempt:
+        """An attempt at this party's own question: whoever was asked anything else does not fit it."""
+        digest = question_digest([self._transcript, *question])
+        return Attempt(self.n_opened, number, tuple(members), digest)
+
+    def note_opened(self, attempt: Attempt, total: NDArray[Any]) -> None:
+        """Go on to the next round: every later question is signed together with this sum."""
+        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
+        self.n_opened += 1
+
+    # Sums over all parties.
+
+    def _by_all(self, question: bytes) -> Attempt:
+        return self.attempt([question], self.n_opened + 1, range(self.n_parties))
 
     def check_asked(self, round_number: int, number: int, members: Sequence[int]) -> None:
         """Refuse to answer unless the next sum is asked for, and over everybody.
@@ -181,8 +196,8 @@ class Membership:
 
         See `gbdt_parties.secure_sum.answers`.
         """
-        roster, _ = self._parts()
-        return roster.digest, roster.digest + self._attempt(question).to_bytes()
+        roster, _ = self.parts()
+        return roster.digest, roster.digest + self._by_all(question).to_bytes()
 
     def contribute(self, question: bytes, ring: Ring, values: Words) -> bytes:
         """Mask and sign this party's vector for the next sum.
@@ -194,8 +209,8 @@ class Membership:
         ring : Ring
         values : ndarray of uint64
         """
-        _, secure = self._parts()
-        return b"".join(secure.contribute(self._attempt(question), ring, values))
+        _, secure = self.parts()
+        return b"".join(secure.contribute(self._by_all(question), ring, values))
 
     def open(self, question: bytes, ring: Ring, n_values: int, contributions: Mapping[int, bytes]) -> Words:
         """Add up everybody's vectors for the next sum; their range is left to the caller.
@@ -205,9 +220,8 @@ class Membership:
         ProtocolError, AuthenticationError
             If a vector is missing, or not signed by its party as the answer to this question.
         """
-        _, secure = self._parts()
-        attempt = self._attempt(question)
+        _, secure = self.parts()
+        attempt = self._by_all(question)
         total = secure.add_up(attempt, ring, n_values, contributions)
-        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
-        self.n_opened += 1
+        self.note_opened(attempt, total)
         return total
