@@ -37,6 +37,8 @@ from xgb_fed.horizontal.exact_questions import Asking, Question, in_parts
 from xgb_fed.horizontal.exact_task import ExactTask
 from xgb_fed.horizontal.exact_terms import ExactSide
 from xgb_fed.horizontal.exact_training import ExactModel, ExactTraining, LabelledRows, needed_bytes
+from xgb_fed.horizontal.hash_seed import SIZE
+from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.party_rows import PartyRows, RunLimits
 
 ANSWERED = (ProposeExact, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish, Abort)
@@ -55,22 +57,17 @@ class RunConditions:
     limits : RunLimits
     memory : MemoryAllowance
         Of the coordinator.
-    charge : callable
-        Given the digest of a run's roster and its rounds, counts them before the first answer; refuses if
-        they are too many.
+    kept : KeptState
+        Counts the rounds of all runs, and draws rows: runs with the same settings draw the same ones, and
+        others not nearly the same, whose difference would be single rows.
     open_journal : callable
         Gives the journal of a run's answers.
-    seed_of : callable
-        Given what all sign of a run's settings, gives the secret seed of the draws of this party's rows: runs
-        with the same settings draw the same rows, and others not nearly the same, whose difference would be
-        single rows.
     """
 
     limits: RunLimits
     memory: MemoryAllowance
-    charge: Callable[[bytes, int], None]
+    kept: KeptState
     open_journal: Callable[[bytes], AnswerJournal]
-    seed_of: Callable[[bytes], bytes]
 
 
 @dataclass
@@ -241,7 +238,7 @@ class ExactRun:
         labelled = self._labelled(rows, task)
         held_out = [None if own is None else self._labelled(own, task) for own in side.held_out]
         held_out += [None] * (task.n_sets - len(held_out))
-        own_seed = self._conditions.seed_of(task.statement)
+        own_seed = self._conditions.kept.stream("rows of trees", task.statement).words(1, SIZE // 8).tobytes()
         return ExactTraining(task, labelled, held_out, b"", own_seed, rows.max_rows)
 
     def _labelled(self, rows: PartyRows, task: ExactTask) -> LabelledRows:
@@ -288,7 +285,7 @@ class ExactRun:
         def prepare() -> Mapping[str, Any]:
             if number == 1:
                 # By what all have signed: the run's number is the coordinator's choice.
-                self._conditions.charge(session, n_rounds)
+                self._conditions.kept.count_run(session, n_rounds, self._side.rows.max_rounds)
             return {}
 
         if self._answers.journal is None:

@@ -7,7 +7,6 @@ signatures show that they are the ones that were added up before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from xgb_fed.horizontal.exact_messages import NEW_RUN, OpenExact
 from xgb_fed.horizontal.exact_run import ExactRun, RunConditions
 from xgb_fed.horizontal.exact_terms import ExactSide
 from xgb_fed.horizontal.kept_models import KeptModels
+from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.party_rows import RunLimits
 
 MAX_RUNS = 4
@@ -67,7 +67,7 @@ class ExactRuns:
         Where finished models are kept.
     limits : RunLimits
     memory : MemoryAllowance
-    charge, seed_of : callable
+    kept : KeptState
         See `RunConditions`.
 
     Attributes
@@ -83,12 +83,11 @@ class ExactRuns:
         models: KeptModels | None,
         limits: RunLimits,
         memory: MemoryAllowance,
-        charge: Callable[[bytes, int], None],
-        seed_of: Callable[[bytes], bytes],
+        kept: KeptState,
     ) -> None:
         self._side, self._folder, self._models = side, folder, models
         self._journals = _Journals(folder)
-        self._conditions = RunConditions(limits, memory, charge, self._journals, seed_of)
+        self._conditions = RunConditions(limits, memory, kept, self._journals)
         self._live: ExactRun | None = None
         self.booster: xgboost.Booster | None = None
 

@@ -13,7 +13,6 @@ from xgb_fed.horizontal.exact_messages import OpenExact
 from xgb_fed.horizontal.exact_run import ExactRun
 from xgb_fed.horizontal.exact_runs import ExactRuns
 from xgb_fed.horizontal.exact_terms import ExactSide, ExactTerms
-from xgb_fed.horizontal.hash_seed import SIZE
 from xgb_fed.horizontal.messages import FinishBoosting, Introduce
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
 from xgb_fed.horizontal.simfl_party import SimFLParty
@@ -100,17 +99,8 @@ class HorizontalParty(SimFLParty):
         self._runs = self._runs_in(None if directory is None else Path(directory))
 
     def _runs_in(self, directory: Path | None) -> ExactRuns:
-        # Not this object, so that memory and files are given back with the last reference to it.
-        kept, max_rounds = self._kept, self._rows.max_rounds
-
-        def charge(run: bytes, n_rounds: int) -> None:
-            kept.count_run(run, n_rounds, max_rounds)
-
-        def seed_of(statement: bytes) -> bytes:
-            return kept.stream("rows of trees", statement).words(1, SIZE // 8).tobytes()
-
         folder = None if directory is None else directory / RUNS_FOLDER
-        return ExactRuns(self._side, folder, self._models, self._limits, self._memory, charge, seed_of)
+        return ExactRuns(self._side, folder, self._models, self._limits, self._memory, self._kept)
 
     def for_caller(
         self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
