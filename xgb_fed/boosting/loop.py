@@ -91,6 +91,7 @@ def boost(
     description: str,
     known_metrics: dict[int, str] | None = None,
     set_learning_rate: Callable[[Any], None] | None = None,
+    n_before: int = 0,
     of_margins: bool = False,
 ) -> LoopResult:
     """Grow rounds until there are enough of them or a callback asks to stop.
@@ -112,6 +113,8 @@ def boost(
         holds.
     set_learning_rate : callable, optional
         Takes the learning rates that callbacks set; without it, a callback that sets one is refused.
+    n_before : int
+        Rounds of the model that is continued.
     of_margins : bool
         Whether the custom metric is given margins in place of predictions.
 
@@ -121,7 +124,13 @@ def boost(
     """
     n_grown = 0
     metrics = MetricBooster(
-        params, sets, margins, lambda: n_grown, set_learning_rate, options.custom_metric, of_margins
+        params,
+        sets,
+        margins,
+        lambda: n_before + n_grown,
+        set_learning_rate,
+        options.custom_metric,
+        of_margins,
     )
     if known_metrics is not None:
         metrics.lines = known_metrics

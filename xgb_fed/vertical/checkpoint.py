@@ -55,6 +55,8 @@ class Progress:
         Rows' leaves in the trees of the round under way.
     n_drawn : int
         Random numbers that the columns of finished trees took, if they are drawn as XGBoost does.
+    continues : bool
+        Whether the margins of the beginning are those of a model that is continued.
     evaluations : dict
         Lines of metrics by round.
     traffic : Traffic
@@ -77,6 +79,7 @@ class Progress:
     eval_margins: list[NDArray[np.float32]]
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
     n_drawn: int = 0
+    continues: bool = False
     evaluations: dict[int, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     agreed: list[str] = field(default_factory=list)
@@ -149,7 +152,7 @@ class Checkpoint(RunFolder):
         try:
             entries = read_entries(self._path)
             first, size = next(entries)
-            self._read_beginning(_unpacked(first)[0], progress)
+            self._read_beginning(*_unpacked(first), progress)
             for entry, end in entries:
                 self._read(*_unpacked(entry), progress)
                 size = end
@@ -161,11 +164,18 @@ class Checkpoint(RunFolder):
         self._file = EntryFile(self._path, size)
         return True
 
-    def _read_beginning(self, content: dict[str, Any], progress: Progress) -> None:
+    def _read_beginning(
+        self, content: dict[str, Any], margins: list[NDArray[np.float32]], progress: Progress
+    ) -> None:
         if content["format"] != FORMAT or content["training"] != self._training:
             raise self.of_another_run()
         progress.model_id, progress.seed = bytes.fromhex(content["model_id"]), content["seed"]
         progress.agreed = content["agreed"]
+        if margins:
+            shapes = [margin.shape for margin in (progress.margin, *progress.eval_margins)]
+            if [margin.shape for margin in margins] != shapes:
+                raise ValueError("margins")
+            progress.margin, *progress.eval_margins = (margin.copy() for margin in margins)
 
     def _read(self, content: dict[str, Any], arrays: list[NDArray[Any]], progress: Progress) -> None:
         """Take up one entry after the first."""
@@ -203,6 +213,8 @@ class Checkpoint(RunFolder):
     def begin(self, progress: Progress) -> None:
         """Keep the name and the seed of a training run, whose first tree may then be begun again.
 
+        If the run continues a model, the margins that it begins with are kept, too.
+
         Raises
         ------
         OSError
@@ -215,7 +227,9 @@ class Checkpoint(RunFolder):
             "seed": progress.seed,
             "agreed": progress.agreed,
         }
-        entry = entry_of(_packed(content, []))
+        self._note_kept(progress)
+        margins = [progress.margin, *progress.eval_margins] if progress.continues else []
+        entry = entry_of(_packed(content, margins))
         write_atomically(self._path, entry)
         self._file = EntryFile(self._path, len(entry))
 

@@ -282,3 +282,13 @@ class ColumnsTold(Message):
     """Positions in the party's data; or numbers that begin from 0 in every tree."""
     per_feature: Integer
     """1 for positions."""
+
+
+@dataclass(frozen=True, eq=False)
+class ContinueTraining(Message):
+    """Active to passive, before the first tree of a training run: it continues a trained model."""
+
+    kind: ClassVar[int] = 41
+    model: Octets
+    n_splits: Integer
+    """Of that model, which come before those of the run."""

@@ -34,6 +34,7 @@ from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
     Assignments,
     CategoriesOpened,
+    ContinueTraining,
     FindSplits,
     Gradients,
     ModelOpened,
@@ -138,6 +139,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._allow_explanations = allow_explanations
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
+            ContinueTraining: self._continue_training,
             StartTree: self._start_tree,
             Gradients: self._receive_gradients,
             FindSplits: self._find_splits,
@@ -262,6 +264,22 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.model_id, session.splits = message.model, splits.first(message.n_splits)
         # From here on, what is left of the interrupted session, under whatever handler, can write no more.
         session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        return messages.Done()
+
+    def _continue_training(self, session: PredictionSession, message: ContinueTraining) -> Message:
+        session = training_session(session)
+        if len(session.splits) or session.last_tree >= 0:
+            raise ProtocolError("a model is continued before the first tree")
+        earlier = self.splits_by_model.get(message.model)
+        if earlier is None or not 0 < message.n_splits <= len(earlier):
+            raise ProtocolError(f"this party has not {message.n_splits} splits of that model")
+        if earlier.names != session.columns.names or earlier.categories != session.columns.categories:
+            raise ProtocolError("that model was trained on other columns, or categories")
+        if session.journal is None:
+            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        for k in range(message.n_splits):
+            session.splits.add(*earlier.rule(k))
+        session.journal.keep()
         return messages.Done()
 
     def _n_finished(self, model: bytes) -> int:

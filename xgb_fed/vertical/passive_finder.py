@@ -54,6 +54,8 @@ class PassiveFinder:
     named : list of NamedSplit
         Its splits from trees already finished, as they were named; those of further trees are added.
     category_rules : CategoryRules
+    first_split : int
+        Number of the first of them: splits of a model that is continued come before.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class PassiveFinder:
         places: RowPlaces,
         named: list[NamedSplit],
         category_rules: CategoryRules = DEFAULT_RULES,
+        first_split: int = 0,
     ) -> None:
         self.channel = channel
         self.number = number
@@ -77,6 +80,7 @@ class PassiveFinder:
         self._places = places
         self._named = named
         self._category_rules = category_rules
+        self._first_split = first_split
         self._columns = np.empty(0, dtype=np.int64)
         self._gradients: FixedPointGradients
 
@@ -194,7 +198,8 @@ class PassiveFinder:
         except ProtocolError as error:
             raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
         flags = level.partition.split_flags(nodes, all_flags)
-        if answer.split_ids.tolist() != list(range(len(self._named), len(self._named) + len(nodes))):
+        first = self._first_split + len(self._named)
+        if answer.split_ids.tolist() != list(range(first, first + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
         self._check_left(level, flags)
         self._place(level, chosen, flags)

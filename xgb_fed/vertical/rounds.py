@@ -90,7 +90,7 @@ class Rounds:
             os.urandom(16),
             training.objective,
             training.base_score,
-            Splits(names, categories=categories),
+            Splits(names, categories=categories) if training.earlier is None else training.earlier.splits,
             [party.name for party in training.parties],
             [],
         )
@@ -113,7 +113,10 @@ class Rounds:
         """Start, or take up, a session with every party."""
         rows = self.training.rows
         self._steadily(lambda: None if self.passive_finders else self._open(resumed=False))
-        if self.checkpoint is not None and not self.checkpoint.has_begun:
+        has_begun = self.checkpoint is not None and self.checkpoint.has_begun
+        if self.training.earlier is not None and not has_begun:
+            self._steadily(self._start_from_earlier)
+        if self.checkpoint is not None and not has_begun:
             # The first tree must be grown again under the same name and from the same draws.
             self.checkpoint.begin(self.progress)
         own = self.model.splits.names
@@ -152,6 +155,14 @@ class Rounds:
             traffic=self.traffic,
         )
 
+    def _start_from_earlier(self) -> None:
+        """Begin with the margins of the model that is continued."""
+        assert self.training.earlier is not None
+        sets = [self.training.rows, *self.training.eval_rows]
+        channels = {number: finder.channel for number, finder in self.passive_finders.items()}
+        self.progress.margin, *self.progress.eval_margins = self.training.earlier.margins_of(sets, channels)
+        self.progress.continues = True
+
     def _resume(self) -> None:
         """Go on in new sessions with every party."""
         self._open(resumed=True)
@@ -160,6 +171,14 @@ class Rounds:
     def _n_splits(self, owner: int) -> int:
         """Splits of one party that were made while the finished trees grew, those that were cut off too."""
         return self._n_made.get(owner, 0)
+
+    def _first_split(self, owner: int) -> int:
+        """Number of a passive party's first split, after those of a model that is continued."""
+        return 0 if self.training.earlier is None else self.training.earlier.n_splits(owner)
+
+    def _n_known_splits(self, owner: int) -> int:
+        """Splits that a passive party has when the run is taken up; none before the first finished tree."""
+        return self._first_split(owner) + self._n_splits(owner) if self.model.trees else 0
 
     def _note_splits(self) -> None:
         """All splits so far are those of finished trees."""
@@ -186,10 +205,12 @@ class Rounds:
         if resumed:
             self.for_each(
                 lambda job: job[1].ask(
-                    ResumeTraining(self.model.model_id, self._n_splits(job[0])), messages.Done
+                    ResumeTraining(self.model.model_id, self._n_known_splits(job[0])), messages.Done
                 ),
                 list(enumerate(channels, start=1)),
             )
+        if self.training.earlier is not None and not self.model.trees:
+            self.training.earlier.tell(dict(enumerate(channels, start=1)))
         agreed = [
             self._agreed(channel.name, answer) for channel, answer in zip(channels, opened, strict=True)
         ]
@@ -212,6 +233,7 @@ class Rounds:
                 self._places_of(number, channel.name, columns, named),
                 named,
                 settings.category_rules,
+                self._first_split(number),
             )
         self.progress.kept_leaves.clear()
 
@@ -221,7 +243,8 @@ class Rounds:
             places = self._places[number] = RowPlaces(agreed, self.training.rows.n_rows)
             try:
                 kept = self.progress.kept_leaves
-                places.replay(number, named, self.model.trees[: len(kept)], kept)
+                trees = self.model.trees[: len(kept)]
+                places.replay(number, named, trees, kept, self._first_split(number))
             except ProtocolError as error:
                 raise ProtocolError(f"party {name!r}: {error}") from None
         return self._places[number]

@@ -210,6 +210,7 @@ class RowPlaces:
         named: Sequence[NamedSplit],
         trees: Sequence[FederatedTree],
         leaves: Sequence[NDArray[np.integer]],
+        first: int = 0,
     ) -> None:
         """Take up the splits of trees that are finished.
 
@@ -218,14 +219,16 @@ class RowPlaces:
         owner : int
             This party's number.
         named : sequence of NamedSplit
-            By the split's number at this party.
+            By the split's number at this party, from the first one.
         trees : sequence of FederatedTree
         leaves : sequence of ndarray of int, shape (n_rows,)
             Each row's leaf in each tree.
+        first : int
+            Number of the first split that was named.
         """
         for tree, leaf in zip(trees, leaves, strict=True):
             for split_id, rows, goes_left in _splits_of(tree, owner, leaf):
-                self.note(named[split_id], rows, goes_left)
+                self.note(named[split_id - first], rows, goes_left)
 
 
 def _splits_of(

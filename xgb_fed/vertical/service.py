@@ -28,6 +28,7 @@ from xgb_fed.vertical.given_statistics import GivenStatistics
 from xgb_fed.vertical.held_rows import HeldRows, held
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import (
+    ContinueTraining,
     FindSplits,
     Gradients,
     OpenModel,
@@ -181,6 +182,7 @@ class PassiveService(RowService):
     opening = (OpenTraining, OpenModel)
     requests = (
         ResumeTraining,
+        ContinueTraining,
         StartTree,
         Gradients,
         FindSplits,
@@ -193,7 +195,7 @@ class PassiveService(RowService):
         Finish,
         Abort,
     )
-    questions = (OpenModel, ResumeTraining)
+    questions = (OpenModel, ResumeTraining, ContinueTraining)
 
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
         super().__init__(

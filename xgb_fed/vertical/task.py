@@ -40,6 +40,7 @@ from xgb_fed.errors import (
     UnsupportedParameterError,
 )
 from xgb_fed.vertical.constraints import Constraints, PooledColumns
+from xgb_fed.vertical.continuation import EarlierModel
 from xgb_fed.vertical.gradients import without_floor
 from xgb_fed.vertical.routing import ascending, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
@@ -199,6 +200,8 @@ class TrainingTask:
     cipher : Scheme
     obj : callable, optional
         A user's own objective, as XGBoost's argument of this name.
+    xgb_model : VerticalModel, estimator or xgboost.Booster, optional
+        The model that is continued.
     """
 
     def __init__(
@@ -209,6 +212,7 @@ class TrainingTask:
         evals: Sequence[tuple[ActiveData, str]],
         cipher: Scheme,
         obj: CustomObjective | None = None,
+        xgb_model: Any = None,
     ) -> None:
         self.settings, self.obj = settings, obj
         self.objective = settings.loss
@@ -223,8 +227,12 @@ class TrainingTask:
         self._check_rows()
         own_names = [] if self.rows.columns is None else self.rows.columns.names
         n_own = len(own_names)
+        party_names = [party.name for party in self.parties]
+        self.earlier: EarlierModel | None = None
+        if xgb_model is not None:
+            self.earlier = EarlierModel.read(xgb_model, self.objective, self.rows.columns, party_names)
         # As far as names go; what depends on the parties' numbers of columns, `Rounds` checks.
-        Constraints.of(settings, PooledColumns(own_names, [party.name for party in self.parties]))
+        Constraints.of(settings, PooledColumns(own_names, party_names))
         if not self.parties and not n_own:
             raise InvalidDataError("no columns: the active party has none, and there are no parties")
         self.mode = TreeMode(
@@ -326,6 +334,8 @@ class TrainingTask:
         for rows in sets:
             others = [rows.qid, rows.base_margin, *(rows.bounds or ())]
             arrays += [part for part in others if part is not None]
+        if self.earlier is not None:
+            arrays.append(self.earlier.model.to_json())
         own = None if self.rows.columns is None else self.rows.columns.names
         names = [party.name for party in self.parties], [name for _, name in self.evals], own
         return digest_of(self.settings, names, *arrays)
@@ -333,6 +343,11 @@ class TrainingTask:
     def _base_score(self) -> list[float]:
         """XGBoost's parameter, or what it estimates."""
         settings, targets = self.settings, self.rows.targets
+        if self.earlier is not None:
+            score = list(self.earlier.model.base_score)
+            if settings.base_score is not None and set(score) != {settings.base_score}:
+                raise InvalidArgumentError(f"base_score={settings.base_score}: that of xgb_model is {score}")
+            return score
         if settings.base_score is not None:
             return [float(settings.base_score)]
         params = self.objective.of_xgboost

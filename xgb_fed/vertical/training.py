@@ -42,6 +42,7 @@ def train(
     patience: float = 0.0,
     obj: CustomObjective | None = None,
     custom_metric: CustomMetric | None = None,
+    xgb_model: Any = None,
 ) -> VerticalModel:
     """Train on columns that several parties hold of the same rows, as ``xgboost.train`` would on all of them.
 
@@ -81,6 +82,10 @@ def train(
         Your own metric, as in ``xgboost.train``: it is given predictions, or margins if there is `obj`, and
         such a DMatrix, and returns the metric's name and value.
 
+    xgb_model : VerticalModel, estimator or xgboost.Booster, optional
+        A model to continue, whose trees come first.  Its parties must take part, with the same columns; other
+        parties may join.  Of a native booster, all columns must be the active party's.
+
     Returns
     -------
     VerticalModel
@@ -100,7 +105,7 @@ def train(
     """
     settings = Settings.from_params(params)
     training = TrainingTask(
-        settings, active_data, parties, evals, cipher if cipher is not None else Paillier(), obj
+        settings, active_data, parties, evals, cipher if cipher is not None else Paillier(), obj, xgb_model
     )
     options = LoopOptions(
         num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals), custom_metric
@@ -142,6 +147,7 @@ def run(
                 description=task.announced(),
                 known_metrics=rounds.progress.evaluations,
                 set_learning_rate=rounds.set_learning_rate,
+                n_before=0 if task.earlier is None else task.earlier.model.num_boosted_rounds(),
                 of_margins=task.obj is not None,
             )
             rounds.finish()
@@ -152,6 +158,8 @@ def run(
             rounds.abort()
             raise
     model = rounds.model
+    if task.earlier is not None:
+        task.earlier.put_before(model)
     model.evals_result = result.evals_result
     model.best_iteration, model.best_score = result.best_iteration, result.best_score
     if evals_result is not None:

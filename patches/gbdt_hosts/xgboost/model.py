@@ -184,3 +184,60 @@ def read_trees(booster: xgboost.Booster) -> list[dict[str, Any]]:
     model = json.loads(as_json(booster))
     trees: list[dict[str, Any]] = model["learner"]["gradient_booster"]["model"]["trees"]
     return trees
+
+
+@dataclass(frozen=True)
+class ModelContent:
+    """What a native booster of trees holds.
+
+    Parameters
+    ----------
+    trees : list of dict
+        As XGBoost's JSON has them.
+    groups : list of int
+        Class that each tree belongs to.
+    rounds : list of int
+        Where each round's trees start, and where the last one's end.
+    objective : str
+    n_classes : int
+        Margins per row.
+    n_features : int
+    feature_names : list of str
+        Empty if there are none.
+    base_score : list of float
+        One for all classes or one per class.
+    """
+
+    trees: list[dict[str, Any]]
+    groups: list[int]
+    rounds: list[int]
+    objective: str
+    n_classes: int
+    n_features: int
+    feature_names: list[str]
+    base_score: list[float]
+
+
+def model_content(booster: xgboost.Booster) -> ModelContent:
+    """Read a native booster.
+
+    Raises
+    ------
+    ValueError
+        If its booster is not ``gbtree``.
+    """
+    learner = json.loads(as_json(booster))["learner"]
+    grown, params = learner["gradient_booster"], learner["learner_model_param"]
+    if grown["name"] != "gbtree":
+        raise ValueError(f"a booster of kind {grown['name']}, not gbtree")
+    model, base_score = grown["model"], params["base_score"]
+    return ModelContent(
+        model["trees"],
+        model["tree_info"],
+        model["iteration_indptr"],
+        learner["objective"]["name"],
+        max(1, int(params["num_class"])),
+        int(params["num_feature"]),
+        learner["feature_names"],
+        [float(score) for score in base_score.strip("[]").split(",")],
+    )
