@@ -145,6 +145,7 @@ class VerticalXGBModel(FederatedXGBModel):
         patience: float,
         info: Mapping[str, Any],
         eval_info: Sequence[Mapping[str, Any]],
+        xgb_model: Any,
     ) -> None:
         """Train; attributes are set only when all went well.
 
@@ -181,6 +182,7 @@ class VerticalXGBModel(FederatedXGBModel):
                 patience=patience,
                 obj=objective_of(self.objective) if callable(self.objective) else None,
                 custom_metric=metric_of(self.eval_metric) if callable(self.eval_metric) else None,
+                xgb_model=xgb_model,
             )
         self._keep(model, parties)
         columns = model.own_columns(X) if model.splits.names else None

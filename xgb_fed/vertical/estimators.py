@@ -109,6 +109,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         patience: float = 0.0,
         base_margin: Any = None,
         base_margin_eval_set: Sequence[Any] | None = None,
+        xgb_model: Any = None,
     ) -> VerticalXGBClassifier:
         """Train with the passive parties.
 
@@ -136,6 +137,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             Margins before the first tree.
         base_margin_eval_set : sequence of array-like, optional
             Margins of each evaluation set's rows before the first tree.
+        xgb_model : VerticalModel, estimator or xgboost.Booster, optional
+            A model to continue, as in `train`; of a classifier, one of the same classes.
 
         Returns
         -------
@@ -154,6 +157,8 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         PartyUnavailableError
             If a party is dead or silent, and not back within `patience` seconds.
         """
+        # Before it is forgotten, if it is this estimator's own.
+        earlier = getattr(xgb_model, "model_", xgb_model)
         self._forget()
         if not (self.objective is None or callable(self.objective) or self.objective in CLASS_OBJECTIVES):
             raise UnsupportedParameterError(
@@ -186,6 +191,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             patience,
             {"base_margin": base_margin},
             margins_of_sets(base_margin_eval_set, len(sets)),
+            earlier,
         )
         self.classes_ = classes
         return self

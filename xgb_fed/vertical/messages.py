@@ -288,7 +288,7 @@ class ColumnsTold(Message):
 class ContinueTraining(Message):
     """Active to passive, before the first tree of a training run: it continues a trained model."""
 
-    kind: ClassVar[int] = 41
+    kind: ClassVar[int] = 45
     model: Octets
     n_splits: Integer
     """Of that model, which come before those of the run."""

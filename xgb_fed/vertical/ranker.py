@@ -83,6 +83,7 @@ class VerticalXGBRanker(VerticalXGBModel):
         verbose: bool | int = False,
         checkpoint: str | os.PathLike[str] | None = None,
         patience: float = 0.0,
+        xgb_model: Any = None,
     ) -> VerticalXGBRanker:
         """Train with the passive parties.
 
@@ -94,7 +95,7 @@ class VerticalXGBRanker(VerticalXGBModel):
             Relevance: whole numbers from 0 for "rank:ndcg", 0 or 1 for "rank:map".
         qid : array-like of int of shape (n_rows,)
             The query of every row, not descending.
-        parties, eval_set, verbose, checkpoint, patience
+        parties, eval_set, verbose, checkpoint, patience, xgb_model
             As in `VerticalXGBClassifier.fit`.
         sample_weight : array-like of shape (n_queries,), optional
             Weight of every query.
@@ -116,6 +117,8 @@ class VerticalXGBRanker(VerticalXGBModel):
         InvalidDataError
             For rows, relevance or queries that cannot be trained on.
         """
+        # Before it is forgotten, if it is this estimator's own.
+        earlier = getattr(xgb_model, "model_", xgb_model)
         self._forget()
         objective = self.objective or "rank:ndcg"
         if not isinstance(objective, str) or objective not in RANKING:
@@ -140,6 +143,7 @@ class VerticalXGBRanker(VerticalXGBModel):
             patience,
             {"qid": qid, "base_margin": base_margin},
             [{"qid": one} for one in queries],
+            earlier,
         )
         return self
 

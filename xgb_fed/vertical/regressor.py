@@ -102,6 +102,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         patience: float = 0.0,
         base_margin: Any = None,
         base_margin_eval_set: Sequence[Any] | None = None,
+        xgb_model: Any = None,
     ) -> VerticalXGBRegressor:
         """Train with the passive parties.
 
@@ -111,6 +112,8 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         -------
         self
         """
+        # Before it is forgotten, if it is this estimator's own.
+        earlier = getattr(xgb_model, "model_", xgb_model)
         self._forget()
         sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
         objective = "reg:squarederror" if callable(self.objective) else self.objective or "reg:squarederror"
@@ -132,6 +135,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
             patience,
             {"base_margin": base_margin},
             margins_of_sets(base_margin_eval_set, len(sets)),
+            earlier,
         )
         return self
 

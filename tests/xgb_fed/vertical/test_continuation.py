@@ -203,3 +203,17 @@ def test_what_a_party_refuses():
     begun.ask(StartTree(0, np.empty(0, dtype=np.uint8), np.array([0], dtype=np.int32)), messages.Done)
     with pytest.raises(ProtocolError, match="before the first tree"):
         begun.ask(ContinueTraining(model.model_id, 1), messages.Done)
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+def test_estimators_continue_themselves_and_stock_ones():
+    X, y = problem(n=100)
+    parties = parties_of([X[:, 3:]])
+    model = xgb_fed.VerticalXGBClassifier(2, max_depth=2, max_bin=8, cipher=xgb_fed.Plain(), random_state=0)
+    once = model.fit(X[:, :3], y, parties=parties).get_params() and model.model_.to_json()
+    model.fit(X[:, :3], y, parties=parties, xgb_model=model)
+    assert model.model_.num_boosted_rounds() == 4
+    assert model.model_.to_json() != once
+    alone = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(X[:, :3], y)
+    model.fit(X[:, :3], y, parties=parties, xgb_model=alone)
+    assert model.model_.num_boosted_rounds() == 5
