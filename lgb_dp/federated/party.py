@@ -178,6 +178,11 @@ class Party(SessionHandler[PartyRun]):
         return self._folder is not None
 
     @property
+    def has_allow_list(self) -> bool:
+        """Whether it says whom it adds its numbers to."""
+        return self._side.allowed.entries is not None
+
+    @property
     def has_budget(self) -> bool:
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
         return self._own_ledger().budget is not None

@@ -53,7 +53,7 @@ class FederatedService(RowService):
     Parameters
     ----------
     party : Party
-        With a folder, so that its ledger outlives the process, and a budget.
+        With a folder, so that its ledger outlives the process, an allow-list and a budget.
     directory : path
         Where runs and the record are kept.
     limits : FederatedLimits
@@ -61,7 +61,7 @@ class FederatedService(RowService):
     Raises
     ------
     InvalidArgumentError
-        If the party has no folder, or no budget.
+        If the party has no folder, no allow-list, or no budget.
     """
 
     opening = (OpenFederated,)
@@ -73,6 +73,11 @@ class FederatedService(RowService):
             raise InvalidArgumentError(
                 f"party {party.name!r} has no folder: behind a server its ledger must outlive the process, "
                 "or what it has answered would be answered again; pass folder= to Party"
+            )
+        if not party.has_allow_list:
+            raise InvalidArgumentError(
+                f"party {party.name!r} has no allow-list: a coordinator could be all other parties, and take "
+                "their noise off; pass tls= and allowed= to Party"
             )
         if not party.has_budget:
             party.close()

@@ -181,6 +181,8 @@ class Settings:
     def _check_objective_parameters(self) -> None:
         """Let XGBoost check the objective's own parameters."""
         given, own = self.objective_parameters, OBJECTIVES[self.objective]
+        if not isinstance(given, Mapping):
+            raise InvalidArgumentError(f"objective_parameters={given!r} must be a mapping")
         for name in given:
             if name not in own:
                 raise UnsupportedParameterError(

@@ -145,7 +145,9 @@ class ExactTask:
         """
         try:
             values = json.loads(text)
-            return cls(**{f.name: values[f.name] for f in fields(cls)})
+            task = cls(**{f.name: values[f.name] for f in fields(cls)})
+            task.to_json()  # what it is signed as
+            return task
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ProtocolError(f"the settings of an exact training run: {error}") from None
 

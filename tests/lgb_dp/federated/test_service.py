@@ -21,6 +21,22 @@ NAMES = ("ada", "bob", "cyd")
 BUDGET = (100.0, 1e-5)
 
 
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """Makes parties with certificates, which have each other on their allow-lists."""
+    folder = tmp_path_factory.mktemp("certificates")
+    make_authority(folder / "ca")
+    known = [f"sha256:{make_certificate(folder / name, folder / 'ca', name).fingerprint}" for name in NAMES]
+    make_certificate(folder / "acme", folder / "ca", "acme")
+
+    def make(place, **settings):
+        settings = {"tls": folder / NAMES[place], "allowed": known, **settings}
+        return party(place, **settings)
+
+    make.folder, make.others = folder, lambda: [make(1), make(2)]
+    return make
+
+
 class Served:
     """The service as a party of one coordinator."""
 
@@ -32,22 +48,16 @@ class Served:
         return self.service.handle(self.caller, (), request)
 
 
-def test_three_parties_over_tls(tmp_path):
-    make_authority(tmp_path / "ca")
-    known = [
-        f"sha256:{make_certificate(tmp_path / name, tmp_path / 'ca', name).fingerprint}" for name in NAMES
-    ]
-    make_certificate(tmp_path / "acme", tmp_path / "ca", "acme")
-    own = TLS.from_directory(tmp_path / "acme")
+def test_three_parties_over_tls(tmp_path, certified):
+    own = TLS.from_directory(certified.folder / "acme")
     members = [
-        party(place, folder=tmp_path / name / "kept", budget=BUDGET, tls=tmp_path / name, allowed=known)
-        for place, name in enumerate(NAMES)
+        certified(place, folder=tmp_path / name / "kept", budget=BUDGET) for place, name in enumerate(NAMES)
     ]
     with ExitStack() as stack:
         remote = []
         for member, name in zip(members, NAMES, strict=True):
             service = FederatedService(member, tmp_path / name / "served")
-            server = Server(service, "127.0.0.1:0", TLS.from_directory(tmp_path / name), ["acme"])
+            server = Server(service, "127.0.0.1:0", TLS.from_directory(certified.folder / name), ["acme"])
             stack.callback(server.stop, grace=0)
             one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=20)
             stack.callback(one.close)
@@ -57,12 +67,12 @@ def test_three_parties_over_tls(tmp_path):
     assert [len(journal(member).answered) for member in members] == [4, 4, 4]
 
 
-def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path):
-    member = party(0, folder=tmp_path / "kept", budget=(60.0, 1e-5))
+def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path, certified):
+    member = certified(0, folder=tmp_path / "kept", budget=(60.0, 1e-5))
     service = FederatedService(member, tmp_path / "served")
-    train([Served(service, "ada"), *parties()[1:]], epsilon=40.0)
+    train([Served(service, "ada"), *certified.others()], epsilon=40.0)
     with pytest.raises(PartyRefusedError, match="of the party's budget"):
-        train([Served(service, "ada", "rival"), *parties()[1:]], epsilon=40.0)
+        train([Served(service, "ada", "rival"), *certified.others()], epsilon=40.0)
     assert len(journal(member).answered) == 5
     record = (tmp_path / "served" / "record.jsonl").read_text()
     assert record.count('"message": "Contributed"') == 6
@@ -78,20 +88,26 @@ def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_side_door_a_coordinator_does_not_choose_the_budget(tmp_path):
+def test_side_door_a_coordinator_is_not_all_other_parties(tmp_path):
+    """Before, a server's party without an allow-list added its numbers and little noise to anybody's."""
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no allow-list.*pass tls="):
+        FederatedService(party(0, folder=tmp_path, budget=BUDGET), tmp_path)
+
+
+def test_side_door_a_coordinator_does_not_choose_the_budget(tmp_path, certified):
     """Before, the ε of the first run, which any coordinator could make a million, became the budget."""
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no budget.*pass budget="):
-        FederatedService(party(0, folder=tmp_path), tmp_path)
-    party(0, folder=tmp_path, budget=BUDGET).close()
-    FederatedService(party(0, folder=tmp_path), tmp_path)
+        FederatedService(certified(0, folder=tmp_path), tmp_path)
+    certified(0, folder=tmp_path, budget=BUDGET).close()
+    FederatedService(certified(0, folder=tmp_path), tmp_path)
 
 
-def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch):
+def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch, certified):
     """Before, a coordinator could end another's run, and spend what it was granted, under its number."""
     monkeypatch.setattr("lgb_dp.federated.rounds.os", SimpleNamespace(urandom=lambda n: b"s" * n))
-    service = FederatedService(party(0, folder=tmp_path / "kept", budget=(100.0, 1e-5)), tmp_path / "served")
+    service = FederatedService(certified(0, folder=tmp_path / "kept", budget=BUDGET), tmp_path / "served")
     for caller in ("acme", "rival"):
-        train([Served(service, "ada", caller), *parties()[1:]], 2, epsilon=5.0)
+        train([Served(service, "ada", caller), *certified.others()], 2, epsilon=5.0)
     assert len(journal(service._party).answered) == 6
 
 
@@ -108,12 +124,12 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
     assert set(map(id, ledgers)) == {id(member._ledger)}
 
 
-def test_sessions_and_lengths_are_limited(tmp_path):
+def test_sessions_and_lengths_are_limited(tmp_path, certified):
     def limited(**limits):
-        member = party(0, folder=tmp_path / next(iter(limits)), budget=BUDGET)
+        member = certified(0, folder=tmp_path / next(iter(limits)), budget=BUDGET)
         return Served(FederatedService(member, tmp_path, FederatedLimits(**limits)), "ada")
 
     with pytest.raises(PartyRefusedError, match="more than 0 sessions"):
-        train([limited(sessions_per_hour=0), *parties()[1:]])
+        train([limited(sessions_per_hour=0), *certified.others()])
     with pytest.raises(PartyRefusedError, match="this party accepts 100"):
-        train([limited(max_request_bytes=100), *parties()[1:]])
+        train([limited(max_request_bytes=100), *certified.others()])

@@ -1,5 +1,6 @@
 """What exact training refuses: settings and rows before anything leaves, and coordinators that lie."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -86,6 +87,23 @@ def test_labels_that_no_poisson_regression_has(labels, match):
     parties = [(X[k::3], labels[k::3]) for k in range(3)]
     with pytest.raises((InvalidDataError, PartyRefusedError), match=match):
         fit(parties, {"objective": "count:poisson", "max_depth": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("classes", [0, float("inf")]),
+        ("params", {"objective_parameters": [1]}),
+        ("params", [1]),
+        ("cuts", {}),
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused_by_name(name, value):
+    values = {**dict.fromkeys(("early_stopping_rounds", "classes")), "params": {}, "n_rounds": 1, "names": []}
+    values |= {"n_columns": 1, "cuts": "grid", "min_rows_per_node": 1, "min_parties": 2, "n_sets": 0}
+    assert ExactTask.from_json(json.dumps(values)).statement
+    with pytest.raises((ProtocolError, InvalidArgumentError)):
+        ExactTask.from_json(json.dumps({**values, name: value}))
 
 
 def test_a_party_makes_its_own_demands():
