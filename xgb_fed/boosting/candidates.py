@@ -96,24 +96,12 @@ class _Tried(NamedTuple):
     runs_right: NDArray[np.bool_]
     default_left: NDArray[np.bool_]
 
-    @classmethod
-    def of(cls, parts: list[tuple[NDArray[np.int64], NDArray[np.int64], bool, bool]]) -> _Tried:
-        """Several walks, one after the other."""
-        firsts, ends, right, default_left = zip(*parts, strict=True)
-        lengths = [len(end) for end in ends]
-        return cls(
-            np.concatenate([np.broadcast_to(first, n) for first, n in zip(firsts, lengths, strict=True)]),
-            np.concatenate(ends),
-            np.repeat(right, lengths),
-            np.repeat(default_left, lengths),
-        )
-
 
 def _tried_thresholds(start: int, end: int) -> _Tried:
-    """A column of numbers whose bins lie from `start` to `end`."""
-    upwards, downwards = np.arange(start + 1, end + 1), np.arange(end - 1, start - 1, -1)
-    first = np.array([start])
-    return _Tried.of([(first, upwards, False, False), (first, downwards, False, True)])
+    """A column of numbers whose bins lie from `start` to `end`, upwards and then downwards."""
+    ends = np.concatenate([np.arange(start + 1, end + 1), np.arange(end - 1, start - 1, -1)])
+    default_left = np.arange(len(ends)) >= end - start
+    return _Tried(np.full(len(ends), start), ends, np.zeros(len(ends), dtype=bool), default_left)
 
 
 def _tried_one_by_one(start: int, end: int) -> _Tried:
@@ -126,8 +114,10 @@ def _tried_one_by_one(start: int, end: int) -> _Tried:
 def _tried_partitions(start: int, end: int, max_cat_threshold: int) -> _Tried:
     """Sorted categories, from either end."""
     passed = np.arange(1, min(max_cat_threshold, end - start))
-    upwards = (np.array([start]), start + passed, True, True)
-    return _Tried.of([upwards, (end - passed, np.full(len(passed), end), False, False)])
+    firsts = np.concatenate([np.full(len(passed), start), end - passed])
+    ends = np.concatenate([start + passed, np.full(len(passed), end)])
+    upwards = np.arange(len(ends)) < len(passed)
+    return _Tried(firsts, ends, upwards, upwards)
 
 
 class CandidateWalk:
@@ -171,6 +161,8 @@ class CandidateWalk:
             np.concatenate(parts) for parts in zip(*tried, strict=True)
         )
         self._place = np.repeat(np.arange(-1, len(self.columns)), [len(part.end) for part in tried])
+        self._is_always_tried = ~self._default_left | self._is_categorical[self._place]
+        """Whether it is tried without missing values: numbers are walked downwards for these only."""
 
     def __len__(self) -> int:
         return len(self._end)
@@ -239,8 +231,7 @@ class CandidateWalk:
         n_left = self.left_sums(counts)
         missing = counts[self.missing_bins]
         size = int(counts[: self.bin_offsets[1]].sum()) if len(self.columns) else 0
-        # Numbers are walked downwards only if there are missing values; categories always are.
-        moves = ~self._default_left | (missing > 0) | self._is_categorical[self._place]
+        moves = self._is_always_tried | (missing > 0)
         if terms.allowed is not None:
             moves &= terms.allowed[self.columns[self._place]]
         possible = np.flatnonzero(moves & (n_left > 0) & (n_left < size))

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
+import sklearn.base
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ from xgb_fed.vertical.messages import (
     RevealedCategories,
     SplitCategories,
     SplitNodes,
+    StartTree,
     TrainingOpened,
 )
 from xgb_fed.vertical.row_places import NamedSplit, RowPlaces
@@ -137,6 +140,36 @@ def test_trees_and_predictions_are_those_of_xgboost(seed):
     np.testing.assert_allclose(exported.predict(matrix, output_margin=True), margin, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_with_constraints_samples_and_shapes(seed):
+    """What narrows candidates and rows narrows those of categories, too."""
+    problem, rng = drawn(seed), np.random.default_rng(seed)
+    d = problem.X.shape[1]
+    own = [
+        {"monotone_constraints": tuple(rng.integers(-1, 2, d).tolist())},
+        {"interaction_constraints": str([[0, 1], list(range(1, d))])},
+        {"grow_policy": "lossguide", "max_leaves": 6},
+        {"subsample": 0.7, "colsample_bytree": 0.7, "seed": 3},
+        {"num_parallel_tree": 2, "subsample": 0.7, "seed": 3},
+    ]
+    problem.params |= own[seed % 5]
+    model, parties, *_ = federated(problem, 2)
+    assert_same(model.export_booster(parties), stock(problem, 2))
+
+
+def test_sparse_columns():
+    """Entries that are not stored are missing, stored zeros are category 0."""
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 8, (200, 4)) * (rng.random((200, 4)) < 0.5)
+    y = ((X[:, 0] % 3 == 1) + X[:, 2] + rng.normal(size=200) > 2).astype(np.float32)
+    sparse = scipy.sparse.csr_matrix(X.astype(np.float32))
+    sparse.data[::7] = 0
+    types = ["c", "q", "c", "c"]
+    problem = SimpleNamespace(X=sparse, y=y, params=BASE, weight=None, bounds=[0, 2, 4], types=types)
+    model, parties, *_ = federated(problem, 2)
+    assert_same(model.export_booster(parties), stock(problem, 2))
+
+
 def frames(n=240, seed=3):
     """Two parties' data frames; categories are not in the order of the alphabet, and some have no rows."""
     rng = np.random.default_rng(seed)
@@ -171,6 +204,25 @@ def test_data_frames_with_categories():
     assert exported.feature_names == list(pooled.columns)
     matrix = xgboost.DMatrix(codes, feature_names=list(pooled.columns), feature_types=exported.feature_types)
     np.testing.assert_allclose(exported.predict(matrix), model.predict(own, [bank]), rtol=1e-5)
+
+
+def test_the_estimator_and_its_explanations():
+    own, theirs, y = frames()
+    bank = xgb_fed.LocalParty(
+        theirs, "bank", enable_categorical=True, allow_export=True, allow_explanations="per-feature"
+    )
+    model = xgb_fed.VerticalXGBClassifier(
+        2, max_depth=3, max_bin=16, enable_categorical=True, max_cat_threshold=8, cipher=xgb_fed.Plain()
+    )
+    model = sklearn.base.clone(model).fit(own, y, parties=[bank])
+    codes = pd.concat([own, theirs], axis=1).apply(
+        lambda column: column.cat.codes.replace(-1, np.nan) if column.dtype == "category" else column
+    )
+    booster = model.export_booster()
+    matrix = xgboost.DMatrix(codes.to_numpy(), feature_names=list(codes), feature_types=booster.feature_types)
+    expected = booster.predict(matrix, pred_contribs=True)
+    np.testing.assert_allclose(model.explain(own).contributions, expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(own)[:, 1], booster.predict(matrix), rtol=1e-5)
 
 
 def test_categories_in_another_order_are_recoded():
@@ -537,6 +589,52 @@ def test_a_party_that_sends_other_categories_left_is_caught():
     party = Recorder(xgb_fed.LocalParty(codes[:, None], "bank", feature_types=["c"]), change)
     with pytest.raises(ProtocolError, match="other rows left than it said"):
         train({**BASE, "enable_categorical": True}, None, y, [party], 1)
+
+
+class Redrawing:
+    """Gives its rows other categories from some tree on, as many rows to each as it announced."""
+
+    name = "bank"
+
+    def __init__(self, codes, first):
+        self.party, self.first = xgb_fed.LocalParty(codes, self.name, feature_types=["c"]), first
+        self.random = np.random.default_rng(0)
+
+    def handle(self, request):
+        message = messages.read(request).message
+        if isinstance(message, StartTree) and message.tree >= self.first:
+            kept = list(self.party._handler._sessions.values())[-1].kept
+            order = self.random.permutation(kept.columns.n_rows)
+            for values in (kept.bins.features.codes, kept.columns.columns.data):
+                values[:] = values[order]
+        return self.party.handle(request)
+
+
+class LostAt(Redrawing):
+    """The same, but lost before a tree."""
+
+    until = 3
+
+    def handle(self, request):
+        message = messages.read(request).message
+        if isinstance(message, StartTree) and message.tree == self.until:
+            raise PartyUnavailableError("lost")
+        return super().handle(request)
+
+
+def test_attack_by_categories_that_are_drawn_anew_is_refused(tmp_path):
+    """Also if the run was taken up from a checkpoint in between."""
+    random = np.random.default_rng(1)
+    codes, y = random.integers(0, 12, (200, 1)), random.integers(0, 2, 200).astype(np.float32)
+    params = {**BASE, "max_depth": 2, "enable_categorical": True}
+    with pytest.raises(ProtocolError, match=r"'bank': (rows are in another|more rows)"):
+        train(params, None, y, [Redrawing(codes, 1)], 10)
+    party = LostAt(codes, 3)
+    with pytest.raises(PartyUnavailableError):
+        train(params, None, y, [party], 10, checkpoint=tmp_path)
+    party.until = None
+    with pytest.raises(ProtocolError, match=r"'bank': (rows are in another|more rows)"):
+        train(params, None, y, [party], 10, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize(
