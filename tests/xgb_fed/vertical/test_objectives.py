@@ -109,6 +109,15 @@ def test_trees_are_those_of_xgboost(objective, weighted):
     np.testing.assert_allclose(ours.predict(xgboost.DMatrix(X)), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("objective", ["survival:cox", "rank:ndcg", "reg:absoluteerror"])
+def test_encryption_changes_nothing(objective):
+    """Gradients of any size, rows without hessian, and leaves that are quantiles."""
+    params, (X, info) = params_of(objective, max_depth=2), problem(objective)
+    clear, _ = federated(params, X, info, 2)
+    encrypted, _ = federated(params, X, info, 2, cipher=xgb_fed.OkamotoUchiyama())
+    assert encrypted.trees == clear.trees
+
+
 def mean_absolute(prediction, data):
     return "own", float(np.abs(prediction - data.get_label()).mean())
 
