@@ -299,8 +299,14 @@ class TrainingTask:
         Raises
         ------
         InvalidDataError
-            If XGBoost refuses the labels, or numbers are not finite, or hessians are negative.
+            If XGBoost refuses the labels, numbers are not finite, hessians are negative, or margins are where
+            a hessian exceeds all others together beyond rounding.
         """
+        if self.obj is None and self.objective.name == "reg:squaredlogerror" and (margin <= -1).any():
+            raise InvalidDataError(
+                "reg:squaredlogerror: a margin is -1 or less, where XGBoost's hessians are up to 10^12 and "
+                "its sums mere rounding; a lower learning_rate or max_delta_step keeps margins above"
+            )
         source = "labels or weights" if self.obj is None else "obj"
         try:
             g, h = self._gradients(margin, number)

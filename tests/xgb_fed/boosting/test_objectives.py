@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from gbdt_hosts.xgboost.gradients import XGBoostGradients
 from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.objectives import Objective, sigmoid, softmax
 
@@ -54,6 +56,19 @@ def test_gradients_are_xgboost_s(objective):
     # Some floats of a C library's exp are not the nearest, and 1 − p enlarges that.
     np.testing.assert_allclose(h, theirs[..., 0], rtol=5e-7)
     np.testing.assert_allclose(leaf, theirs[..., 1], rtol=5e-7)
+
+
+@pytest.mark.parametrize("name", [LOGISTIC, SQUARE, "reg:logistic", "binary:logitraw"])
+def test_closed_forms_are_what_xgboost_computes_for_many_rows(name):
+    random = np.random.default_rng(0)
+    margin = random.normal(0, 4, (500, 1)).astype(np.float32)
+    y = (random.random(500) < 0.3).astype(np.float32)
+    weight = random.exponential(size=500).astype(np.float32)
+    objective = Objective(name)
+    assert objective.is_closed_form
+    ours = objective.gradients_of(Targets(y, weight))(margin, 0)
+    theirs = XGBoostGradients(objective.of_xgboost, Targets(y, weight))(margin, 0)
+    np.testing.assert_allclose(ours, theirs, rtol=5e-7, atol=1e-9)
 
 
 def loss_of(objective, margin, y):

@@ -175,6 +175,14 @@ def test_hessians_that_xgboost_itself_makes_negative():
         xgb_fed.train(params_of("survival:cox"), data, [Untouched()], 2)
 
 
+def test_margins_beyond_the_logarithm():
+    X, info = problem("reg:squaredlogerror")
+    info["base_margin"] = np.linspace(-1.1, 0, N_ROWS)
+    data = xgb_fed.ActiveData(X[:, :3], **info)
+    with pytest.raises(InvalidDataError, match="squaredlogerror: a margin is -1"):
+        xgb_fed.train(params_of("reg:squaredlogerror"), data, [Untouched()], 2)
+
+
 def test_rows_in_another_order_keep_what_belongs_to_them():
     """Rows of a ranking that are given in another order than the parties have them, within queries."""
     params, (X, info) = params_of("rank:ndcg"), problem("rank:ndcg")
