@@ -20,6 +20,9 @@ from gbdt_parties.quoting import quoted
 _DOMAIN = b"veilboost secure sum roster 1\0"
 """Begins everything that a certificate's key signs here, so that no signature serves two purposes."""
 
+_NAME_BYTES = 64
+"""Of a common name, at most."""
+
 _WRAPPED = (b"pkcs11:", b"-----BEGIN TSS2 PRIVATE KEY-----", b"tpm2:")
 _SOFTWARE = (ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey, rsa.RSAPrivateKey)
 _PSS = padding.PSS(padding.MGF1(hashes.SHA256()), hashes.SHA256.digest_size)
@@ -64,13 +67,13 @@ class Credentials:
         PartyArgumentError
             If the name does not fit into a certificate.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
-        try:
-            subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        except ValueError:
+        if not 1 <= len(name.encode()) <= _NAME_BYTES:
             raise PartyArgumentError(
-                f"name={quoted(name)!r} must have 1 to 64 bytes as UTF-8, which is what a certificate holds"
-            ) from None
+                f"name={quoted(name)!r} must have 1 to {_NAME_BYTES} bytes as UTF-8, which is what a "
+                "certificate holds"
+            )
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         now = datetime.now(timezone.utc)
         certificate = (
             x509.CertificateBuilder()
