@@ -23,14 +23,13 @@ from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport.server import Server, Service, raise_descriptor_limit
 from gbdt_parties.transport.service import QUOTA_FILES
-from veilboost import exact_serving, private_serving
+from veilboost import exact_serving, private_serving, vertical_serving
 from veilboost.parsers import add_command, names, read_json
 from veilboost.tables import Table, log_unseen, read_table
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
-from xgb_fed.vertical.explanation_consent import LEVELS
 from xgb_fed.vertical.service import Limits, NamedRows, PassiveService
 
 logger = logging.getLogger(__name__)
@@ -61,25 +60,13 @@ LEAST = {
 """Smallest values of the options that limit something."""
 
 
-VERTICAL_ONLY = (
-    "id",
-    "one_hot",
-    "categorical",
-    "dask",
-    "min_rows",
-    "min_node_rows",
-    "max_statistics",
-    "allow_explanations",
-    "consent_to_export",
-    "require_consent_for_export",
-)
 HORIZONTAL = ("label", "categorical_labels", "max_rounds")
 SIMFL_ONLY = ("min_similar", "known_features")
 SUMS = ("party", "min_parties")
 """Options, by the names of their values, that belong to some kinds of training."""
 
 ONLY_FOR: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
-    (("vertical",), "vertical training", VERTICAL_ONLY),
+    (("vertical",), "vertical training", tuple(vertical_serving.OPTIONS)),
     (("exact", "simfl"), "horizontal training", HORIZONTAL),
     (("simfl",), "SimFL (--horizontal without --party)", SIMFL_ONLY),
     (("exact", "private"), "exact training (--horizontal) and private training", SUMS),
@@ -146,46 +133,11 @@ def add_serve(commands: Any) -> None:
         action="store_true",
         help="forget how often callers asked in the last hour, after a clock that was ahead was set right",
     )
-    _add_vertical(parser.add_argument_group("vertical training"))
+    vertical_serving.add_options(parser.add_argument_group("vertical training"))
     _add_horizontal(parser.add_argument_group("horizontal training"))
     _add_sums(parser.add_argument_group("exact and private horizontal training"))
     exact_serving.add_options(parser.add_argument_group("exact horizontal training"))
     private_serving.add_options(parser.add_argument_group("private horizontal training"))
-
-
-def _add_vertical(group: Any) -> None:
-    add = group.add_argument
-    add("--id", help="column of ids; without it, rows are taken in the file's order")
-    add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
-    add("--categorical", type=names, default=[], help="text columns to split by category, a,b,c; as above")
-    add(
-        "--dask",
-        metavar="ADDRESS",
-        help="scheduler of a Dask cluster whose workers read the file and hold it",
-    )
-    add("--min-rows", type=int, default=100, help="minimum number of rows to train on (%(default)s)")
-    add(
-        "--min-node-rows",
-        type=int,
-        default=10,
-        help="rows of a node that statistics are given of (%(default)s)",
-    )
-    add(
-        "--max-statistics",
-        type=float,
-        default=Limits.max_statistics,
-        help="statistics per row that an active party gets in all its training runs: about one per row tells "
-        "it the bins of most values (no limit; the log warns)",
-    )
-    add(
-        "--allow-explanations",
-        choices=LEVELS,
-        default=Limits.allow_explanations,
-        help="tell every row's side at this party's splits, for explanations and predictions that hide "
-        "paths, and the splits' columns by position or for their sum only (%(default)s)",
-    )
-    add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
-    add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
 
 
 def _add_horizontal(group: Any) -> None:
@@ -322,16 +274,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 _DEFAULTS: dict[str, Any] = {
-    "id": None,
-    "one_hot": [],
-    "categorical": [],
-    "dask": None,
-    "min_rows": Limits.min_rows,
-    "min_node_rows": Limits.min_node_rows,
-    "max_statistics": Limits.max_statistics,
-    "allow_explanations": Limits.allow_explanations,
-    "consent_to_export": False,
-    "require_consent_for_export": False,
+    **vertical_serving.OPTIONS,
     "label": None,
     "categorical_labels": False,
     "min_similar": MIN_SIMILAR,
