@@ -39,7 +39,8 @@ COMMON_PARAMETERS = """\
 n_estimators : int, default=100
         Number of boosting rounds.
     max_depth : int, optional
-        Maximum depth of a tree, from 1 to 30.  XGBoost's default is 6.
+        Maximum depth of a tree, from 1 to 30; in vertical training, 0 means no maximum.  XGBoost's default
+        is 6.
     learning_rate : float, optional
         Factor of every leaf value.  XGBoost's default is 0.3.
     max_bin : int, optional

@@ -11,7 +11,7 @@ end is cut off.  No level is asked for that the tree does not reach.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 
@@ -58,6 +58,11 @@ class Expansion:
             for k, child in enumerate(self.children.get(node, ()), start=2 * len(order) - 1):
                 wait(child, k)
         return order
+
+    def to_split(self, nodes: Iterable[int]) -> set[int]:
+        """Which nodes of the last level known are split, unless statistics to come push them back."""
+        able = {node for node in nodes if node in self.loss_change}
+        return able.intersection(self.order()) if self.max_leaves else able
 
     def has_room_below(self, nodes: Collection[int]) -> bool:
         """Whether a child of some nodes that are to be split may be split too, within `max_leaves`."""

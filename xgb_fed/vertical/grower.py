@@ -71,7 +71,7 @@ def grow_tree(
         found = dict(zip(searching, for_each(_Find(level), list(searching.values())), strict=True))
         best = _choose(found, level.partition.n_nodes, split_gain)
         expansion.loss_change |= {numbers[k]: float(one.loss_change) for k, (_, one) in best.items()}
-        to_split = set(expansion.order())
+        to_split = expansion.to_split(numbers)
         chosen = {k: one for k, one in best.items() if numbers[k] in to_split}
         splits: dict[int, tuple[int, Split]] = {}
         owners = sorted({owner for owner, _ in chosen.values()})

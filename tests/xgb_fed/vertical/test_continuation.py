@@ -9,9 +9,13 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
+from gbdt_parties.transport.server import NOBODY
+from veilboost.tables import Table
 from vertical_training import Recorder, assert_same_trees, parties_of, problem, quantile_matrix, stock, train
+from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.vertical.messages import ContinueTraining, OpenTraining, StartTree, TrainingOpened
+from xgb_fed.vertical.service import Limits, PassiveService
 
 BASE = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
 CASES = {
@@ -217,3 +221,30 @@ def test_estimators_continue_themselves_and_stock_ones():
     alone = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(X[:, :3], y)
     model.fit(X[:, :3], y, parties=parties, xgb_model=alone)
     assert model.model_.num_boosted_rounds() == 5
+
+
+def test_a_server_continues_and_counts_it_as_a_question(tmp_path):
+    X, y = problem(n=120)
+    table = Table(read_columns(X[:, 3:]), [str(k) for k in range(120)], False, None, [], {})
+    limits = Limits(
+        min_rows=1, min_node_rows=2, allow_plain=True, consents_to_export=True, questions_per_hour=3
+    )
+
+    class Served:
+        name = "bank"
+
+        def __init__(self):
+            # A service that was started again knows the model from its folder.
+            self.service = PassiveService(table, tmp_path, "bank", limits)
+
+        def handle(self, request):
+            return self.service.handle(NOBODY, (), request)
+
+    first = train(BASE, X[:, :3], y, [Served()], 2)
+    model = train(BASE, X[:, :3], y, [Served()], 2, xgb_model=first)
+    theirs = stock_continued(BASE, X, y, 2, stock(BASE, X, y, 2))
+    assert_same_trees(model.export_booster([Served()]), theirs)
+    train(BASE, X[:, :3], y, [Served()], 1, xgb_model=first)
+    train(BASE, X[:, :3], y, [Served()], 1)
+    with pytest.raises(ProtocolError, match="more than 3 alignments and predictions"):
+        train(BASE, X[:, :3], y, [Served()], 1, xgb_model=first)

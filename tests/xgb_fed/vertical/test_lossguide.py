@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 import xgb_fed
+from gbdt_parties.errors import ProtocolError
 from vertical_training import Recorder, assert_same_trees, parties_of, parts, problem, stock, train
+from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.vertical.expansion import Expansion
+from xgb_fed.vertical.given_statistics import SUMS_PER_NODE, GivenStatistics
+from xgb_fed.vertical.messages import SplitStatistics
+from xgb_fed.vertical.passive import PassiveParty
 
 BASE = {"objective": "binary:logistic", "max_bin": 16, "grow_policy": "lossguide"}
 
@@ -41,6 +46,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_trees_are_those_of_xgboost(case):
     compare(case)
+
+
+class Handler(Recorder):
+    """A party whose handler the test has made."""
+
+    def __init__(self, handler):
+        handler.name = "bank"
+        super().__init__(handler)
 
 
 def depth(tree):
@@ -143,7 +156,7 @@ def test_levels_are_known_to_the_extent_that_the_order_needs():
                 if rng.random() < 0.8 and depth_of_known < 8:
                     changes[node] = float(rng.integers(1, 6))
             expansion.loss_change |= {node: changes[node] for node in level if node in changes}
-            chosen = [node for node in expansion.order() if node in level]
+            chosen = expansion.to_split(level)
             level = []
             for node in sorted(chosen):
                 all_children[node] = expansion.children[node] = (n_nodes, n_nodes + 1)
@@ -156,3 +169,26 @@ def test_levels_are_known_to_the_extent_that_the_order_needs():
         assert order == one_by_one(expansion.loss_change, all_children, max_leaves)
         cut += len(expansion.children) > len(order)
     assert cut > 20
+
+
+@pytest.mark.parametrize(("more", "n_trees"), [({}, 1), ({"num_parallel_tree": 3}, 3)], ids=str)
+def test_all_statistics_that_are_given_are_counted(more, n_trees):
+    """Those of nodes that are cut off, and of every tree of a forest, too."""
+    X, y = problem(missing=0.1)
+    params = {**BASE, "max_leaves": 12, "max_depth": 0, "min_child_weight": 0.1, **more}
+    given = GivenStatistics()
+    party = Handler(PassiveParty(read_columns(X[:, 3:]), [], {}, given=given))
+    model = train(params, X[:, :3], y, [party], 1)
+    assert len(model.trees) == n_trees
+    n_bins = sum(len(cuts) + 1 for cuts in bin_features(read_columns(X[:, 3:]), 16).cuts)
+    answers = [m for m in party.messages() if isinstance(m, SplitStatistics)]
+    n_nodes = sum(len(answer.counts) // n_bins for answer in answers)
+    assert given.per_row == pytest.approx(SUMS_PER_NODE * n_nodes / len(y))
+    assert n_nodes > sum(len(tree) for tree in model.trees), "nothing was cut off"
+
+
+def test_a_limit_of_statistics_ends_a_lossguide_run():
+    X, y = problem()
+    handler = PassiveParty(read_columns(X[:, 3:]), [], {}, given=GivenStatistics(limit=0.2))
+    with pytest.raises(ProtocolError, match=r"gives at most 0\.2"):
+        train({**BASE, "max_leaves": 40, "max_depth": 0}, X[:, :3], y, [Handler(handler)], 3)
