@@ -59,6 +59,9 @@ class _Column:
     may_be_missing: NDArray[np.bool_]
 
 
+MAX_SET_CELLS = 1 << 24
+"""Different sets of possible categories, times categories, that are kept of one column."""
+
 _MORE_ROWS = "more rows are on one side of a split than the column has there"
 
 
@@ -90,14 +93,18 @@ class _CategoricalColumn:
         """Take up which of some rows went left; `left` says which categories do, missing values last."""
         for side, of_side in ((left, rows[goes_left]), (~left, rows[~goes_left])):
             before, of_row = _numbered(self.place[of_side], len(self.possible))
-            self.place[of_side] = len(self.possible) + of_row
-            self.possible = np.concatenate([self.possible, self.possible[before] & side[:-1]])
+            narrowed = self.possible[before] & side[:-1]
             if not side[-1]:
                 self.may_be_missing[of_side] = False
+            is_possible = np.asarray(narrowed.any(axis=1))
+            if (~is_possible[of_row] & ~self.may_be_missing[of_side]).any():
+                raise ProtocolError("rows are in another category than in earlier splits of the column")
+            # Beyond the limit, rows keep the sets that they had: wider ones refuse no honest party.
+            if self.possible.size + narrowed.size <= MAX_SET_CELLS:
+                self.place[of_side] = len(self.possible) + of_row
+                self.possible = np.concatenate([self.possible, narrowed])
         self._keep_used()
         is_possible = np.asarray(self.possible.any(axis=1))
-        if (~is_possible[self.place] & ~self.may_be_missing).any():
-            raise ProtocolError("rows are in another category than in earlier splits of the column")
         self._check_counts(left[:-1], int(np.count_nonzero(~is_possible[self.place])))
 
     def _keep_used(self) -> None:
@@ -130,8 +137,8 @@ def _numbered(place: NDArray[np.int32], n_places: int) -> tuple[NDArray[np.int64
 class RowPlaces:
     """Between which bins the rows of one passive party lie, as far as its splits have told.
 
-    It takes five bytes per row for each column that won a split, and for a categorical one what the different
-    sets of possible categories take.
+    It takes five bytes per row for each column that won a split, and for a categorical one up to
+    `MAX_SET_CELLS` bytes for the different sets of possible categories.
 
     Parameters
     ----------

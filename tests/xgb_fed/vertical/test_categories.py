@@ -19,6 +19,7 @@ from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, Protoco
 from vertical_training import Recorder, assert_same_tree, text_of, train
 from xgb_fed.boosting.features import MAX_BINS, Columns, bin_features, read_columns, read_columns_like
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.vertical import row_places
 from xgb_fed.vertical.bin_sums import AgreedColumns
 from xgb_fed.vertical.messages import (
     CategoriesOpened,
@@ -558,6 +559,24 @@ def test_more_rows_than_a_category_has_are_refused():
     places.note(NamedSplit(0, -1, False, (0,)), np.array([0, 1, 2, 3]), np.ones(4, dtype=bool))
     with pytest.raises(ProtocolError, match="more rows"):  # three rows are neither in 0 nor in 1
         places.note(NamedSplit(0, -1, False, (1,)), np.array([0, 1, 2]), np.ones(3, dtype=bool))
+
+
+def test_a_column_of_many_categories_takes_limited_memory(monkeypatch):
+    """Rows then keep wider sets, which catch less and refuse no honest party."""
+    monkeypatch.setattr(row_places, "MAX_SET_CELLS", 40 * 25)
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 40, 300)
+    places, told = places_of(codes, 40), []
+    for _ in range(60):
+        right = tuple(np.flatnonzero(random.random(40) < 0.5).tolist())
+        split, rows = NamedSplit(0, -1, False, right), np.flatnonzero(random.random(300) < 0.3)
+        left = left_of(codes[rows], split, 40)
+        places.note(split, rows, left)
+        told.append((split, rows, left))
+        assert places._categorical[0].possible.size <= 40 * 25
+    split, rows, left = told[0]
+    with pytest.raises(ProtocolError, match=r"another category|more rows"):
+        places.note(split, rows, ~left)
 
 
 def test_announced_columns_that_cannot_be_are_refused():
