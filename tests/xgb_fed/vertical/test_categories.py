@@ -21,6 +21,7 @@ from xgb_fed.boosting.features import MAX_BINS, Columns, bin_features, read_colu
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.vertical import row_places
 from xgb_fed.vertical.bin_sums import AgreedColumns
+from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
     CategoriesOpened,
     RevealedCategories,
@@ -376,6 +377,23 @@ def test_files_with_other_categories_are_refused(change, tmp_path):
     (tmp_path / "x").write_text(json.dumps({**splits.to_dict(), **change}))
     with pytest.raises(CorruptDataError):
         Splits.load(tmp_path / "x")
+
+
+def test_journals_keep_categories_on_the_disk(tmp_path):
+    splits = Splits(["a", "b"], categories={0: ("x", "y", "z"), 1: None})
+    terms = Terms("plain", 100, 8, "digest")
+    journal = Journals(tmp_path).start(b"m" * 16, terms, splits)
+    for rule in ((0, 0.0, True, (0, 2)), (1, 0.0, False, (7,))):
+        splits.add(*rule)
+        journal.keep()
+    assert Journals(tmp_path).find(b"m" * 16) == (terms, splits)
+    again = Journals(tmp_path).start(b"m" * 16, terms, splits.first(1))
+    again.keep()
+    assert Journals(tmp_path).find(b"m" * 16)[1].right == {0: (0, 2)}
+    (path,) = tmp_path.glob("*.journal")
+    path.write_bytes(path.read_bytes().replace(b"[0, 2]", b"[2, 0]"))
+    with pytest.raises(ProtocolError, match="journal of the training run is damaged"):
+        Journals(tmp_path).find(b"m" * 16)
 
 
 class Restarting:
