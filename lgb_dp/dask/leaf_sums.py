@@ -77,7 +77,7 @@ class DaskLeafSums:
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """As for `LeafSums`."""
-        shape = (len(question.tree.feature) + 1, self._rules.scale.n_outputs, 2)
+        shape = (question.n_cells, self._rules.scale.n_outputs, 2)
         return self._total(lambda worker: {"ask": "sums", **_trees_of(worker).message(question)}, shape)
 
     def close(self) -> None:

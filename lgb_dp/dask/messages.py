@@ -47,6 +47,7 @@ class SentTrees:
             "tree": _packed_tree(question.tree),
             "prior": question.prior.tobytes(),
             "clip": question.clip,
+            "salt": question.salt,
             "keep": keep,
             "new": new,
         }
@@ -68,7 +69,8 @@ class ReceivedTrees:
         prior: NDArray[np.float64] = np.frombuffer(message["prior"], dtype=np.float64)
         self._released[message["keep"] :] = self._unpacked(message["new"], len(prior))
         self._asked = _unpacked_tree(message["tree"])
-        return Round(message["number"], self._asked, prior, self._released, message["clip"])
+        of_rows = message["clip"], message["salt"]
+        return Round(message["number"], self._asked, prior, self._released, *of_rows)
 
     def _unpacked(self, packed: Sequence[Mapping[str, Any]], n_outputs: int) -> list[ReleasedTree]:
         trees = []

@@ -199,7 +199,7 @@ class RowsOfWorker:
         question = self._trees.question(message)
         if not self._leases.keys() >= set(message["leases"]):
             return {"unknown": True}
-        shape = (len(question.tree.feature) + 1, self._rules.scale.n_outputs, 2)
+        shape = (question.n_cells, self._rules.scale.n_outputs, 2)
         sums = np.zeros(shape, dtype=np.int64)
         for lease in message["leases"]:
             for rows in self._leases[lease]:

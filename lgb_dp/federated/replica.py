@@ -220,7 +220,7 @@ class _FederatedTraining(NewtonTraining):
         self.ledger.inherit(closeness_cost(run.epsilon, run.delta), "noise in integer shares", 0.0)
         self._federation.note_granted(self.ledger.granted)
 
-    def _release(self, tree: PublicTree) -> LeafRelease:
+    def _release(self, tree: PublicTree) -> tuple[LeafRelease, LeafRelease | None]:
         self._structure = _digest(tree.feature, tree.goes_left)
         return super()._release(tree)
 

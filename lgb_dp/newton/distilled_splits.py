@@ -98,6 +98,14 @@ class FeatureHistograms:
         estimate += _MIN_COUNT
         return np.asarray(estimate / estimate.sum())
 
+    def largest_share(self) -> float:
+        """Share of the rows in the fullest bin of the feature that divides them best.
+
+        No row can have more equals than that.
+        """
+        shares = [np.max(count) / max(np.sum(count), _MIN_COUNT) for count in self.counts if len(count) > 2]
+        return float(min(shares, default=1.0))
+
 
 def released_cells(bins: PublicBins) -> NDArray[np.bool_]:
     """Which bins are of features that can be split, shape (n_total_bins,)."""

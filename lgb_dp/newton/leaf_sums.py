@@ -21,10 +21,14 @@ from gbdt_kernels.trees import (
     add_leaf_values,
     feature_counts,
     leaf_sums,
+    row_tags,
 )
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.loss import Loss
 from lgb_dp.newton.public_splits import PublicTree
+
+HELD_OUT_SHARE = 0.1
+"""Share of the rows that are held out, where any are."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Round:
         All trees of the model so far.
     clip : float
         Of gradients, as the loss's `start` found it.
+    salt : int, optional
+        Rows are divided by `held_out`, those that train and those that are held out; None divides none.
     """
 
     number: int
@@ -68,11 +74,26 @@ class Round:
     prior: NDArray[np.float64]
     released: Sequence[ReleasedTree]
     clip: float = 1.0
+    salt: int | None = None
+
+    @property
+    def n_cells(self) -> int:
+        """What the sums are over: the tree's leaves, and once more the leaves if rows are held out."""
+        n_leaves = len(self.tree.feature) + 1
+        return n_leaves if self.salt is None else 2 * n_leaves
 
     @property
     def last(self) -> int:
         """Number of the last released tree, 0 if there is none."""
         return self.released[-1].number if self.released else 0
+
+
+def held_out(columns: DenseColumns | SparseColumns, salt: int, n_threads: int) -> NDArray[np.bool_]:
+    """Which rows are held out: a tenth of all different rows, by their own codes and a public salt.
+
+    A row's place does not depend on other rows, on their order or on where they are.
+    """
+    return np.asarray(row_tags(columns, salt, n_threads) < np.uint64(int(HELD_OUT_SHARE * 2.0**64)))
 
 
 @runtime_checkable
@@ -116,8 +137,9 @@ class LeafSums(Protocol):
 
         Returns
         -------
-        ndarray of int64, shape (n_leaves, n_outputs, 2)
-            In steps of `lgb_dp.newton.loss`, times the rows' integer weights.
+        ndarray of int64, shape (n_cells, n_outputs, 2)
+            Of the leaves, and if rows are held out, then of these in the leaves; in steps of
+            `lgb_dp.newton.loss`, times the rows' integer weights.
         """
 
 
@@ -134,6 +156,7 @@ class _RowState:
         Number of the round whose tree the leaves are of.
     score : ndarray of float64, shape (n_rows, n_outputs)
     leaf : ndarray of uint16, shape (n_rows,)
+        As many more as there are leaves, if the row is held out.
     """
 
     last: int
@@ -192,6 +215,7 @@ class LocalLeafSums:
         self._draw_words = draw_words
         self._rows: _RowState | None = None
         self._last: tuple[int, NDArray[np.int64]] | None = None
+        self._held: tuple[int, NDArray[np.bool_]] | None = None
 
     def label_counts(self) -> NDArray[np.int64]:
         """As for `LeafSums`."""
@@ -208,21 +232,30 @@ class LocalLeafSums:
         weight = self._weight if self._subsample == 1 else self._secret_sample()
         rows = self._current_rows(question)
         tree, last = question.tree, question.last
-        value = question.released[-1].value if last != rows.last else None
+        value = np.tile(question.released[-1].value, (2, 1)) if last != rows.last else None
+        n_leaves = len(tree.feature) + 1
+        held = None if question.salt is None else self._held_out(question.salt)
 
         def move(first: int, stop: int) -> None:
             if value is not None:
                 add_leaf_values(rows.leaf, value, first, stop, rows.score)
             self._columns.leaves(tree.feature, tree.goes_left, first, stop, rows.leaf)
+            if held is not None:
+                leaf = rows.leaf[first:stop]
+                np.add(leaf, np.uint16(n_leaves), out=leaf, where=held[first:stop])
 
         self._rows = None  # an interrupt leaves rows that are neither here nor there
-        n_leaves = len(tree.feature) + 1
         if question.clip != self._clip:
             self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
-        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, n_leaves, self._n_threads, move)
+        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)
         self._rows = replace(rows, last=last, pending=question.number)
         self._last = (question.number, sums)
         return np.array(sums)
+
+    def _held_out(self, salt: int) -> NDArray[np.bool_]:
+        if self._held is None or self._held[0] != salt:
+            self._held = (salt, held_out(self._columns, salt, self._n_threads))
+        return self._held[1]
 
     def _current_rows(self, question: Round) -> _RowState:
         """The rows after all released trees, or after all but the last, whose leaves they are in."""

@@ -53,6 +53,10 @@ class LeafRelease:
     hessian: NDArray[np.float64]
     std: float
 
+    def part(self, leaves: slice) -> LeafRelease:
+        """Of some of the leaves."""
+        return LeafRelease(self.gradient[leaves], self.hessian[leaves], self.std)
+
 
 class PublicSplits(Protocol):
     """A source of splits, and of whatever it learns from releases."""

@@ -40,6 +40,7 @@ from lgb_dp.newton.distilled_splits import (
     surrogate_rows,
 )
 from lgb_dp.newton.exact_splits import MAX_ROWS, ExactSplits
+from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, Start
@@ -111,6 +112,8 @@ class NewtonTraining(Training):
         self._released: list[ReleasedTree] = []
         self._splits: PublicSplits | None = None
         self._step_size: StepSize | None = None
+        self._held_out: HeldOutSteps | None = None
+        self._salt: int | None = None
         self._prior = np.zeros(task.params.n_outputs)
         self._start: Start
 
@@ -204,12 +207,22 @@ class NewtonTraining(Training):
             return self._exact_splits(bins, exact_depth(self._n_rows) if self._depth is None else self._depth)
         if distilled is None or not self._may_distil:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
-        surrogate = surrogate_rows(self._release_feature_histograms(bins), bins, self.random)
+        histograms = self._release_feature_histograms(bins)
+        surrogate = surrogate_rows(histograms, bins, self.random)
         start = start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior
         greedy_depth = distilled[0] if self._depth is None else self._depth
         sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
         model = (objective, surrogate, start, self._released)
+        if self._step_size is not None and not distilled[1]:
+            self._hold_out(histograms, rows, greedy_depth)
         return DistilledSplits(bins, *sizes, *model, has_trial=distilled[1])
+
+    def _hold_out(self, histograms: FeatureHistograms, balanced: float, depth: int) -> None:
+        """Let held-out rows bound the learning rate, where they are enough to tell and divide well."""
+        std = EXACT_STD if self._is_exact else self._noise_g.scale / (STEPS * self.weight_steps)
+        if can_hold_out(histograms, balanced / 2**depth, std):
+            self._held_out = HeldOutSteps(self.n_rounds)
+            self._salt = int(self.random.words(1)[0])
 
     def _exact_splits(self, bins: PublicBins, depth: int) -> ExactSplits:
         """Splits fitted to the rows themselves; without privacy alone."""
@@ -281,7 +294,7 @@ class NewtonTraining(Training):
         assert self._rate is not None
         del self._released[len(self.trees) :]  # what was rolled back, or interrupted
         tree = self._splits.draw(self.random)
-        release = self._release(tree)
+        release, held = self._release(tree)
 
         # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
         start, bound = self._start, self.loss.largest_value
@@ -292,7 +305,10 @@ class NewtonTraining(Training):
         if self._step_size is not None:
             rate *= self._step_size.factor(release, denominator) * self._splits.rate_factor
             rate = min(rate, MAX_RATE.get(self.params.objective, math.inf))
-        value = np.clip(value, -bound, bound) * (rate * start.value_unit)
+        value = np.clip(value, -bound, bound)
+        if self._held_out is not None and held is not None:
+            rate = min(rate, self._held_out.largest_rate(value, held))
+        value *= rate * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
@@ -313,27 +329,30 @@ class NewtonTraining(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _release(self, tree: PublicTree) -> LeafRelease:
-        """Noisy sums of gradients and hessians over the tree's leaves.
+    def _release(self, tree: PublicTree) -> tuple[LeafRelease, LeafRelease | None]:
+        """Noisy sums of gradients and hessians over the tree's leaves: of the rows that train, and of others.
 
-        A row is in one leaf, and what it adds there is at most μ long in units of the noise
-        (`lgb_dp.newton.loss`; weights are at most `weight_steps`), so the release is μ-GDP; with a secret
-        Poisson sample of the rows its cost is `dp_accounting`'s.
+        A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
+        cell.  What it adds there is at most μ long in units of the noise (`lgb_dp.newton.loss`; weights are
+        at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows its cost is
+        `dp_accounting`'s.
         """
         probability = self.settings.subsample
         if not self._is_exact:
             self.ledger.charge(self._plan.tree)
-        question = Round(self.iteration, tree, self._prior, self._released, self._start.clip)
-        sums = self._leaf_sums.sums(question)
+        question = Round(self.iteration, tree, self._prior, self._released, self._start.clip, self._salt)
+        sums, n_leaves = self._leaf_sums.sums(question), len(tree.feature) + 1
         expected = STEPS * self.weight_steps * probability
-        if self._is_exact:
-            return LeafRelease(sums[:, :, 0] / expected, sums[:, :, 1] / expected, EXACT_STD)
-        gradient, hessian = self._with_noise(
-            (sums[:, :, 0], self._noise_g.scale, self._noise_g),
-            (sums[:, :, 1], self._noise_h.scale, self._noise_h),
-        )
-        std = self._noise_factor * self._noise_g.scale / expected
-        return LeafRelease(gradient / expected, hessian / expected, std)
+        gradient, hessian, std = sums[:, :, 0], sums[:, :, 1], EXACT_STD
+        if not self._is_exact:
+            gradient, hessian = self._with_noise(
+                (gradient, self._noise_g.scale, self._noise_g), (hessian, self._noise_h.scale, self._noise_h)
+            )
+            std = self._noise_factor * self._noise_g.scale / expected
+        cells = LeafRelease(gradient / expected, hessian / expected, std)
+        if self._salt is None:
+            return cells, None
+        return cells.part(slice(n_leaves)), cells.part(slice(n_leaves, None))
 
     def _with_noise(
         self, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]

@@ -1,6 +1,7 @@
 """Training runs of NewtonBoost for tests."""
 
 import lightgbm as lgb
+import numpy as np
 
 import lgb_dp
 from lgb_dp.newton.leaf_sums import Round
@@ -25,7 +26,11 @@ def training_scores(booster):
     released = grower._released[: len(grower.trees)]
     question = Round(grower.iteration, None, grower._prior, released)
     rows = grower._leaf_sums._current_rows(question)
-    return rows.score if question.last == rows.last else rows.score + released[-1].value[rows.leaf]
+    return (
+        rows.score
+        if question.last == rows.last
+        else rows.score + np.tile(released[-1].value, (2, 1))[rows.leaf]
+    )
 
 
 def live_booster(n_rounds, data=None, params=QUIET, **kwargs):

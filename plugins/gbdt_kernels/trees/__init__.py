@@ -15,6 +15,7 @@ from gbdt_kernels.trees.newton import (
     leaf_sums,
 )
 from gbdt_kernels.trees.routing import add_trees, partition_level
+from gbdt_kernels.trees.row_tags import row_tags
 from gbdt_kernels.trees.sampling import discrete_laplace_from_words
 from gbdt_kernels.trees.selection import select
 from gbdt_kernels.trees.splitting import candidate_gains, candidate_risks, goes_left_table
@@ -46,6 +47,7 @@ __all__ = [
     "level_histograms",
     "partition_level",
     "plant",
+    "row_tags",
     "segment_sums",
     "select",
 ]

@@ -6,7 +6,7 @@ import pytest
 from gbdt_kernels.trees import DenseCodes, SparseCodes, by_columns
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.leaf_sums import LocalLeafSums, ReleasedTree, Round
+from lgb_dp.newton.leaf_sums import LocalLeafSums, ReleasedTree, Round, held_out
 from lgb_dp.newton.loss import STEPS, NewtonLoss
 from lgb_dp.newton.public_splits import PublicTree
 
@@ -109,3 +109,51 @@ def test_side_door_rows_of_another_number_are_never_summed(codes):
         label, weight = np.zeros(n_labels), np.ones(n_weights, dtype=np.int32)
         with pytest.raises(AssertionError):
             LocalLeafSums(by_columns(codes), label, weight, loss, scale, start, 1, 1.0, lambda: None)
+
+
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
+def test_held_out_rows_are_summed_apart(objective):
+    rows, _, scale = local(objective)
+    prior, trees = np.full(scale.n_outputs, 0.25), [released(1, scale.n_outputs)]
+    rows.sums(Round(2, tree(2), prior, trees))
+    trees.append(ReleasedTree(2, tree(2), released(2, scale.n_outputs).value))
+    for salt in (7, 8):
+        divided = Round(2 * salt, tree(4), prior, trees, salt=salt)
+        answer, whole = rows.sums(divided), rows.sums(Round(2 * salt + 1, tree(4), prior, trees))
+        assert divided.n_cells == len(answer) == 2 * len(whole)
+        assert answer[:8].any()
+        assert answer[8:].any()
+        np.testing.assert_array_equal(answer[:8] + answer[8:], whole)
+        np.testing.assert_array_equal(answer, local(objective)[0].sums(divided))
+    # Scores move alike for both.
+    trees.append(ReleasedTree(divided.number, tree(4), released(3, scale.n_outputs).value))
+    after = Round(99, tree(5), prior, trees, salt=8)
+    np.testing.assert_array_equal(rows.sums(after), local(objective)[0].sums(after))
+
+
+def test_a_row_more_changes_one_cell_of_those_held_out_and_those_that_train():
+    _, label, scale = local("binary")
+    question = Round(1, tree(1), np.zeros(1), [], salt=3)
+
+    def sums(n_rows):
+        some = DenseCodes(np.ascontiguousarray(CODES.codes[:n_rows]))
+        loss, weight = NewtonLoss("binary", 0.5, 0.1), np.ones(n_rows, dtype=np.int32)
+        rows = LocalLeafSums(
+            by_columns(some), label[:n_rows].astype(float), weight, loss, scale, None, 1, 1.0, lambda: None
+        )
+        return rows.sums(question)
+
+    # Changing cells of rows 200 to 259: of either kind.
+    changed = {
+        int(np.flatnonzero(np.diff([sums(n), sums(n + 1)], axis=0).any(axis=(0, 2, 3)))[0])
+        for n in range(200, 260)
+    }
+    assert min(changed) < 8 <= max(changed)
+    for n in range(200, 260):
+        assert np.count_nonzero(np.diff([sums(n), sums(n + 1)], axis=0).any(axis=(0, 2, 3))) == 1
+
+
+def test_about_a_tenth_of_the_rows_is_held_out():
+    codes = np.random.default_rng(0).integers(0, 200, (20_000, 3)).astype(np.uint8)
+    held = held_out(by_columns(DenseCodes(codes)), 5, 1)
+    assert abs(held.sum() - 2000) < 5 * 43

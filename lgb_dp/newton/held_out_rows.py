@@ -1,0 +1,92 @@
+"""How long steps may be where rows are held out: a share of the step that would be best for those rows.
+
+A tenth of the rows train no leaf.  They are asked like all others: a release has the sums of the rows that
+train in every leaf and, beside them, those of the rows that are held out.  A row adds to one of twice as many
+cells what it would add to a leaf, so that the release costs what it would cost without them.
+
+With v the leaf values of full steps and G', H' the sums of the held-out rows, a step of rate r changes the
+loss of these rows by r v G' + r² v² H' / 2.  The best rate for them is r* = -Σ v G' / Σ v² H', over the last
+trees: about 1 where leaf values hold nothing but what is to be learned, less where they hold noise and
+chance, and 0 where they hold nothing else.
+
+Steps are a fraction of r* at most.  What trees have learned of noise and chance is in the small cells of many
+different trees, where later ones do not undo it; short steps average it out.  Where learning takes so many
+steps that r* stays high, the automatic rate is below that fraction, and stays as it is.
+
+Rows are held out by their own codes (`lgb_dp.newton.leaf_sums.held_out`), equal rows together.  So that they
+are neither none nor most of the rows, the fullest bin of some feature must have few of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.newton.distilled_splits import FeatureHistograms
+from lgb_dp.newton.leaf_sums import HELD_OUT_SHARE
+from lgb_dp.newton.public_splits import LeafRelease
+
+_SHARE_OF_BEST = 0.3
+"""Of r*, the rate of a step at most (docs/experiments/newton.md)."""
+
+_WINDOW = 0.05
+"""Share of the rounds over which r* is averaged, with weights that fall exponentially."""
+
+_STDS_OF_DOUBT = 1.0
+_MAX_SHARE_OF_BIN = 0.05
+_HESSIAN = 0.25
+"""Of a row of balanced classes, at most."""
+
+_MIN_HESSIAN_OVER_STD = 0.5
+"""Of the held-out rows of a leaf: below, r* is lost in the noise, and rows are better used for training."""
+
+
+def can_hold_out(histograms: FeatureHistograms, rows_per_leaf: float, std: float) -> bool:
+    """Whether held-out rows can tell what is learned, and equal ones are few.
+
+    Parameters
+    ----------
+    histograms : FeatureHistograms
+        As released.
+    rows_per_leaf : float
+        Rows of balanced classes, those that train and those that are held out.
+    std : float
+        Standard deviation of the noise in a leaf's sum of gradients.
+    """
+    hessian = HELD_OUT_SHARE * rows_per_leaf * _HESSIAN
+    return hessian >= _MIN_HESSIAN_OVER_STD * std and histograms.largest_share() <= _MAX_SHARE_OF_BIN
+
+
+class HeldOutSteps:
+    """The largest learning rate that held-out rows speak for.
+
+    Parameters
+    ----------
+    n_rounds : int
+    """
+
+    def __init__(self, n_rounds: int) -> None:
+        self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))
+        self._slope = self._curvature = self._variance = 0.0
+
+    def largest_rate(self, value: NDArray[np.float64], held: LeafRelease) -> float:
+        """Take note of a tree's leaf values before the rate, and of what held-out rows released there.
+
+        Parameters
+        ----------
+        value : ndarray of float64, shape (n_leaves, n_outputs)
+        held : LeafRelease
+
+        Returns
+        -------
+        float
+            Not negative, and infinite as long as the releases do not show a best rate.
+        """
+        variance = held.std**2 + np.maximum(held.hessian, 0.0)
+        self._slope = self._kept * self._slope - float((value * held.gradient).sum())
+        self._curvature = self._kept * self._curvature + float((value**2 * held.hessian).sum())
+        self._variance = self._kept**2 * self._variance + float((value**2 * variance).sum())
+        if self._curvature <= 0:
+            return np.inf
+        largest = self._slope + _STDS_OF_DOUBT * np.sqrt(self._variance)
+        return float(max(_SHARE_OF_BEST * largest / self._curvature, 0.0))
