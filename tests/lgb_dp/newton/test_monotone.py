@@ -124,7 +124,7 @@ def test_values_that_keep_to_the_constraints_stay():
     np.testing.assert_allclose(flat, 0.5, atol=1e-9)
 
 
-@pytest.mark.parametrize("constraints", [[1, 0, 0, 2], "a,b", [0.5, 0, 0, 0], 3])
+@pytest.mark.parametrize("constraints", [[1, 0, 0, 2], "a,b", "1, -1,0", [0.5, 0, 0, 0], 3])
 def test_malformed_constraints_are_refused(constraints):
     with pytest.raises(lgb_dp.InvalidArgumentError, match="monotone_constraints"):
         training_parameters({"monotone_constraints": constraints}, 255)
@@ -133,7 +133,7 @@ def test_malformed_constraints_are_refused(constraints):
 @pytest.mark.parametrize("constraints", [None, "", [], [0, 0], "0,0", (0.0, -0.0)])
 def test_constraints_of_nothing_but_zeros_are_none(constraints):
     assert training_parameters({"monotone_constraints": constraints}, 255).monotone == ()
-    assert training_parameters({"monotonic_cst": "1, -1,0"}, 255).monotone == (1, -1, 0)
+    assert training_parameters({"monotonic_cst": "1,-1,0"}, 255).monotone == (1, -1, 0)
 
 
 def test_constraints_must_be_as_many_as_features():
