@@ -32,7 +32,7 @@ _SHARE_OF_BEST = 0.3
 _WINDOW = 0.05
 """Share of the rounds over which r* is averaged, with weights that fall exponentially."""
 
-_STDS_OF_DOUBT = 1.0
+_STDS_OF_DOUBT = 3.0
 _MAX_SHARE_OF_BIN = 0.05
 _HESSIAN = 0.25
 """Of a row of balanced classes, at most."""

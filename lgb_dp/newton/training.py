@@ -219,7 +219,7 @@ class NewtonTraining(Training):
 
     def _hold_out(self, histograms: FeatureHistograms, balanced: float, depth: int) -> None:
         """Let held-out rows bound the learning rate, where they are enough to tell and divide well."""
-        std = EXACT_STD if self._is_exact else self._noise_g.scale / (STEPS * self.weight_steps)
+        std = EXACT_STD if self._is_exact else self._noise_std
         if can_hold_out(histograms, balanced / 2**depth, std):
             self._held_out = HeldOutSteps(self.n_rounds)
             self._salt = int(self.random.words(1)[0])
@@ -337,22 +337,31 @@ class NewtonTraining(Training):
         at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows its cost is
         `dp_accounting`'s.
         """
-        probability = self.settings.subsample
         if not self._is_exact:
             self.ledger.charge(self._plan.tree)
         question = Round(self.iteration, tree, self._prior, self._released, self._start.clip, self._salt)
         sums, n_leaves = self._leaf_sums.sums(question), len(tree.feature) + 1
-        expected = STEPS * self.weight_steps * probability
+        expected = self._expected_steps
         gradient, hessian, std = sums[:, :, 0], sums[:, :, 1], EXACT_STD
         if not self._is_exact:
             gradient, hessian = self._with_noise(
                 (gradient, self._noise_g.scale, self._noise_g), (hessian, self._noise_h.scale, self._noise_h)
             )
-            std = self._noise_factor * self._noise_g.scale / expected
+            std = self._noise_std
         cells = LeafRelease(gradient / expected, hessian / expected, std)
         if self._salt is None:
             return cells, None
         return cells.part(slice(n_leaves)), cells.part(slice(n_leaves, None))
+
+    @property
+    def _expected_steps(self) -> float:
+        """What a row of the largest weight and of gradient 1 adds to the sums on average."""
+        return STEPS * self.weight_steps * self.settings.subsample
+
+    @property
+    def _noise_std(self) -> float:
+        """Standard deviation of the noise in a sum of gradients, in rows of the largest weight."""
+        return self._noise_factor * self._noise_g.scale / self._expected_steps
 
     def _with_noise(
         self, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
