@@ -10,8 +10,8 @@ trees: about 1 where leaf values hold nothing but what is to be learned, less wh
 chance, and 0 where they hold nothing else.
 
 Steps are a fraction of r* at most.  What trees have learned of noise and chance is in the small cells of many
-different trees, where later ones do not undo it; short steps average it out.  Where learning takes so many
-steps that r* stays high, the automatic rate is below that fraction, and stays as it is.
+different trees, where later ones do not undo it; short steps average it out.  As long as r* is above 1 there
+is nothing of the kind in the leaf values, and the fraction grows, soon beyond the automatic rate.
 
 Rows are held out by their own codes (`lgb_dp.newton.leaf_sums.held_out`), equal rows together.  So that they
 are neither none nor most of the rows, the fullest bin of some feature must have few of them.
@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from lgb_dp.newton.distilled_splits import FeatureHistograms
 from lgb_dp.newton.leaf_sums import HELD_OUT_SHARE
+from lgb_dp.newton.learned_splits import OPENING_SHARE
 from lgb_dp.newton.public_splits import LeafRelease
 
-_SHARE_OF_BEST = 0.3
-"""Of r*, the rate of a step at most (docs/experiments/newton.md)."""
+_FIRST_SHARE, _GROWTH = 0.2, 1.02
+"""Share of r* that the rate of a step is at most, and by what it grows in a round whose r* is above 1."""
 
 _WINDOW = 0.05
 """Share of the rounds over which r* is averaged, with weights that fall exponentially."""
@@ -67,6 +68,9 @@ class HeldOutSteps:
 
     def __init__(self, n_rounds: int) -> None:
         self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))
+        # Trees of one feature each have large leaves, which collect little noise.
+        self._n_left = OPENING_SHARE * n_rounds
+        self._share = _FIRST_SHARE
         self._slope = self._curvature = self._variance = 0.0
 
     def largest_rate(self, value: NDArray[np.float64], held: LeafRelease) -> float:
@@ -82,11 +86,16 @@ class HeldOutSteps:
         float
             Not negative, and infinite as long as the releases do not show a best rate.
         """
+        self._n_left -= 1
+        if self._n_left >= 0:
+            return np.inf
         variance = held.std**2 + np.maximum(held.hessian, 0.0)
         self._slope = self._kept * self._slope - float((value * held.gradient).sum())
         self._curvature = self._kept * self._curvature + float((value**2 * held.hessian).sum())
         self._variance = self._kept**2 * self._variance + float((value**2 * variance).sum())
         if self._curvature <= 0:
             return np.inf
+        if self._slope > self._curvature:
+            self._share *= _GROWTH
         largest = self._slope + _STDS_OF_DOUBT * np.sqrt(self._variance)
-        return float(max(_SHARE_OF_BEST * largest / self._curvature, 0.0))
+        return float(max(self._share * largest / self._curvature, 0.0))

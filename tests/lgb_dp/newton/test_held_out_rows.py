@@ -8,6 +8,7 @@ import lgb_dp
 from lgb_dp.newton import distilled_splits
 from lgb_dp.newton.distilled_splits import FeatureHistograms
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
+from lgb_dp.newton.learned_splits import OPENING_SHARE
 from lgb_dp.newton.public_splits import LeafRelease
 from newton_training import X, Y, boosted, live_booster, training_scores
 from small_training import dataset
@@ -27,16 +28,24 @@ def release(gradient, hessian, std=1e-6):
 
 def after(n_rounds, *releases, value=(0.5, -0.5)):
     steps = HeldOutSteps(n_rounds)
+    for _ in range(round(OPENING_SHARE * n_rounds)):
+        assert steps.largest_rate(np.array(value)[:, None], release([9e6, 9e6], [1e6, 1e6])) == np.inf
     return [steps.largest_rate(np.array(value)[:, None], one) for one in releases][-1]
 
 
 def test_the_largest_rate_is_a_share_of_the_best_for_held_out_rows():
     # 10⁶ rows each: full steps of ±½ are what their sums ask for.
     asked = release([-0.5e6, 0.5e6], [1e6, 1e6])
-    assert after(1000, *[asked] * 200) == pytest.approx(0.3, abs=0.01)
+    assert after(1000, *[asked] * 200) == pytest.approx(0.2, abs=0.01)
     too_far = release([-0.1e6, 0.1e6], [1e6, 1e6])
-    assert after(1000, *[too_far] * 200) == pytest.approx(0.06, abs=0.01)
-    assert after(1000, *[asked] * 200, *[too_far] * 500) == pytest.approx(0.06, abs=0.01)
+    assert after(1000, *[too_far] * 200) == pytest.approx(0.04, abs=0.005)
+    assert after(1000, *[asked] * 200, *[too_far] * 500) == pytest.approx(0.04, abs=0.005)
+
+
+def test_the_share_grows_while_steps_are_too_short():
+    too_short = release([-0.6e6, 0.6e6], [1e6, 1e6])
+    assert after(1000, too_short) < after(1000, *[too_short] * 10) < after(1000, *[too_short] * 40)
+    assert after(1000, *[too_short] * 100) > 1.0
 
 
 def test_nothing_is_learned_where_held_out_rows_lose_by_it():
