@@ -7,6 +7,7 @@ from typing import Any
 
 from gbdt_parties.identity.certificates import TLS, Identity
 from lgb_dp import federated
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.service import FederatedLimits, FederatedService
 from veilboost.declared import read_declared
 
@@ -74,5 +75,10 @@ def make_service(args: argparse.Namespace, tls: TLS) -> tuple[FederatedService, 
         **declared.arguments(),
         **rows.own,
     )
+    if not party.has_budget:
+        party.close()
+        raise InvalidArgumentError(
+            f"--private needs --budget: there is no ledger in {args.models} that has one"
+        )
     limits = FederatedLimits(sessions_per_hour=args.sessions_per_hour, max_models=args.max_models)
     return FederatedService(party, args.models, limits), rows.features.num_rows, len(declared.columns)

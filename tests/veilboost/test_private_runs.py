@@ -175,6 +175,7 @@ def test_files_that_lack_what_is_declared(folder, capsys):
     serve += ["--allow", "acme"]
     for options, text in [
         ([], "--private needs --party"),
+        (["--party", f"sha256:{'a' * 64}"], "--private needs --budget"),
         (["--party", "sha256:0", "--horizontal"], "--private contradicts --horizontal"),
         (["--party", "sha256:0", "--label", "y"], "--label is for horizontal training"),
         (["--party", "sha256:0", "--max-bin", "9"], "--max-bin is not for private training"),
