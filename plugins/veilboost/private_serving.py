@@ -77,8 +77,6 @@ def make_service(args: argparse.Namespace, tls: TLS) -> tuple[FederatedService, 
     )
     if not party.has_budget:
         party.close()
-        raise InvalidArgumentError(
-            f"--private needs --budget: there is no ledger in {args.models} that has one"
-        )
+        raise InvalidArgumentError(f"--private needs --budget: no ledger in {args.models} has one")
     limits = FederatedLimits(sessions_per_hour=args.sessions_per_hour, max_models=args.max_models)
     return FederatedService(party, args.models, limits), rows.features.num_rows, len(declared.columns)
