@@ -43,12 +43,17 @@ def parties_of(passive, **kwargs):
 
 def train(params, active, y, parties, rounds=4, weight=None, cipher=None, **kwargs):
     """`xgb_fed.train` with `Plain` unless another cipher is given, without its warning."""
+    return train_on(xgb_fed.ActiveData(active, y, weight), params, parties, rounds, cipher, **kwargs)
+
+
+def train_on(data, params, parties, rounds=4, cipher=None, **kwargs):
+    """`train` on rows of which more is known than labels and weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
         warnings.simplefilter("ignore", LabelLeakWarning)
         return xgb_fed.train(
             params,
-            xgb_fed.ActiveData(active, y, weight),
+            data,
             parties,
             rounds,
             cipher=xgb_fed.Plain() if cipher is None else cipher,

@@ -1,0 +1,102 @@
+"""Random training runs over all parameters: every tree is that of stock XGBoost, node by node."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import xgboost
+
+from gbdt_hosts.xgboost import draws
+from gbdt_hosts.xgboost.model import read_trees
+from gbdt_parties.errors import InvalidDataError
+from random_configurations import REFUSALS, draw, federated, pooled, refusal
+from vertical_training import assert_same_tree
+from xgb_fed.boosting.objectives import ADAPTIVE
+from xgb_fed.errors import UnsupportedParameterError
+
+pytestmark = pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
+
+N_DEFAULT, N_ALL = 150, 1000
+
+
+def assert_same(ours, theirs):
+    """Every node the same, and the categories of splits, whose threshold is arbitrary."""
+    for number, (a, b) in enumerate(zip(read_trees(ours), read_trees(theirs), strict=True)):
+        for key in ("split_type", *(key for key in b if key.startswith("categories"))):
+            assert list(a[key]) == list(b[key]), (number, key)
+        by_category = np.array(b["split_type"]) == 1
+        for tree in (a, b):
+            tree["split_conditions"] = np.where(by_category, 0, tree["split_conditions"])
+        assert_same_tree(a, b, f"tree {number}")
+
+
+def check(seed):
+    configuration = draw(seed)
+    reason = refusal(configuration)
+    if reason is not None and REFUSALS[reason] is not None:
+        with pytest.raises(UnsupportedParameterError, match=REFUSALS[reason]):
+            federated(configuration)
+        return
+    try:
+        ours = federated(configuration)
+    except InvalidDataError as error:
+        # XGBoost's sums cancel where margins are far apart, and hessians then come out below 0.
+        if configuration.params["objective"] != "survival:cox" or "negative hessians" not in str(error):
+            raise
+        return
+    try:
+        theirs = pooled(configuration)
+    except xgboost.core.XGBoostError as error:
+        # XGBoost before 2.1 has no forests of these objectives to compare with.
+        if configuration.params["objective"] not in ADAPTIVE or "random forest" not in str(error):
+            raise
+        return
+    if reason is None:
+        assert_same(ours, theirs)
+    else:
+        assert len(read_trees(ours)) == len(read_trees(theirs))
+
+
+@pytest.mark.parametrize("seed", range(N_DEFAULT))
+def test_trees_are_those_of_xgboost(seed):
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(N_DEFAULT, N_ALL))
+def test_more_trees_are_those_of_xgboost(seed):
+    check(seed)
+
+
+@pytest.mark.parametrize("n", [N_DEFAULT, N_ALL])
+def test_few_are_refused_or_not_comparable(n):
+    counted = Counter(refusal(draw(seed)) for seed in range(n))
+    del counted[None]
+    assert sum(counted.values()) <= 0.05 * n
+    if n == N_ALL:
+        assert set(counted) == set(REFUSALS)
+
+
+def test_configurations_are_of_all_kinds():
+    all_of_them = [draw(seed) for seed in range(N_DEFAULT)]
+    assert len({c.params["objective"] for c in all_of_them}) >= 18
+    assert {len(c.storage) for c in all_of_them} == {2, 3, 4}
+    for kind in (
+        lambda c: "c" in c.types,
+        lambda c: np.isnan(c.X).any(),
+        lambda c: "weight" in c.info,
+        lambda c: "base_margin" in c.info,
+        lambda c: "sparse" in c.storage,
+        lambda c: c.rates is not None,
+        lambda c: c.custom,
+        lambda c: c.earlier is not None,
+        lambda c: "monotone_constraints" in c.params and "c" in c.types,
+        lambda c: "interaction_constraints" in c.params,
+        lambda c: c.params.get("grow_policy") == "lossguide",
+        lambda c: "seed" in c.params and c.params.get("num_parallel_tree", 1) > 1,
+    ):
+        assert any(map(kind, all_of_them))
+    sizes = [
+        len(t["left_children"]) for c in all_of_them[:30] if refusal(c) is None for t in read_trees(pooled(c))
+    ]
+    assert np.mean(np.array(sizes) > 3) > 0.4
