@@ -1,5 +1,6 @@
 """A party of exact training behind a server: certificates, limits, record, and coordinators of their own."""
 
+import gc
 import json
 from contextlib import ExitStack
 from dataclasses import replace
@@ -145,6 +146,7 @@ def test_memory_is_given_back_at_the_end_of_a_run(tmp_path, certificates):
     for _ in range(4):
         train([Served(service, "ada"), *others(certificates)])
     (caller,) = service._callers.values()
+    gc.collect()
     assert caller.memory.reserved == 0
 
 
