@@ -72,9 +72,10 @@ def quantile_matrix(params, X, y, weight=None, base_margin=None):
     return matrix
 
 
-def stock(params, X, y, rounds=4, weight=None, base_margin=None):
+def stock(params, X, y, rounds=4, weight=None, base_margin=None, obj=None):
     """XGBoost itself on pooled columns."""
-    return xgboost.train({"nthread": 1, **params}, quantile_matrix(params, X, y, weight, base_margin), rounds)
+    matrix = quantile_matrix(params, X, y, weight, base_margin)
+    return xgboost.train({"nthread": 1, **params}, matrix, rounds, obj=obj)
 
 
 def assert_same_trees(ours, theirs, n_trees=None):

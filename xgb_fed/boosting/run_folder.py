@@ -44,7 +44,7 @@ class RunFolder:
         """The error for a folder that holds the progress of another training run."""
         return CheckpointError(
             f"checkpoint={str(self.directory)!r} is of a training run with other data, parameters or "
-            "parties; give another directory, or remove this one"
+            "parties, or another objective; give another directory, or remove this one"
         )
 
     def unreadable(self, error: Exception) -> CheckpointError:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.draws import ColumnDraws, sampled_rows
 from gbdt_parties import messages
+from gbdt_parties._files import digest_of
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
@@ -316,7 +317,7 @@ class Rounds:
         number_of_tree = len(self.model.trees)
         # A tree that was begun before is begun again: without its splits, with the same draws.
         self.model.splits.truncate(self._n_splits(0))
-        self._name_restarts(number_of_tree)
+        self._name_restarts(number_of_tree, digest_of(g, h) if training.obj is not None else "")
         random = stream_of_tree(self.progress.seed, number_of_tree)
         seed = settings.seed_of_rows
         rows_of_xgboost = seed if seed is None else partial(sampled_rows, seed, number_of_tree)
@@ -379,9 +380,9 @@ class Rounds:
         per_round = first // round_number if round_number else 0
         return self.training.mode.n_turns(party, round_number) * per_round + number - first
 
-    def _name_restarts(self, tree: int) -> None:
+    def _name_restarts(self, tree: int, gradients: str) -> None:
         """Begin the record of a tree; whoever was lost after it had been told its splits is named."""
-        for restart in self.record.start(tree):
+        for restart in self.record.start(tree, gradients):
             logger.warning("%s; it is grown again from the same statistics", restart)
             self.traffic.restarts.append(str(restart))
 

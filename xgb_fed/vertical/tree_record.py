@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any
 
 from gbdt_parties.errors import ProtocolError
+from xgb_fed.errors import CheckpointError
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,15 @@ class _Content:
     told : list of [str, int]
         Party and level of every `SplitNodes` that was sent and is not known to be answered.
     restarts : list of [int, int, str]
+    gradients : str
+        Digest of the gradients that a user's objective gave; empty for objectives of XGBoost.
     """
 
     tree: int = -1
     digests: dict[str, list[str]] = field(default_factory=dict)
     told: list[list[str | int]] = field(default_factory=list)
     restarts: list[list[int | str]] = field(default_factory=list)
+    gradients: str = ""
 
 
 class TreeRecord:
@@ -77,12 +81,29 @@ class TreeRecord:
         self._content = _Content(**(kept or {}))
         self._is_kept = True
 
-    def start(self, tree: int) -> list[Restart]:
-        """Begin a tree, or begin it again; gives the restarts of this tree that are new."""
+    def start(self, tree: int, gradients: str = "") -> list[Restart]:
+        """Begin a tree, or begin it again; gives the restarts of this tree that are new.
+
+        Parameters
+        ----------
+        tree : int
+        gradients : str
+            Digest of the gradients that a user's objective gave; empty for objectives of XGBoost.
+
+        Raises
+        ------
+        CheckpointError
+            If the objective gave other gradients when the tree was first begun: statistics would differ.
+        """
         content = self._content
         if content.tree != tree:
-            self._content = _Content(tree)
+            self._content = _Content(tree, gradients=gradients)
             return []
+        if content.gradients != gradients and content.gradients:
+            raise CheckpointError(
+                f"obj gives other gradients for tree {tree} than before the interruption: a run can be "
+                "resumed if they depend on margins and labels only"
+            )
         new = [Restart(tree, int(level), str(party)) for party, level in content.told]
         content.restarts += [[restart.tree, restart.level, restart.party] for restart in new]
         content.told = []

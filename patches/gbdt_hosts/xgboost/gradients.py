@@ -115,7 +115,8 @@ def custom_gradients(
     ValueError
         If these are not two arrays with one number per margin.
     """
-    given = objective(margin[:, 0] if margin.shape[1] == 1 else margin.copy(), data)
+    # A copy: objectives may change what they are given, as XGBoost's own array of predictions.
+    given = objective((margin[:, 0] if margin.shape[1] == 1 else margin).copy(), data)
     parts = given if isinstance(given, tuple) else ()
     arrays = [np.asarray(part, dtype=np.float32) for part in parts]
     if len(arrays) != 2 or any(array.size != margin.size for array in arrays):

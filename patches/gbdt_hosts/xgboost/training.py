@@ -10,13 +10,10 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.targets import Targets
 
 
-def intercept(
-    params: Mapping[str, Any], targets: Targets, obj: CustomObjective | None = None
-) -> NDArray[np.float32]:
+def intercept(params: Mapping[str, Any], targets: Targets, is_custom: bool = False) -> NDArray[np.float32]:
     """The base score that the installed XGBoost estimates from labels: one number, or one per class.
 
     It is read from a booster of one stump on a constant column.
@@ -26,8 +23,8 @@ def intercept(
     params : mapping
         The objective and its parameters.
     targets : Targets
-    obj : callable, optional
-        A user's own objective, for which XGBoost estimates nothing.
+    is_custom : bool
+        Whether a user's own objective takes the objective's place, for which XGBoost estimates nothing.
 
     Returns
     -------
@@ -40,10 +37,15 @@ def intercept(
     """
     data = targets.matrix()
     booster = xgboost.Booster({**params, "max_depth": 1, "verbosity": 0}, cache=[data])
-    booster.update(data, 0, obj)
+    booster.update(data, 0, _no_gradients if is_custom else None)
     text = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"]
     values = json.loads(text) if text.startswith("[") else [float(text)]
     return np.array(values, dtype=np.float32)
+
+
+def _no_gradients(margin: NDArray[Any], _: xgboost.DMatrix) -> tuple[NDArray[Any], NDArray[Any]]:
+    """In place of a user's objective, which may count its calls."""
+    return np.zeros_like(margin), np.ones_like(margin)
 
 
 CustomMetric = Callable[[NDArray[Any], xgboost.DMatrix], tuple[str, float]]
