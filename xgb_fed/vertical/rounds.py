@@ -43,6 +43,7 @@ from xgb_fed.vertical.own_columns import OwnColumns
 from xgb_fed.vertical.passive_finder import PassiveFinder
 from xgb_fed.vertical.routing import Router, route
 from xgb_fed.vertical.row_places import NamedSplit, RowPlaces
+from xgb_fed.vertical.small_categories import warn_of_small_categories
 from xgb_fed.vertical.splits import Splits
 from xgb_fed.vertical.task import TrainingTask
 from xgb_fed.vertical.tree_record import TreeRecord
@@ -219,6 +220,9 @@ class Rounds:
         for channel, now, before in zip(channels, digests, self.progress.agreed, strict=False):
             if now != before:
                 raise ProtocolError(f"party {channel.name!r} announces other columns than the run began with")
+        if not self.progress.agreed:
+            for channel, columns in zip(channels, agreed, strict=True):
+                warn_of_small_categories(channel.name, columns, settings.category_rules, rows.n_rows)
         self.progress.agreed = digests
         self.model.party_features = [len(columns.n_bins) for columns in agreed]
         for number, (channel, columns) in enumerate(zip(channels, agreed, strict=True), start=1):
