@@ -261,6 +261,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if splits.names != session.columns.names:
             raise ProtocolError("that training run was on other columns")
         terms.check(session.terms)
+        session.keep_categories(splits.n_categories)
         session.model_id, session.splits = message.model, splits.first(message.n_splits)
         # From here on, what is left of the interrupted session, under whatever handler, can write no more.
         session.journal = self.journals.start(session.model_id, session.terms, session.splits)
@@ -277,6 +278,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("that model was trained on other columns, or categories")
         if session.journal is None:
             session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        session.keep_categories(earlier.n_categories)
         for k in range(message.n_splits):
             session.splits.add(*earlier.rule(k))
         session.journal.keep()
@@ -297,9 +299,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise InvalidDataError(
                 f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
             )
-        return PredictionSession(columns.with_categories(splits.categories), splits), ModelOpened(
-            columns.n_rows
-        )
+        kept = PredictionSession(columns.with_categories(splits.categories), splits, memory=self._memory)
+        kept.keep_categories(splits.n_categories)
+        return kept, ModelOpened(columns.n_rows)
 
     def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
         """The rows that a session is about."""
@@ -358,7 +360,11 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("more candidates than nodes")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
-        split_ids, questions = [], []
+        split_ids, questions, room = [], [], None
+        if isinstance(message, SplitCategories):
+            # One byte per flag for as long as the request is answered.
+            room = self._memory.reserve(8 * len(message.right), "the categories of splits")
+            session.keep_categories(int(np.count_nonzero(np.unpackbits(message.right))))
         named = tree.named_splits(message, session.bins.categorical)
         for node, split in zip(message.nodes.tolist(), named, strict=True):
             tree.check_candidate(node, split)
@@ -369,6 +375,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         assert session.journal is not None
         session.journal.keep()
+        del room
         return Assignments(
             np.array(split_ids, dtype=np.int32),
             to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),

@@ -22,6 +22,9 @@ from xgb_fed.vertical.splits import Splits
 ROOT, RANDOMNESS = "statistics of the root", "randomness of the next statistics"
 """What is made ahead, in memory of its own."""
 
+BYTES_PER_CATEGORY = 40
+"""What a Python integer in a tuple takes; on the disk it is 7."""
+
 
 @dataclass
 class PredictionSession:
@@ -36,12 +39,23 @@ class PredictionSession:
         Memory reserved for this session, by what it is for.
     told : set of int
         Splits of which the active party was told every row's side.
+    memory : MemoryAllowance
+    category_rooms : list of Room
+        Memory reserved for the categories that splits send right.
     """
 
     columns: HeldRows
     splits: Splits
     rooms: dict[str, Room] = field(default_factory=dict, kw_only=True)
     told: set[int] = field(default_factory=set, kw_only=True)
+    memory: MemoryAllowance = field(default_factory=lambda: MemoryAllowance(sys.maxsize), kw_only=True)
+    category_rooms: list[Room] = field(default_factory=list, kw_only=True)
+
+    def keep_categories(self, n_categories: int) -> None:
+        """Reserve memory for categories that splits of this session send right, besides those so far."""
+        if n_categories:
+            room = self.memory.reserve(BYTES_PER_CATEGORY * n_categories, "the categories of splits")
+            self.category_rooms.append(room)
 
 
 @dataclass
@@ -59,7 +73,6 @@ class TrainingSession(PredictionSession):
     journal: Journal | None = None
     last_tree: int = -1
     tree: GrowingTree | None = None
-    memory: MemoryAllowance = field(default_factory=lambda: MemoryAllowance(sys.maxsize))
     meanwhile: Meanwhile = field(init=False)
     n_sent: int = 0
     """Ciphertexts sent for the present tree."""

@@ -67,6 +67,11 @@ class Splits:
         """Whether the columns came without names."""
         return self.names == [f"f{k}" for k in range(len(self.names))]
 
+    @property
+    def n_categories(self) -> int:
+        """Categories that go right, of all splits together."""
+        return sum(map(len, self.right.values()))
+
     def add(
         self, feature: int, threshold: float, default_left: bool, right: tuple[int, ...] | None = None
     ) -> int:

@@ -33,12 +33,14 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.vertical import passive as passive_module
 from xgb_fed.vertical.messages import (
+    Assignments,
     FindSplits,
     Gradients,
     OpenModel,
     OpenTraining,
     Routed,
     RouteRows,
+    SplitCategories,
     StartTree,
     TrainingOpened,
 )
@@ -48,6 +50,7 @@ from xgb_fed.vertical.splits import Splits
 
 KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
 NONE = np.empty(0, dtype=np.int32)
+NO_FLAGS = np.empty(0, dtype=np.uint8)
 N_ROWS = 200
 MIB = 1 << 20
 
@@ -447,3 +450,27 @@ def test_an_alignment_under_way_does_not_hold_up_the_callers_other_requests(serv
         finally:
             released.set()
         assert isinstance(alignment.result(20), BlindedIds)
+
+
+def test_memory_attack_by_sets_of_categories_is_refused():
+    """An allowed party asks for a split that sends nearly all of 8,000 categories right, in every tree."""
+    codes = np.arange(N_ROWS, dtype=np.float32)
+    codes[0] = 7_999
+    columns = read_columns(codes[:, None], feature_types=["c"])
+    bank, key = PassiveParty(columns, [], {}, memory=MemoryAllowance(8 * MIB)), xgb_fed.Plain().generate()
+    talk = Talk(bank, b"1" * 16)
+    in_clear = replace(opening(), public_key=key.public.public_bytes())
+    assert isinstance(talk.ask(in_clear), TrainingOpened)
+    values = key.public.to_bytes(key.encrypt([1] * N_ROWS))
+    right = np.ones(8_000, dtype=bool)
+    right[5] = False
+    at_root = np.zeros(1, dtype=np.int32)
+    split = SplitCategories(at_root, at_root, at_root - 1, np.zeros(1, dtype=np.uint8), np.packbits(right))
+    requests = (Gradients(0, 0, values), FindSplits(NO_FLAGS, NO_FLAGS), split)
+    answers = []
+    for tree in range(30):
+        answers += [talk.ask(one) for one in (StartTree(tree, NO_FLAGS, at_root), *requests)]
+    refusals = [answer.reason for answer in answers if isinstance(answer, messages.Refusal)]
+    assert "would take" in refusals[0]
+    n_splits = sum(isinstance(answer, Assignments) for answer in answers)
+    assert 2 < n_splits < 8 * MIB // (40 * 7_999)
