@@ -11,7 +11,8 @@ import scipy.sparse
 import xgboost
 
 import xgb_fed
-from vertical_training import train_on
+from gbdt_hosts.xgboost.model import read_trees
+from vertical_training import assert_same_tree, train_on
 from xgb_fed.boosting.objectives import ADAPTIVE, OBJECTIVES, RANKING
 
 REFUSALS = {
@@ -133,14 +134,29 @@ def draw(seed):
     return Configuration(X, types, bounds, storage, params, info, n_rounds, rates, custom, earlier)
 
 
-def _columns(rng, n, d):
+MADE_SEED = 23
+
+
+def made(objective, *, kinds=("real",) * 5, **params):
+    """A configuration that is not random: three parties, columns of some kinds, and some parameters."""
+    rng, n = np.random.default_rng(MADE_SEED), 160
+    X, types, score = _columns(rng, n, len(kinds), kinds)
+    params = {"objective": objective, "max_depth": 3, "max_bin": 16, "min_child_weight": 0.1, **params}
+    info = _targets(rng, objective, params, score)
+    info.pop("weight", None)
+    return Configuration(X, types, [0, 2, 3, len(kinds)], ["dense"] * 3, params, info, 2)
+
+
+def _kinds(rng, d):
+    names = rng.choice(["real", "whole", "few", "constant"], d, p=[0.5, 0.3, 0.15, 0.05])
+    has_categories = rng.random() < 0.4
+    return ["category" if has_categories and rng.random() < 0.6 else str(name) for name in names]
+
+
+def _columns(rng, n, d, kinds=None):
     """Columns of several kinds, their types, and a score that depends on them."""
     X, score = np.empty((n, d), dtype=np.float32), rng.normal(size=n) * 0.5
-    kinds = [
-        str(kind) for kind in rng.choice(["real", "whole", "few", "constant"], d, p=[0.5, 0.3, 0.15, 0.05])
-    ]
-    if rng.random() < 0.4:
-        kinds = ["category" if rng.random() < 0.6 else kind for kind in kinds]
+    kinds = _kinds(rng, d) if kinds is None else list(kinds)
     for k, kind in enumerate(kinds):
         effect = None
         if kind == "category":
@@ -325,3 +341,14 @@ def pooled(configuration):
                 booster.set_param("learning_rate", rates[number])
             booster.update(matrix, number, squared_error if c.custom else None)
     return booster
+
+
+def assert_same(ours, theirs):
+    """Every node the same, and the categories of splits, whose threshold is arbitrary."""
+    for number, (a, b) in enumerate(zip(read_trees(ours), read_trees(theirs), strict=True)):
+        for key in ("split_type", *(key for key in b if key.startswith("categories"))):
+            assert list(a[key]) == list(b[key]), (number, key)
+        by_category = np.array(b["split_type"]) == 1
+        for tree in (a, b):
+            tree["split_conditions"] = np.where(by_category, 0, tree["split_conditions"])
+        assert_same_tree(a, b, f"tree {number}")

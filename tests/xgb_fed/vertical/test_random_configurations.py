@@ -9,25 +9,18 @@ import xgboost
 from gbdt_hosts.xgboost import draws
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties.errors import InvalidDataError
-from random_configurations import REFUSALS, draw, federated, pooled, refusal
-from vertical_training import assert_same_tree
+from random_configurations import REFUSALS, assert_same, draw, federated, pooled, refusal
 from xgb_fed.boosting.objectives import ADAPTIVE
 from xgb_fed.errors import UnsupportedParameterError
 
 pytestmark = pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 
 N_DEFAULT, N_ALL = 150, 1000
+DURING_TRAINING = {"survival:cox": "negative hessians", "reg:squaredlogerror": "a margin is -1 or less"}
+"""What docs/vertical.md says is refused when margins have gone too far."""
 
-
-def assert_same(ours, theirs):
-    """Every node the same, and the categories of splits, whose threshold is arbitrary."""
-    for number, (a, b) in enumerate(zip(read_trees(ours), read_trees(theirs), strict=True)):
-        for key in ("split_type", *(key for key in b if key.startswith("categories"))):
-            assert list(a[key]) == list(b[key]), (number, key)
-        by_category = np.array(b["split_type"]) == 1
-        for tree in (a, b):
-            tree["split_conditions"] = np.where(by_category, 0, tree["split_conditions"])
-        assert_same_tree(a, b, f"tree {number}")
+MAY_DIVERGE = {167}
+"""Configurations in which that happens."""
 
 
 def check(seed):
@@ -40,8 +33,8 @@ def check(seed):
     try:
         ours = federated(configuration)
     except InvalidDataError as error:
-        # XGBoost's sums cancel where margins are far apart, and hessians then come out below 0.
-        if configuration.params["objective"] != "survival:cox" or "negative hessians" not in str(error):
+        words = DURING_TRAINING.get(configuration.params["objective"])
+        if seed not in MAY_DIVERGE or words is None or words not in str(error):
             raise
         return
     try:
@@ -72,7 +65,7 @@ def test_more_trees_are_those_of_xgboost(seed):
 def test_few_are_refused_or_not_comparable(n):
     counted = Counter(refusal(draw(seed)) for seed in range(n))
     del counted[None]
-    assert sum(counted.values()) <= 0.05 * n
+    assert sum(counted.values()) + sum(seed < n for seed in MAY_DIVERGE) <= 0.05 * n
     if n == N_ALL:
         assert set(counted) == set(REFUSALS)
 
