@@ -6,8 +6,8 @@
 FATE splits each table into a guest's file, with the labels, and a host's; the ids say which rows belong
 together.  The host's rows are shuffled here, and one in fifty of either side is left out.  The commands are
 those of docs/deploy.md: `certs`, `serve` in a process of its own, `align` (private set intersection), `train`
-over TLS, and `predict`.  The host consents to the export, so that its splits can be compared.  Files that the
-folder lacks are skipped.
+over TLS, and `predict`.  The host consents to the export, so that its splits can be compared, and gives
+statistics of nodes of any size.  Files that the folder lacks are skipped.
 """
 
 from __future__ import annotations
@@ -130,6 +130,8 @@ def host_process(folder: Path, identifier: str) -> Iterator[int]:
     """The host's server; gives its port."""
     arguments = ["serve", "--data", "host.csv", "--id", identifier, "--tls", "certs/host", "--allow", "guest"]
     arguments += ["--listen", "127.0.0.1:0", "--models", "host-models", "--consent-to-export"]
+    # By default a server gives no statistics of nodes of fewer than 10 rows: its columns do not split those.
+    arguments += ["--min-node-rows", "1"]
     with open(folder / "host.log", "w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "veilboost", *arguments],
