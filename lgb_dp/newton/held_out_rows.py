@@ -38,7 +38,7 @@ _MAX_SHARE_OF_BIN = 0.05
 _HESSIAN = 0.25
 """Of a row of balanced classes, at most."""
 
-_MIN_HESSIAN_OVER_STD = 0.5
+_MIN_HESSIAN_OVER_STD = 4.0
 """Of the held-out rows of a leaf: below, r* is lost in the noise, and rows are better used for training."""
 
 
