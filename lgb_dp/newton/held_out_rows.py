@@ -11,7 +11,8 @@ chance, and 0 where they hold nothing else.
 
 Steps are a fraction of r* at most.  What trees have learned of noise and chance is in the small cells of many
 different trees, where later ones do not undo it; short steps average it out.  As long as r* is above 1 there
-is nothing of the kind in the leaf values, and the fraction grows, soon beyond the automatic rate.
+is nothing of the kind in the leaf values, and the fraction grows.  When it is 1, the question is answered,
+and the held-out rows train, too, from then on.
 
 Rows are held out by their own codes (`lgb_dp.newton.leaf_sums.held_out`), equal rows together.  So that they
 are neither none nor most of the rows, the fullest bin of some feature must have few of them.
@@ -72,6 +73,11 @@ class HeldOutSteps:
         self._n_left = OPENING_SHARE * n_rounds
         self._share = _FIRST_SHARE
         self._slope = self._curvature = self._variance = 0.0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether steps were too short for so long that rows need not be held out any more."""
+        return self._share >= 1.0
 
     def largest_rate(self, value: NDArray[np.float64], held: LeafRelease) -> float:
         """Take note of a tree's leaf values before the rate, and of what held-out rows released there.
