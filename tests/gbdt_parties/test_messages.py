@@ -67,9 +67,16 @@ def test_what_is_written_is_read(session, number, message):
     assert same(messages.read(messages.write(session, number, message)), session, number, message)
 
 
+def all_below(cls):
+    """Classes that derive from this one, directly or not."""
+    return {below for one in cls.__subclasses__() for below in (one, *all_below(one))}
+
+
 def test_every_kind_has_its_number():
     """Vertical and horizontal ones: the fuzzing above is of all of them."""
-    assert len(messages.KINDS) == len(messages.Message.__subclasses__()) > 30
+    classes = all_below(messages.Message)
+    assert set(messages.KINDS.values()) == classes
+    assert len(messages.KINDS) == len(classes) > 30
     assert all(cls.kind == number for number, cls in messages.KINDS.items())
     with pytest.raises(TypeError, match="both of kind"):
         type("Another", (messages.Message,), {"kind": messages.Done.kind})
