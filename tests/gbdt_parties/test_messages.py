@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lgb_dp.federated
+import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.vertical.messages import Gradients, Routed, SplitStatistics
@@ -73,7 +75,9 @@ def all_below(cls):
 
 
 def test_every_kind_has_its_number():
-    """Vertical and horizontal ones: the fuzzing above is of all of them."""
+    """Those of all packages: the fuzzing above is of all of them."""
+    assert lgb_dp.federated
+    assert xgb_fed
     classes = all_below(messages.Message)
     assert set(messages.KINDS.values()) == classes
     assert len(messages.KINDS) == len(classes) > 30
