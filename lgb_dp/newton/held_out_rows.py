@@ -10,9 +10,7 @@ trees: about 1 where leaf values hold nothing but what is to be learned, less wh
 chance, and 0 where they hold nothing else.
 
 Steps are a fraction of r* at most.  What trees have learned of noise and chance is in the small cells of many
-different trees, where later ones do not undo it; short steps average it out.  As long as r* is above 1 there
-is nothing of the kind in the leaf values, and the fraction grows.  When it is 1, the question is answered,
-and the held-out rows train, too, from then on.
+different trees, where later ones do not undo it; short steps average it out.
 
 Rows are held out by their own codes (`lgb_dp.newton.leaf_sums.held_out`), equal rows together.  So that they
 are neither none nor most of the rows, the fullest bin of some feature must have few of them.
@@ -28,8 +26,8 @@ from lgb_dp.newton.leaf_sums import HELD_OUT_SHARE
 from lgb_dp.newton.learned_splits import OPENING_SHARE
 from lgb_dp.newton.public_splits import LeafRelease
 
-_FIRST_SHARE, _GROWTH = 0.2, 1.02
-"""Share of r* that the rate of a step is at most, and by what it grows in a round whose r* is above 1."""
+_SHARE_OF_BEST = 0.2
+"""Of r*, the rate of a step at most (docs/experiments/newton.md)."""
 
 _WINDOW = 0.05
 """Share of the rounds over which r* is averaged, with weights that fall exponentially."""
@@ -71,13 +69,7 @@ class HeldOutSteps:
         self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))
         # Trees of one feature each have large leaves, which collect little noise.
         self._n_left = OPENING_SHARE * n_rounds
-        self._share = _FIRST_SHARE
         self._slope = self._curvature = self._variance = 0.0
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether steps were too short for so long that rows need not be held out any more."""
-        return self._share >= 1.0
 
     def largest_rate(self, value: NDArray[np.float64], held: LeafRelease) -> float:
         """Take note of a tree's leaf values before the rate, and of what held-out rows released there.
@@ -101,7 +93,5 @@ class HeldOutSteps:
         self._variance = self._kept**2 * self._variance + float((value**2 * variance).sum())
         if self._curvature <= 0:
             return np.inf
-        if self._slope > self._curvature:
-            self._share *= _GROWTH
         largest = self._slope + _STDS_OF_DOUBT * np.sqrt(self._variance)
-        return float(max(self._share * largest / self._curvature, 0.0))
+        return float(max(_SHARE_OF_BEST * largest / self._curvature, 0.0))

@@ -308,8 +308,6 @@ class NewtonTraining(Training):
         value = np.clip(value, -bound, bound)
         if self._held_out is not None and held is not None:
             rate = min(rate, self._held_out.largest_rate(value, held))
-            if self._held_out.has_ended:
-                self._held_out = self._salt = None
         value *= rate * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
         self._splits.learn(tree, release, value)

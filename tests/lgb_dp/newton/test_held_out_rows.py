@@ -42,12 +42,6 @@ def test_the_largest_rate_is_a_share_of_the_best_for_held_out_rows():
     assert after(1000, *[asked] * 200, *[too_far] * 500) == pytest.approx(0.04, abs=0.005)
 
 
-def test_the_share_grows_while_steps_are_too_short():
-    too_short = release([-0.6e6, 0.6e6], [1e6, 1e6])
-    assert after(1000, too_short) < after(1000, *[too_short] * 10) < after(1000, *[too_short] * 40)
-    assert after(1000, *[too_short] * 100) > 1.0
-
-
 def test_nothing_is_learned_where_held_out_rows_lose_by_it():
     wrong = release([0.5e6, -0.5e6], [1e6, 1e6])
     assert after(1000, *[wrong] * 200) == 0.0
@@ -86,29 +80,6 @@ def test_the_budget_is_what_it_is_without(held_out, kind):
     counts = {row["release"]: row["count"] for row in booster.privacy.ledger}
     assert counts == {"label counts": 1, "feature histograms": 1, "leaf sums": 12}
     assert 7.9 < booster.privacy.spent[0] <= 8.0 * (1 + 1e-9)
-
-
-def test_rows_train_again_when_steps_were_too_short_for_long(held_out, monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.held_out_rows._GROWTH", 1.3)
-    monkeypatch.setattr(LeafRelease, "part", release_that_asks_for_more)
-    booster = live_booster(60)
-    seen = []
-    for _ in range(20):
-        booster.update()
-        seen.append(booster._grower._salt)
-    assert seen[0] is not None
-    assert seen[-1] is None
-    assert seen == sorted(seen, key=lambda salt: salt is None)
-    np.testing.assert_allclose(training_scores(booster)[:, 0], booster.predict(X, raw_score=True), atol=1e-9)
-
-
-def release_that_asks_for_more(cells, leaves):
-    """Of the rows that train, the release itself; of the others, gradients twice as large as theirs."""
-    half = len(cells.gradient) // 2
-    own = LeafRelease(cells.gradient[:half], cells.hessian[:half], cells.std)
-    if leaves.start is None:
-        return own
-    return LeafRelease(1e3 * own.gradient, np.abs(own.hessian), own.std)
 
 
 def test_scores_follow_the_model_through_rollbacks(held_out):
