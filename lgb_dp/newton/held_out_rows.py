@@ -37,6 +37,9 @@ _MAX_SHARE_OF_BIN = 0.05
 _HESSIAN = 0.25
 """Of a row of balanced classes, at most."""
 
+_MIN_ROWS_PER_LEAF = 1600.0
+"""With fewer, short steps cost more than they gain (covtype, docs/experiments/newton.md)."""
+
 _MIN_HESSIAN_OVER_STD = 4.0
 """Of the held-out rows of a leaf: below, r* is lost in the noise, and rows are better used for training."""
 
@@ -54,7 +57,8 @@ def can_hold_out(histograms: FeatureHistograms, rows_per_leaf: float, std: float
         Standard deviation of the noise in a leaf's sum of gradients.
     """
     hessian = HELD_OUT_SHARE * rows_per_leaf * _HESSIAN
-    return hessian >= _MIN_HESSIAN_OVER_STD * std and histograms.largest_share() <= _MAX_SHARE_OF_BIN
+    can_tell = rows_per_leaf >= _MIN_ROWS_PER_LEAF and hessian >= _MIN_HESSIAN_OVER_STD * std
+    return can_tell and histograms.largest_share() <= _MAX_SHARE_OF_BIN
 
 
 class HeldOutSteps:

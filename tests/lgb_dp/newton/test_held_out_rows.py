@@ -62,6 +62,7 @@ def test_rows_are_held_out_where_equal_ones_are_few_and_noise_is_small():
     assert not can_hold_out(histograms(two, [90.0, 10.0, 300.0]), rows_per_leaf=2000.0, std=10.0)
     assert not can_hold_out(histograms([*many, 40.0]), rows_per_leaf=2000.0, std=10.0)
     assert not can_hold_out(histograms(many), rows_per_leaf=2000.0, std=2000.0)
+    assert not can_hold_out(histograms(many), rows_per_leaf=1500.0, std=0.0)
     assert not can_hold_out(histograms([100.0]), rows_per_leaf=2000.0, std=0.1)
 
 
