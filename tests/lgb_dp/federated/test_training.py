@@ -100,6 +100,12 @@ class PinnedNoise:
         return self.stream.integers(-3000, 3000, shape)
 
 
+def test_rows_are_held_out_alike_wherever_they_are(monkeypatch):
+    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, False))
+    monkeypatch.setattr("lgb_dp.newton.training.can_hold_out", lambda *_: True)
+    test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte("binary", 2, monkeypatch)
+
+
 @pytest.mark.parametrize("objective", ["binary", "multiclass", "regression", "poisson"])
 @pytest.mark.parametrize("n_parties", [2, 5])
 def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_parties, monkeypatch):
