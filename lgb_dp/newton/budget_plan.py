@@ -14,7 +14,7 @@ from lgb_dp.accounting.ledger import Ledger, Release
 PRIOR_SHARE = 0.01
 """Share of μ² that the released class counts (or label sum) get."""
 
-HISTOGRAM_SHARE = 0.02
+HISTOGRAM_SHARE = 0.05
 """Share of μ² that the histograms of all features get where they are released."""
 
 
@@ -29,7 +29,7 @@ class BudgetPlan:
     n_rounds : int
     subsample : float
         Share of the rows that a tree reads.
-    may_distil : bool
+    may_need_histograms : bool
         Whether the histograms may be released.
 
     Attributes
@@ -48,7 +48,7 @@ class BudgetPlan:
         n_rounds: int,
         subsample: float,
         *,
-        may_distil: bool,
+        may_need_histograms: bool,
     ) -> None:
         self._ledger, self._n_rounds = ledger, n_rounds
         ledger.granted_delta = max(ledger.granted_delta, delta)
@@ -58,7 +58,7 @@ class BudgetPlan:
         self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
         # The cost of secret samples is no μ that could be divided anew: histograms are planned in any case.
-        first = [self.counts, *[self.histograms] * (may_distil and subsample < 1)]
+        first = [self.counts, *[self.histograms] * (may_need_histograms and subsample < 1)]
         if subsample < 1:
             # Samples are drawn per person, so that amplification is of what a person costs.
             before = k * float(np.sqrt(sum(release.mu**2 for release in first)))

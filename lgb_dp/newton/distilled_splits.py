@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from gbdt_kernels.trees import DenseCodes, by_columns, grow_structure
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.feature_histograms import FeatureHistograms
 from lgb_dp.newton.leaf_sums import ReleasedTree
 from lgb_dp.newton.learned_splits import LearnedSplits
 from lgb_dp.newton.public_splits import LeafRelease, PublicTree, RandomSplits, uniform
@@ -55,61 +55,6 @@ _MIN_CHILD_ROWS = 10
 _MIN_CURVATURE = 0.01
 _MAX_TRIED = 64
 """Features that a node may split by, at most; otherwise half of them, drawn for each node."""
-
-_SMOOTHED_BINS = 9
-_MIN_COUNT = 1e-9
-
-
-@dataclass(frozen=True)
-class FeatureHistograms:
-    """Released numbers of rows in every bin of every feature.
-
-    Parameters
-    ----------
-    counts : sequence of ndarray of float64, shape (n_bins + 1,)
-        For each feature, read if it has at least two bins; the last one counts missing values.
-    std : float
-        Standard deviation of their noise.
-    """
-
-    counts: Sequence[NDArray[np.float64]]
-    std: float
-
-    @classmethod
-    def of(cls, counts: NDArray[np.float64], std: float, bins: PublicBins) -> FeatureHistograms:
-        """Of all features, shape (n_total_bins,), in the order of the bins' layout."""
-        return cls(np.split(counts, np.cumsum(bins.n_bins + 1)[:-1]), std)
-
-    def probabilities(self, feature: int, *, is_categorical: bool) -> NDArray[np.float64]:
-        """Estimated distribution of a feature's codes, shape (n_bins + 1,).
-
-        Neighbouring bins of a numeric feature are smoothed as far as their differences do not stand out of
-        the noise; categories and missing values are shrunk by it.
-        """
-        count = self.counts[feature]
-        estimate = np.maximum(count - self.std, 0.0)
-        if not is_categorical and len(count) > _SMOOTHED_BINS + 1:
-            reach = _SMOOTHED_BINS // 2
-            padded = np.pad(count[:-1], reach, mode="edge")
-            mean = np.convolve(padded, np.full(_SMOOTHED_BINS, 1 / _SMOOTHED_BINS), mode="valid")
-            apart = count[:-1] - mean
-            kept = apart**2 / (apart**2 + 4 * self.std**2 + _MIN_COUNT)
-            estimate[:-1] = np.maximum(mean + apart * kept, 0.0)
-        estimate += _MIN_COUNT
-        return np.asarray(estimate / estimate.sum())
-
-    def largest_share(self) -> float:
-        """Share of the rows in the fullest bin of the feature that divides them best.
-
-        No row can have more equals than that.
-        """
-        shares = [np.max(count) / max(np.sum(count), _MIN_COUNT) for count in self.counts if len(count) > 2]
-        return float(min(shares, default=1.0))
-
-
-def released_cells(bins: PublicBins) -> NDArray[np.bool_]:
-    """Which bins are of features that can be split, shape (n_total_bins,)."""
-    return np.repeat(bins.n_bins > 1, bins.n_bins + 1)
 
 
 def surrogate_rows(histograms: FeatureHistograms, bins: PublicBins, random: SecureRandom) -> DenseCodes:
@@ -266,6 +211,8 @@ class DistilledSplits(LearnedSplits):
     n_rounds : int
     opening_depth : int
         Levels of the trees of one feature, at most.
+    weights : sequence of ndarray of float64, shape (n_bins - 1,)
+        How often each threshold is drawn.
     objective : str
     surrogate : DenseCodes
         Surrogate rows.
@@ -284,6 +231,7 @@ class DistilledSplits(LearnedSplits):
         greedy_depth: int,
         n_rounds: int,
         opening_depth: int,
+        weights: Sequence[NDArray[np.float64]],
         objective: str,
         surrogate: DenseCodes,
         start: NDArray[np.float64],
@@ -291,7 +239,7 @@ class DistilledSplits(LearnedSplits):
         *,
         has_trial: bool = True,
     ) -> None:
-        super().__init__(bins, depth, n_rounds, opening_depth)
+        super().__init__(bins, depth, n_rounds, opening_depth, weights)
         self._bins, self._objective, self._released = bins, objective, released
         self._codes = surrogate.codes
         self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
@@ -300,7 +248,7 @@ class DistilledSplits(LearnedSplits):
         self._has_trial = has_trial
         self._kinds = TreeKinds(is_log_loss=objective in LOG_LOSSES)
         # Where a greedy tree finds no split, it keeps a random one.
-        self._below = RandomSplits(bins, greedy_depth)
+        self._below = RandomSplits(bins, greedy_depth, weights)
         self._followers.append(self._below)
         self.depth = max(self.depth, greedy_depth)
 
@@ -324,7 +272,7 @@ class DistilledSplits(LearnedSplits):
     def rate_factor(self) -> float:
         """By which the learning rate is multiplied."""
         if self._round < self._trial or not self._greedy_leads:
-            return 1.0
+            return super().rate_factor
         left = (self._n_rounds - self._round) / (self._n_rounds - self._trial)
         return float(_LAST_RATE + (_FIRST_RATE - _LAST_RATE) * max(left, 0.0))
 

@@ -141,8 +141,7 @@ class FeatureEffects:
             if cells.n_categories[own][0]:
                 gains[own] = effect.subset_gain()
             else:
-                middle = cells.first[own] + (cells.size[own] - 1) / 2
-                gains[own] = np.interp(middle, effect.first_code[1:] - 1, effect.threshold_gains())
+                gains[own] = np.interp(cells.middle[own], effect.first_code[1:] - 1, effect.threshold_gains())
         return gains
 
     def _n_categories(self, feature: int) -> int:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.newton.distilled_splits import FeatureHistograms
+from lgb_dp.newton.feature_histograms import FeatureHistograms
 from lgb_dp.newton.leaf_sums import HELD_OUT_SHARE
 from lgb_dp.newton.learned_splits import OPENING_SHARE
 from lgb_dp.newton.public_splits import LeafRelease

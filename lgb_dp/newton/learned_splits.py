@@ -6,6 +6,7 @@ This is post-processing of released sums and costs no privacy.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,12 @@ _FIRST_FOLLOWED = 0.15
 _FOLLOWED_EVERY = 0.05
 """Shares of the rounds before what random trees showed is followed, and between two updates of it."""
 
+_WEIGHTED_RATE = 0.7
+"""Factor of the learning rate where released histograms tell which thresholds part rows.
+
+Fewer splits are without effect there, so that leaves are smaller and each tree goes further.
+"""
+
 _MAX_NAMED = 10
 """Columns that a warning names."""
 
@@ -54,13 +61,21 @@ class LearnedSplits:
     n_rounds : int
     opening_depth : int
         Levels of the trees of one feature, at most.
+    weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
+        How often each threshold is drawn (`lgb_dp.newton.feature_histograms`); by default all equally.
     """
 
     def __init__(
-        self, bins: PublicBins, depth: int, n_rounds: int, opening_depth: int = OPENING_DEPTH
+        self,
+        bins: PublicBins,
+        depth: int,
+        n_rounds: int,
+        opening_depth: int = OPENING_DEPTH,
+        weights: Sequence[NDArray[np.float64]] | None = None,
     ) -> None:
         self._names = bins.names
-        self._random_splits = RandomSplits(bins, depth)
+        self._rate_factor = 1.0 if weights is None else _WEIGHTED_RATE
+        self._random_splits = RandomSplits(bins, depth, weights)
         self._followers = [self._random_splits]
         self.depth = depth
         cells = self._random_splits.cells
@@ -69,7 +84,7 @@ class LearnedSplits:
         self._opening: list[PublicTree] = []
         n_passes = int(OPENING_SHARE * n_rounds / np.count_nonzero(bins.n_bins > 1))
         if depth >= _MIN_DEPTH_TO_OPEN and n_passes:
-            cyclic = CyclicSplits(bins, opening_depth)
+            cyclic = CyclicSplits(bins, opening_depth, weights)
             self._effects = FeatureEffects(cyclic.trees, bins.n_bins, cells)
             self._opening = cyclic.trees * n_passes
             self.depth = max(depth, cyclic.depth)
@@ -80,7 +95,7 @@ class LearnedSplits:
     @property
     def rate_factor(self) -> float:
         """By which the learning rate is multiplied."""
-        return 1.0
+        return self._rate_factor
 
     def draw(self, random: SecureRandom) -> PublicTree:
         """The next round's tree."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -93,7 +94,11 @@ class SplitCells:
     n_categories : ndarray of int64, shape (n_cells,)
         0 for thresholds.
     probability : ndarray of float64, shape (n_cells,)
-        Of a uniform draw: all features, and all cells of a feature, are equally likely.
+        Of a draw by the weights alone: all features are equally likely.
+    place : ndarray of int64, shape (n_cells,)
+        Where a cell's first threshold is in `cumulated`.
+    cumulated : ndarray of float64, shape (n_thresholds + 1,)
+        Weights of all thresholds before each, one feature behind the other.
     """
 
     feature: NDArray[np.int32]
@@ -101,29 +106,65 @@ class SplitCells:
     size: NDArray[np.int64]
     n_categories: NDArray[np.int64]
     probability: NDArray[np.float64]
+    place: NDArray[np.int64]
+    cumulated: NDArray[np.float64]
 
     @classmethod
-    def of(cls, bins: PublicBins) -> SplitCells:
-        """Cells of all features with at least two bins, `CELLS_PER_FEATURE` of each numeric one."""
-        features, firsts, sizes, probabilities = [], [], [], []
+    def of(cls, bins: PublicBins, weights: Sequence[NDArray[np.float64]] | None = None) -> SplitCells:
+        """Cells of all features with at least two bins, `CELLS_PER_FEATURE` at most of each numeric one.
+
+        Parameters
+        ----------
+        bins : PublicBins
+        weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
+            How often each threshold of each feature is drawn; by default all are equal.  Cells weigh about
+            the same.
+        """
+        features, firsts, sizes, probabilities, all_weights = [], [], [], [], [np.empty(0)]
         for f, n in enumerate(bins.n_bins.tolist()):
+            weight = _weights(bins, f, weights)
+            all_weights.append(weight)
             if n < 2:
                 continue
+            cumulated = np.append(0.0, np.cumsum(weight))
             n_cells = 1 if bins.is_categorical[f] else min(CELLS_PER_FEATURE, n - 1)
-            cuts = (np.arange(n_cells + 1) * (n - 1)) // n_cells
-            features += [f] * n_cells
+            inner = np.arange(1, n_cells) * cumulated[-1] / n_cells
+            cuts = np.unique([0, *np.searchsorted(cumulated, inner, side="right") - 1, n - 1])
+            features += [f] * (len(cuts) - 1)
             firsts += cuts[:-1].tolist()
             sizes += np.diff(cuts).tolist()
-            probabilities += [1.0 / n_cells] * n_cells
-        feature = np.array(features, dtype=np.int32)
-        n_categories = np.where(bins.is_categorical, bins.n_bins, 0)[feature]
+            probabilities += (np.diff(cumulated[cuts]) / cumulated[-1]).tolist()
+        feature, first = np.array(features, dtype=np.int32), np.array(firsts)
+        n_thresholds = np.array([len(weight) for weight in all_weights])
         return cls(
             feature,
-            np.array(firsts),
+            first,
             np.array(sizes),
-            n_categories,
+            np.where(bins.is_categorical, bins.n_bins, 0)[feature],
             np.array(probabilities) / sum(probabilities),
+            np.cumsum(n_thresholds)[feature] + first,
+            np.append(0.0, np.cumsum(np.concatenate(all_weights))),
         )
+
+    def thresholds(self, cell: NDArray[np.int64], within: NDArray[np.float64]) -> NDArray[np.int64]:
+        """A threshold of each of the given cells, drawn by the weights.
+
+        Parameters
+        ----------
+        cell : ndarray of int64, shape (n,)
+        within : ndarray of float64, shape (n,)
+            Uniform in [0, 1).
+        """
+        place, size = self.place[cell], self.size[cell]
+        low, high = self.cumulated[place], self.cumulated[place + size]
+        found = np.searchsorted(self.cumulated, low + within * (high - low), side="right") - 1
+        return np.asarray(self.first[cell] + np.clip(found - place, 0, size - 1))
+
+    @property
+    def middle(self) -> NDArray[np.int64]:
+        """The median of each cell's thresholds, by their weights."""
+        cells = np.arange(len(self.feature))
+        return self.thresholds(cells, np.full(len(cells), 0.5))
 
 
 class RandomSplits:
@@ -133,12 +174,16 @@ class RandomSplits:
     ----------
     bins : PublicBins
     depth : int
+    weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
+        How often each threshold is drawn; by default all equally.
     """
 
     rate_factor = 1.0
 
-    def __init__(self, bins: PublicBins, depth: int) -> None:
-        self.cells = SplitCells.of(bins)
+    def __init__(
+        self, bins: PublicBins, depth: int, weights: Sequence[NDArray[np.float64]] | None = None
+    ) -> None:
+        self.cells = SplitCells.of(bins, weights)
         self.depth = depth
         self._n_nodes = 2**depth - 1
         self._n_bins = bins.n_bins
@@ -163,7 +208,7 @@ class RandomSplits:
         cell = np.searchsorted(self._cumulated, where * self._cumulated[-1], side="right")
         cell = np.minimum(cell, len(self._cumulated) - 1)
         feature = self.cells.feature[cell]
-        threshold = self.cells.first[cell] + (within * self.cells.size[cell]).astype(np.int64)
+        threshold = self.cells.thresholds(cell, within)
         goes_left = (threshold[:, None] >= _CODES).astype(np.uint8)
         coins = np.unpackbits(random.words(n, 4).view(np.uint8), axis=1)
         n_bins = self._n_bins[feature]
@@ -189,13 +234,22 @@ class CyclicSplits:
     depth : int, optional
         Levels of splits at most: leaves hold neighbouring bins if there are more of these.  By default as
         many as it takes to make every bin a leaf.
+    weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
+        Of the thresholds of numeric features: those between the leaves divide them into equal parts.  By
+        default leaves hold equally many bins.
     """
 
     rate_factor = 1.0
 
-    def __init__(self, bins: PublicBins, depth: int | None = None) -> None:
-        features = np.flatnonzero(bins.n_bins > 1).tolist()
-        self.trees = [_feature_tree(f, int(bins.n_bins[f]), depth) for f in features]
+    def __init__(
+        self,
+        bins: PublicBins,
+        depth: int | None = None,
+        weights: Sequence[NDArray[np.float64]] | None = None,
+    ) -> None:
+        self.trees = []
+        for f in np.flatnonzero(bins.n_bins > 1).tolist():
+            self.trees.append(_feature_tree(f, _weights(bins, f, weights), depth))
         self.depth = max(len(tree.feature) for tree in self.trees).bit_length()
         self._next = 0
 
@@ -209,14 +263,25 @@ class CyclicSplits:
         """Nothing to learn: the trees are fixed."""
 
 
-def _feature_tree(feature: int, n_bins: int, depth: int | None) -> PublicTree:
-    """Halve the range of codes level by level; a range of one code is sent down unsplit."""
+def _weights(
+    bins: PublicBins, feature: int, weights: Sequence[NDArray[np.float64]] | None
+) -> NDArray[np.float64]:
+    """Weights of a feature's thresholds; those between categories are equal."""
+    if weights is None or bins.is_categorical[feature]:
+        return np.ones(max(int(bins.n_bins[feature]) - 1, 0))
+    return weights[feature]
+
+
+def _feature_tree(feature: int, weight: NDArray[np.float64], depth: int | None) -> PublicTree:
+    """Halve the weight of the thresholds level by level; a range of one code is sent down unsplit."""
+    n_bins, cumulated = len(weight) + 1, np.append(0.0, np.cumsum(weight))
     levels = levels_of_bins(n_bins)
     levels = levels if depth is None else min(levels, depth)
     ranges = [(0, n_bins)]
     for node in range(2**levels - 1):
         first, stop = ranges[node]
-        middle = (first + stop + 1) // 2
+        half = (cumulated[first] + cumulated[stop - 1]) / 2
+        middle = int(np.searchsorted(cumulated[first + 1 : stop - 1], half, side="right")) + first + 1
         ranges += [(first, middle), (middle, stop)] if stop - first > 1 else [(first, stop)] * 2
     middles = np.array([right[0] for right in ranges[2::2]])
     goes_left = (np.clip(middles, 1, n_bins - 1)[:, None] > _CODES).astype(np.uint8)

@@ -34,12 +34,16 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.distilled_splits import (
     DistilledSplits,
-    FeatureHistograms,
-    released_cells,
     start_scores,
     surrogate_rows,
 )
 from lgb_dp.newton.exact_splits import MAX_ROWS, ExactSplits
+from lgb_dp.newton.feature_histograms import (
+    MIN_ROWS_OVER_STD,
+    FeatureHistograms,
+    has_many_thresholds,
+    released_cells,
+)
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
 from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
@@ -162,7 +166,7 @@ class NewtonTraining(Training):
             self.train_without_privacy()
             return
         of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
-        self._plan = BudgetPlan(self.ledger, *of_run, may_distil=self._may_distil)
+        self._plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=self.settings.structure == "auto")
         self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
 
     @property
@@ -205,9 +209,14 @@ class NewtonTraining(Training):
             return RandomSplits(bins, depth)
         if can_see_rows:
             return self._exact_splits(bins, exact_depth(self._n_rows) if self._depth is None else self._depth)
-        if distilled is None or not self._may_distil:
+        if not self._may_distil:
+            distilled = None
+        histograms = self._feature_histograms(bins, is_for_all=distilled is not None)
+        if histograms is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
-        histograms = self._release_feature_histograms(bins)
+        weights = histograms.threshold_weights()
+        if distilled is None:
+            return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
         surrogate = surrogate_rows(histograms, bins, self.random)
         start = start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior
         greedy_depth = distilled[0] if self._depth is None else self._depth
@@ -215,7 +224,7 @@ class NewtonTraining(Training):
         model = (objective, surrogate, start, self._released)
         if self._step_size is not None and not distilled[1]:
             self._hold_out(histograms, rows, greedy_depth)
-        return DistilledSplits(bins, *sizes, *model, has_trial=distilled[1])
+        return DistilledSplits(bins, *sizes, weights, *model, has_trial=distilled[1])
 
     def _hold_out(self, histograms: FeatureHistograms, balanced: float, depth: int) -> None:
         """Let held-out rows bound the learning rate, where they are enough to tell and divide well."""
@@ -244,19 +253,23 @@ class NewtonTraining(Training):
 
         return ExactSplits(bins, depth, codes, start, self._released, gradients)
 
-    def _release_feature_histograms(self, bins: PublicBins) -> FeatureHistograms:
-        """Noisy numbers of rows in every bin of every feature.
+    def _feature_histograms(self, bins: PublicBins, *, is_for_all: bool) -> FeatureHistograms | None:
+        """Noisy numbers of rows in every bin of every feature, or of those with many thresholds.
 
-        A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.
+        A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.  None where the
+        noise would hide what thresholds are to be weighed by.
         """
-        cells, scale = released_cells(bins), 0.0
+        is_counted = bins.n_bins > 1 if is_for_all else has_many_thresholds(bins)
+        scale = 0.0
         if not self._is_exact:
+            length = np.sqrt(np.sum(is_counted)) * (1 + 1e-12)
+            std = self._noise_factor * length / self._plan.histograms.mu
+            if not is_for_all and (not is_counted.any() or self._n_rows < MIN_ROWS_OVER_STD * std):
+                return None
             self._plan.charge_histograms()
             self._make_reserves()
-            scale = (
-                np.sqrt(np.sum(bins.n_bins > 1)) * (1 + 1e-12) * self.weight_steps / self._plan.histograms.mu
-            )
-        sums = self._leaf_sums.feature_counts(bins.layout())
+            scale = length * self.weight_steps / self._plan.histograms.mu
+        sums, cells = self._leaf_sums.feature_counts(bins.layout()), released_cells(is_counted, bins)
         if not self._is_exact:
             (sums[cells],) = self._with_noise((sums[cells], scale, self.random))
             scale *= self._noise_factor

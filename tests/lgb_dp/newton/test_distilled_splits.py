@@ -12,12 +12,12 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton import distilled_splits
 from lgb_dp.newton.distilled_splits import (
     DistilledSplits,
-    FeatureHistograms,
     SurrogateScores,
     start_scores,
     surrogate_rows,
     values_of_codes,
 )
+from lgb_dp.newton.feature_histograms import FeatureHistograms
 from lgb_dp.newton.leaf_sums import ReleasedTree
 from lgb_dp.newton.public_splits import LeafRelease, PublicTree
 from lgb_dp.newton.tree_kinds import TreeKinds
@@ -50,6 +50,9 @@ def histograms(std=0.0):
     return FeatureHistograms([c + std * RNG.normal(size=len(c)) for c in counts], std)
 
 
+WEIGHTS = histograms().threshold_weights()
+
+
 def test_surrogate_rows_have_the_released_distribution_and_independent_columns():
     codes = surrogate_rows(histograms(), BINS, SecureRandom(1)).codes
     assert codes.shape == (distilled_splits.N_SURROGATE_ROWS, 4)
@@ -58,28 +61,6 @@ def test_surrogate_rows_have_the_released_distribution_and_independent_columns()
         np.testing.assert_allclose(share, counts / counts.sum(), atol=0.015)
     assert not codes[:, 3].any()
     assert np.abs(np.corrcoef(codes[:, :3].T) - np.eye(3)).max() < 0.03
-
-
-def test_noise_is_smoothed_and_what_stands_out_of_it_stays():
-    released = histograms(std=10.0)
-    for f in range(3):
-        estimate = released.probabilities(f, is_categorical=bool(BINS.is_categorical[f]))
-        assert (estimate > 0).all()
-        assert estimate.sum() == pytest.approx(1.0)
-    ramp = np.arange(33.0) / np.arange(33).sum()
-    rough = np.maximum(released.counts[1][:-1], 0)
-    error = [np.abs(p - ramp).sum() for p in (estimate_of(released, 1)[:-1], rough / rough.sum())]
-    assert error[0] < 0.7 * error[1]
-    peak = np.zeros(34)
-    peak[20] = 1000.0
-    found = FeatureHistograms([peak], 10.0).probabilities(0, is_categorical=False)
-    assert found[20] > 0.9
-    nothing = FeatureHistograms([np.full(34, -5.0)], 10.0).probabilities(0, is_categorical=False)
-    np.testing.assert_allclose(nothing, 1 / 34)
-
-
-def estimate_of(released, feature):
-    return released.probabilities(feature, is_categorical=False)
 
 
 def test_values_of_codes_have_these_codes():
@@ -160,9 +141,8 @@ def splits_after(objective, n_outputs, values_of, n_rounds=40, depth=2):
     """The splits of a training run whose trees' values are a function of the tree."""
     codes = surrogate_rows(histograms(), BINS, SecureRandom(1))
     model, random, trees = [], SecureRandom(0), []
-    splits = DistilledSplits(
-        BINS, depth, depth, n_rounds, 4, objective, codes, np.zeros((codes.n_rows, n_outputs)), model
-    )
+    start = np.zeros((codes.n_rows, n_outputs))
+    splits = DistilledSplits(BINS, depth, depth, n_rounds, 4, WEIGHTS, objective, codes, start, model)
     for number in range(1, n_rounds + 1):
         tree = splits.draw(random)
         value = values_of(tree, n_outputs)
@@ -213,7 +193,7 @@ def test_greedy_trees_end_with_their_trial_unless_they_lead():
 def test_without_a_trial_greedy_trees_are_drawn_from_the_start():
     codes = surrogate_rows(histograms(), BINS, SecureRandom(1))
     start = np.zeros((codes.n_rows, 1))
-    splits = DistilledSplits(BINS, 2, 3, 100, 4, "binary", codes, start, [], has_trial=False)
+    splits = DistilledSplits(BINS, 2, 3, 100, 4, WEIGHTS, "binary", codes, start, [], has_trial=False)
     random, kinds = SecureRandom(0), []
     for number in range(12, 32):
         splits._round = number
@@ -224,7 +204,7 @@ def test_without_a_trial_greedy_trees_are_drawn_from_the_start():
 
 def test_the_rate_falls_where_greedy_trees_lead(monkeypatch):
     codes = surrogate_rows(histograms(), BINS, SecureRandom(1))
-    splits = DistilledSplits(BINS, 2, 3, 100, 4, "binary", codes, np.zeros((codes.n_rows, 1)), [])
+    splits = DistilledSplits(BINS, 2, 3, 100, 4, WEIGHTS, "binary", codes, np.zeros((codes.n_rows, 1)), [])
     assert splits.depth == 3
     rates = {}
     for leads in (False, True):

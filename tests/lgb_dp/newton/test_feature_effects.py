@@ -67,8 +67,7 @@ def test_gains_without_noise_are_what_splits_explain():
     own = population.cells.feature == 0
     mass, effect, cells = population.mass[0], population.effect[0], population.cells
     ends = np.arange(1, 31, 2)  # last codes of the tree's groups
-    middle = cells.first[own] + (cells.size[own] - 1) / 2
-    expected = np.interp(middle, ends, [explained(mass, effect, end) for end in ends])
+    expected = np.interp(cells.middle[own], ends, [explained(mass, effect, end) for end in ends])
     np.testing.assert_allclose(gains[own], expected, rtol=1e-6)
     assert gains[~own].max() < 1e-9
 
