@@ -15,7 +15,7 @@ PRIOR_SHARE = 0.01
 """Share of μ² that the released class counts (or label sum) get."""
 
 HISTOGRAM_SHARE = 0.05
-"""Share of μ² that the histograms of all features get where they are released."""
+"""Share of μ² that the histograms of features get where they are released."""
 
 
 class BudgetPlan:

@@ -5,7 +5,7 @@ trees of the last rounds have added to the model is public, and is a smooth esti
 learned.  A greedy tree is fitted to it on *surrogate rows*, whose columns are drawn independently from
 released histograms, and its structure alone is used: leaf sums on it are released as for any other tree.
 
-It costs one release, of the histograms of all columns.  Everything else is post-processing: surrogate rows,
+It takes the released histograms of all columns.  Everything else is post-processing: surrogate rows,
 the model's scores there, and greedy trees follow from what was released.
 """
 

@@ -260,7 +260,7 @@ class NewtonTraining(Training):
         noise would hide what thresholds are to be weighed by.
         """
         is_counted = bins.n_bins > 1 if is_for_all else has_many_thresholds(bins)
-        scale = 0.0
+        scale, unit = 0.0, STEPS * self.weight_steps
         if not self._is_exact:
             length = np.sqrt(np.sum(is_counted)) * (1 + 1e-12)
             std = self._noise_factor * length / self._plan.histograms.mu
@@ -268,13 +268,14 @@ class NewtonTraining(Training):
                 return None
             self._plan.charge_histograms()
             self._make_reserves()
-            scale = length * self.weight_steps / self._plan.histograms.mu
-        sums, cells = self._leaf_sums.feature_counts(bins.layout()), released_cells(is_counted, bins)
+            scale = length * unit / self._plan.histograms.mu
+        cells = released_cells(is_counted, bins)
+        # In small steps, as all sums: shares of the noise that parties add are integers, too.
+        sums = STEPS * self._leaf_sums.feature_counts(bins.layout())
         if not self._is_exact:
             (sums[cells],) = self._with_noise((sums[cells], scale, self.random))
             scale *= self._noise_factor
-        counts = np.where(cells, sums / self.weight_steps, 0.0)
-        return FeatureHistograms.of(counts, scale / self.weight_steps, bins)
+        return FeatureHistograms.of(np.where(cells, sums / unit, 0.0), scale / unit, bins)
 
     def _judge_delta(self) -> None:
         """Warn of a δ, with that of earlier results, above one over the released number of rows."""

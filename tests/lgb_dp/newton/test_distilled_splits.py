@@ -212,7 +212,7 @@ def test_the_rate_falls_where_greedy_trees_lead(monkeypatch):
         for number in range(100):
             splits._round = number
             rates.setdefault(leads, []).append(splits.rate_factor)
-    assert set(rates[False]) == set(rates[True][:16]) == {1.0}
+    assert set(rates[False]) == set(rates[True][:16]) == {0.7}
     assert rates[True][16] == pytest.approx(1.5)
     np.testing.assert_allclose(np.diff(rates[True][16:]), -1.35 / 84)
 
