@@ -25,6 +25,9 @@ _SHARE_OF_OTHERS = 0.25
 MIN_ROWS_OVER_STD = 250.0
 """Of all rows and the noise of a bin, from which on it is worth knowing where there are rows."""
 
+MAX_COUNTED_FEATURES = 500
+"""Beyond, histograms and surrogate rows take too much memory, and noise grows with the root of the number."""
+
 _SMOOTHED_BINS = 9
 _MIN_COUNT = 1e-9
 
@@ -84,9 +87,15 @@ class FeatureHistograms:
         return [_weights(count[:-1], self.std) for count in self.counts]
 
 
-def has_many_thresholds(bins: PublicBins) -> NDArray[np.bool_]:
-    """Numeric features with more thresholds than a tree of one feature has leaves for."""
-    return np.asarray(~bins.is_categorical & (bins.n_bins > CELLS_PER_FEATURE))
+def features_with_many_bins(bins: PublicBins) -> NDArray[np.bool_]:
+    """Numeric features of more bins than a tree of one feature has leaves for; none of too many.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_features,)
+    """
+    found = ~bins.is_categorical & (bins.n_bins > CELLS_PER_FEATURE)
+    return np.asarray(found & (np.count_nonzero(found) <= MAX_COUNTED_FEATURES))
 
 
 def released_cells(features: NDArray[np.bool_], bins: PublicBins) -> NDArray[np.bool_]:
@@ -112,6 +121,8 @@ def ranges_that_stand_out(counts: NDArray[np.float64], std: float) -> list[tuple
 
 
 def _weights(counts: NDArray[np.float64], std: float) -> NDArray[np.float64]:
+    if len(counts) <= CELLS_PER_FEATURE:  # Each has a leaf of its own.
+        return np.ones(len(counts) - 1)
     is_next = np.zeros(len(counts) + 1, dtype=bool)
     is_next[[end for ends in ranges_that_stand_out(counts, std) for end in ends]] = True
     is_next = is_next[1:-1]  # A threshold is before each bin but the first.

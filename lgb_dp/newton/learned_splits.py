@@ -19,7 +19,7 @@ from lgb_dp.newton.public_splits import CyclicSplits, LeafRelease, PublicTree, R
 from lgb_dp.newton.split_gains import SplitGains
 
 LEARNED_SHARE = 0.8
-"""Share of the splits that is drawn where splits explain most by what is known; the rest is uniform."""
+"""Share of the splits that is drawn where splits explain most by what is known; the rest does not learn."""
 
 GAIN_POWER = 0.7
 """Exponent of the learned gains: the largest are drawn a little less than in proportion."""

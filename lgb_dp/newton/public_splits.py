@@ -1,4 +1,4 @@
-"""Trees whose splits are drawn before the data is read, so that they cost no privacy."""
+"""Trees whose splits are drawn from public randomness and released numbers, before their rows are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 
 StructureKind = Literal["auto", "random", "cyclic"]
 CELLS_PER_FEATURE = 16
-"""Groups of neighbouring thresholds of a feature, within which all are drawn equally often."""
+"""Groups of neighbouring thresholds of a feature, within which they are drawn by their weights."""
 
 _CODES = np.arange(256)
 _NODES_AT_ONCE = 512
@@ -23,7 +23,7 @@ _NODES_AT_ONCE = 512
 
 @dataclass(frozen=True)
 class PublicTree:
-    """Splits of a complete tree, drawn without reading the data.
+    """Splits of a complete tree, drawn without reading rows.
 
     Parameters
     ----------

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from lgb_dp.newton.feature_histograms import MAX_COUNTED_FEATURES
+
 LOG_LOSSES = frozenset({"binary", "multiclass"})
 
 GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
@@ -143,9 +145,6 @@ Greedy structures follow the sampling errors of small leaves, and later ones rep
 whether they are of use (`lgb_dp.newton.tree_kinds`).
 """
 
-_MAX_DISTILLED_FEATURES = 500
-"""Beyond, surrogate rows take too much memory, and noise grows with the root of the number of features."""
-
 
 def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> tuple[int, bool] | None:
     """Levels of greedy trees (`lgb_dp.newton.distilled_splits`), None where they are not even tried.
@@ -165,7 +164,7 @@ def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) 
     (int, bool) or None
         The levels, and whether a trial decides if greedy trees are drawn.
     """
-    if n_features > _MAX_DISTILLED_FEATURES:
+    if n_features > MAX_COUNTED_FEATURES:
         return None
     rules = (
         (balanced, _MANY_ROWS_FROM, _MANY_ROWS_PER_LEAF, _MANY_ROWS_DEPTHS, False),

@@ -1,7 +1,7 @@
 """NewtonBoost, the recommended trainer: many small Newton steps on trees whose splits are public.
 
 It is Friedman's gradient boosting with second-order leaf values, in which nothing but Gaussian releases of
-leaf sums is learned from the data (`lgb_dp.newton.training`).
+label counts, histograms of features and leaf sums is learned from the data (`lgb_dp.newton.training`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class NewtonBoost(PrivateTrainer):
     rounds : "auto" or int
         Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
     structure : {"auto", "random", "cyclic"}
-        "random" draws a feature and a threshold for every node.  "auto" begins with trees of one feature each
-        (`lgb_dp.newton.learned_splits`) and goes on drawing more often where splits explained most.
+        "random" draws a feature and a threshold for every node.  "auto" draws thresholds mostly where
+        released histograms show rows (`lgb_dp.newton.feature_histograms`), begins with trees of one feature
+        each (`lgb_dp.newton.learned_splits`) and goes on drawing more often where splits explained most.
         "cyclic" has trees of one feature each throughout, every bin a leaf if `depth` has room for it.
     depth : "auto" or int
         Levels of splits at most, unless LightGBM's parameters give `max_depth`.  With "auto", the first trees

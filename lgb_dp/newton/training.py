@@ -1,9 +1,10 @@
 """One training run of NewtonBoost: what it releases, and what follows from that.
 
-The data is read in one place only: the sums of gradients and hessians over the leaves of a tree whose splits
-were drawn before (`lgb_dp.newton.leaf_sums`).  There is one Gaussian release per tree, and every tree reads
-all rows.  Releases compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).
-Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
+The data is read in one place only (`lgb_dp.newton.leaf_sums`): for label counts and histograms of features
+before the first tree, and for the sums of gradients and hessians over the leaves of each tree, whose splits
+were drawn before.  There is one Gaussian release of each, and every tree reads all rows.  Releases compose
+exactly although each depends on those before (`lgb_dp.accounting.gaussian`).  Everything else (leaf values,
+which splits are drawn more often, when to stop) follows from what was released.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from lgb_dp.newton.exact_splits import MAX_ROWS, ExactSplits
 from lgb_dp.newton.feature_histograms import (
     MIN_ROWS_OVER_STD,
     FeatureHistograms,
-    has_many_thresholds,
+    features_with_many_bins,
     released_cells,
 )
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
@@ -165,9 +166,16 @@ class NewtonTraining(Training):
             self._mu = self._prior_mu = math.inf
             self.train_without_privacy()
             return
+        may_need = self._may_distil or (settings.structure == "auto" and bool(self._counted.any()))
         of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
-        self._plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=self.settings.structure == "auto")
+        self._plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need)
         self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
+
+    @property
+    def _counted(self) -> NDArray[np.bool_]:
+        """Features whose histograms may be released where structures are not distilled."""
+        assert self.data.bins is not None
+        return features_with_many_bins(self.data.bins)
 
     @property
     def _may_distil(self) -> bool:
@@ -259,12 +267,14 @@ class NewtonTraining(Training):
         A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.  None where the
         noise would hide what thresholds are to be weighed by.
         """
-        is_counted = bins.n_bins > 1 if is_for_all else has_many_thresholds(bins)
+        is_counted = bins.n_bins > 1 if is_for_all else self._counted
+        if not is_counted.any():
+            return None
         scale, unit = 0.0, STEPS * self.weight_steps
         if not self._is_exact:
             length = np.sqrt(np.sum(is_counted)) * (1 + 1e-12)
             std = self._noise_factor * length / self._plan.histograms.mu
-            if not is_for_all and (not is_counted.any() or self._n_rows < MIN_ROWS_OVER_STD * std):
+            if not is_for_all and self._n_rows < MIN_ROWS_OVER_STD * std:
                 return None
             self._plan.charge_histograms()
             self._make_reserves()

@@ -39,6 +39,7 @@ from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.feature_histograms import FeatureHistograms
 from lgb_dp.newton.training import NewtonTraining
 
 KEY = bytes(range(32))
@@ -104,6 +105,22 @@ def test_rows_are_held_out_alike_wherever_they_are(monkeypatch):
     monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, False))
     monkeypatch.setattr("lgb_dp.newton.training.can_hold_out", lambda *_: True)
     test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte("binary", 2, monkeypatch)
+
+
+def test_thresholds_are_drawn_alike_wherever_the_rows_are(monkeypatch):
+    monkeypatch.setattr("lgb_dp.newton.training.MIN_ROWS_OVER_STD", 0.0)
+    monkeypatch.setattr("lgb_dp.newton.training.features_with_many_bins", lambda bins: bins.n_bins > 2)
+    monkeypatch.setattr("lgb_dp.newton.feature_histograms.CELLS_PER_FEATURE", 2)
+    asked = []
+    weights = FeatureHistograms.threshold_weights
+    monkeypatch.setattr(
+        FeatureHistograms, "threshold_weights", lambda self: asked.append(weights(self)) or asked[-1]
+    )
+    test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte("binary", 5, monkeypatch)
+    assert len(asked) == 6
+    assert {tuple(w) for w in asked[0]} != {tuple(np.ones(7))}
+    for other in asked[1:]:
+        np.testing.assert_array_equal(asked[0], other)
 
 
 @pytest.mark.parametrize("objective", ["binary", "multiclass", "regression", "poisson"])

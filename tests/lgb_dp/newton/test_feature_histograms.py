@@ -6,14 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from gbdt_kernels.trees import DenseCodes
 from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.distilled_splits import DistilledSplits
 from lgb_dp.newton.feature_histograms import (
+    MAX_COUNTED_FEATURES,
     FeatureHistograms,
-    has_many_thresholds,
+    features_with_many_bins,
     ranges_that_stand_out,
     released_cells,
 )
-from lgb_dp.newton.public_splits import CyclicSplits, RandomSplits, leaf_of_codes
+from lgb_dp.newton.learned_splits import LearnedSplits
+from lgb_dp.newton.public_splits import RandomSplits, leaf_of_codes
 from small_bins import Bins
 
 RNG = np.random.default_rng(3)
@@ -92,27 +96,65 @@ def test_where_nothing_or_everything_stands_out_thresholds_are_drawn_alike():
         np.testing.assert_array_equal(weights, np.ones(32))
 
 
-def test_weights_decide_what_is_drawn_and_what_leaves_hold():
-    bins = Bins([129, 5], categorical=[1])
-    weights = [np.full(128, 1e-6), np.ones(4)]
-    weights[0][[0, 60, 61, 99]] = 1.0
-    splits, random = RandomSplits(bins, 4, weights), SecureRandom(0)
-    drawn = []
-    for _ in range(40):
-        tree = splits.draw(random)
-        drawn += (tree.goes_left[tree.feature == 0, :129].sum(axis=1) - 1).tolist()
-    assert set(drawn) == {0, 60, 61, 99}
-    np.testing.assert_array_equal(np.unique(splits.cells.feature, return_counts=True)[1] > 0, [True, True])
-    numeric = splits.cells.feature == 0
-    assert splits.cells.probability[numeric].sum() == pytest.approx(0.5)
-    tree = CyclicSplits(bins, 3, weights).trees[0]
-    first_codes = np.flatnonzero(np.diff(leaf_of_codes(tree)[:129]))
-    assert {0, 60, 61, 99} <= set(first_codes.tolist())
+BINS = Bins([1, 5, 33, 129], categorical=[1])
+DRAWN = [0, 60, 61, 99]
 
 
-def test_features_with_many_thresholds_are_counted():
+def weights():
+    """Of the last feature, four thresholds are drawn at all."""
+    of_last = np.full(128, 1e-9)
+    of_last[DRAWN] = 1.0
+    return [np.ones(0), np.ones(4), np.ones(32), of_last]
+
+
+def thresholds_of(trees, feature, n_bins):
+    nodes = [tree.goes_left[tree.feature == feature, :n_bins] for tree in trees]
+    return (np.concatenate(nodes).sum(axis=1) - 1).tolist()
+
+
+def test_weights_decide_what_is_drawn():
+    """Behind features of one bin, of categories and of equal weights."""
+    random = SecureRandom(0)
+    splits = LearnedSplits(BINS, 2, 1000, weights=weights())  # no opening at depth 2
+    distilled = DistilledSplits(
+        BINS, 2, 3, 1000, 4, weights(), "binary", DenseCodes(np.zeros((9, 4), np.uint8)), np.zeros((9, 1)), []
+    )
+    for source in (RandomSplits(BINS, 4, weights()), splits, distilled, distilled._below):
+        trees = [source.draw(random) for _ in range(100)]
+        assert set(thresholds_of(trees, 3, 129)) == set(DRAWN)
+        assert len(set(thresholds_of(trees, 2, 33))) > 16
+    cells = splits._random_splits.cells
+    np.testing.assert_allclose(np.bincount(cells.feature, cells.probability)[1:], 1 / 3)
+    likely = (cells.feature == 3) & (cells.probability > 0.01)
+    assert set(cells.middle[likely].tolist()) == set(DRAWN)
+
+
+def test_weights_decide_what_leaves_of_one_feature_hold():
+    trees = LearnedSplits(BINS, 3, 1000, 3, weights())._opening[:3]
+    ends = np.flatnonzero(np.diff(leaf_of_codes(trees[2])[:129]))
+    assert set(DRAWN) <= set(ends.tolist())
+    sizes = np.unique(leaf_of_codes(trees[1])[:33], return_counts=True)[1]
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_a_threshold_is_drawn_as_often_as_it_weighs():
+    weight = np.array([1.0, 4.0, 0.5, 2.5, 2.0])
+    trees = RandomSplits(Bins([6]), 8, [weight])
+    random = SecureRandom(1)
+    drawn = np.bincount(thresholds_of([trees.draw(random) for _ in range(60)], 0, 6), minlength=5)
+    np.testing.assert_allclose(drawn / drawn.sum(), weight / 10, atol=0.02)
+
+
+def test_each_of_few_bins_has_a_leaf_of_its_own():
+    (weights,) = FeatureHistograms([np.r_[9000.0, np.zeros(14), 9000.0, 0.0]], 5.0).threshold_weights()
+    np.testing.assert_array_equal(weights, np.ones(15))
+
+
+def test_features_with_many_bins_are_counted():
     bins = Bins([129, 17, 16, 2, 40], categorical=[4])
-    np.testing.assert_array_equal(has_many_thresholds(bins), [True, True, False, False, False])
-    cells = released_cells(has_many_thresholds(bins), bins)
+    np.testing.assert_array_equal(features_with_many_bins(bins), [True, True, False, False, False])
+    cells = released_cells(features_with_many_bins(bins), bins)
     assert cells.sum() == 130 + 18
     assert cells[: 130 + 18].all()
+    assert not features_with_many_bins(Bins([40] * (MAX_COUNTED_FEATURES + 1))).any()
+    assert features_with_many_bins(Bins([40] * MAX_COUNTED_FEATURES + [2] * 9)).sum() == MAX_COUNTED_FEATURES
