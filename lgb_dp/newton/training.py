@@ -338,10 +338,9 @@ class NewtonTraining(Training):
         self._released.append(ReleasedTree(self.iteration, tree, value))
         if not self.trees and not self.continues:
             value = value + self._prior
-        # In rows of the largest weight.  LightGBM adds counts in 32 bits.
-        count = (
-            np.rint(release.hessian / start.row_hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
-        )
+        # In rows of the largest weight, held out or not.  LightGBM adds counts in 32 bits.
+        hessian = release.hessian if held is None else release.hessian + held.hessian
+        count = np.rint(hessian / start.row_hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
         return [
             PrivateTree(
                 feature=tree.feature,

@@ -11,7 +11,7 @@ from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.learned_splits import OPENING_SHARE
 from lgb_dp.newton.public_splits import LeafRelease
 from newton_training import X, Y, boosted, live_booster, training_scores
-from small_training import dataset
+from small_training import dataset, field
 
 
 @pytest.fixture
@@ -99,6 +99,7 @@ def test_without_privacy_too(held_out):
     with pytest.warns(lgb_dp.NotPrivateWarning):
         booster = boosted(dataset(scipy.sparse.csr_matrix(X), Y), epsilon=np.inf, n_rounds=12)
     assert booster.predict(X).std() > 0.05
+    assert abs(field(booster, "leaf_count").sum() - len(X)) < 20  # rounded leaf by leaf
 
 
 def test_a_given_rate_holds_no_rows_out(held_out):
