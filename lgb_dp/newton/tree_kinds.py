@@ -1,9 +1,8 @@
 """Random trees against greedy ones: which kind explains more per release, by what was released.
 
 A leaf value v = -w G explains w (G² - σ²) - w² H G² / 2 of the training loss on average, with σ the standard
-deviation of the noise.  Of G², H is chance in the labels (`lgb_dp.newton.step_size`); half of that is taken
-off, too, since a model that was trained for a while has learned some of it already.  The mean over the trees
-of a kind is its score.
+deviation of the noise.  Of G², H is chance in the labels (`lgb_dp.newton.step_size`), which is taken off,
+too.  The mean over the trees of a kind is its score.
 
 On some data greedy trees explain six times as much as random ones, on others nothing at all, and there the
 small leaves that they make are worse than useless.  They are drawn for good only if a trial shows a clear
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 from lgb_dp.newton.public_splits import LeafRelease
 
-_SHARE_OF_CHANCE = 0.5
 _STDS_OF_LEAD = 6.0
 _TINY = 1e-100
 
@@ -33,7 +31,7 @@ class TreeKinds:
     """
 
     def __init__(self, *, is_log_loss: bool) -> None:
-        self._share_of_chance = _SHARE_OF_CHANCE if is_log_loss else 0.0
+        self._is_chance_known = is_log_loss
         # Of random and greedy trees: sum of scores, number, and sum of the scores' variances.
         self._sums = np.zeros((2, 3))
 
@@ -41,7 +39,7 @@ class TreeKinds:
         """Take note of what a tree released, and of the values that its leaves got."""
         g2, hessian, noise = release.gradient**2, np.maximum(release.hessian, 0.0), release.std**2
         w = -value * release.gradient / np.maximum(g2, _TINY)
-        chance = self._share_of_chance * hessian
+        chance = hessian if self._is_chance_known else 0.0
         score = float((w * (g2 - noise - chance) - w**2 * hessian * g2 / 2).sum())
         variance = float((w**2 * (2 * noise**2 + 4 * noise * hessian + 2 * hessian**2)).sum())
         self._sums[int(greedy)] += [score, 1.0, variance]

@@ -14,9 +14,8 @@ def noted(random_signal, greedy_signal, std, n_trees=40, seed=0):
     for _ in range(n_trees):
         for signal, n_leaves, greedy in ((random_signal, 16, False), (greedy_signal, 64, True)):
             hessian = np.full((n_leaves, 1), 1600.0 / n_leaves)
-            gradient = signal * rng.choice([-1, 1], size=(n_leaves, 1)) + (
-                std + np.sqrt(hessian / 2)
-            ) * rng.normal(size=(n_leaves, 1)) / np.sqrt(2)
+            chance = np.sqrt(hessian + std**2) * rng.normal(size=(n_leaves, 1))
+            gradient = signal * rng.choice([-1, 1], size=(n_leaves, 1)) + chance
             value = -0.25 * gradient / (hessian + 4 * std)
             kinds.note(LeafRelease(gradient, hessian, std), value, greedy=greedy)
     return kinds
