@@ -77,9 +77,9 @@ def test_the_picture_of_peers_is_drawn_from_the_published_table():
     scores = picture.read_scores(text)
     assert scores["adult"][1.0]["NewtonBoost"] > scores["adult"][1.0]["DP-EBM"] > 0.5
     assert f"table {picture.digest(text)}" in picture.PICTURE.read_text(encoding="utf-8")
-    assert "table " + picture.digest(text.replace("0.911 ± 0.001", "0.912 ± 0.001", 1)) not in (
-        picture.PICTURE.read_text(encoding="utf-8")
-    )
+    other = text.replace("| adult | 1 | 0.9", "| adult | 1 | 0.8", 1)
+    assert other != text
+    assert f"table {picture.digest(other)}" not in picture.PICTURE.read_text(encoding="utf-8")
 
 
 def test_the_changelog_keeps_its_headings():
