@@ -33,11 +33,7 @@ from lgb_dp.errors import (
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
-from lgb_dp.newton.distilled_splits import (
-    DistilledSplits,
-    start_scores,
-    surrogate_rows,
-)
+from lgb_dp.newton.distilled_splits import DistilledSplits, start_scores, surrogate_rows
 from lgb_dp.newton.exact_splits import MAX_ROWS, ExactSplits
 from lgb_dp.newton.feature_histograms import (
     MIN_ROWS_OVER_STD,
@@ -262,7 +258,7 @@ class NewtonTraining(Training):
         return ExactSplits(bins, depth, codes, start, self._released, gradients)
 
     def _feature_histograms(self, bins: PublicBins, *, is_for_all: bool) -> FeatureHistograms | None:
-        """Noisy numbers of rows in every bin of every feature, or of those with many thresholds.
+        """Noisy numbers of rows in every bin of every feature, or of those with many bins.
 
         A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.  None where the
         noise would hide what thresholds are to be weighed by.

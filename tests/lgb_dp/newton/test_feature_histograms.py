@@ -35,7 +35,7 @@ def histograms(std=0.0):
 def test_noise_is_smoothed_and_what_stands_out_of_it_stays():
     released = histograms(std=10.0)
     for f in range(3):
-        estimate = released.probabilities(f, is_categorical=bool(f == 2))
+        estimate = released.probabilities(f, is_categorical=f == 2)
         assert (estimate > 0).all()
         assert estimate.sum() == pytest.approx(1.0)
     ramp = np.arange(33.0) / np.arange(33).sum()
