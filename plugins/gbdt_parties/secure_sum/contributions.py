@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
+from gbdt_parties.key_stream import KeyStream
 from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.keys import SIZE, SessionKeys
-from gbdt_parties.secure_sum.masks import mask_stream, masked, signs
+from gbdt_parties.secure_sum.masks import mask_stream, masked, pair_of, signs
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 
@@ -91,22 +92,28 @@ class SecureSession:
     Raises
     ------
     AuthenticationError
-        If somebody's public key is not usable.
+        If somebody's public key is not usable (`Roster.check_keys`).
     """
 
     def __init__(self, keys: SessionKeys, roster: Roster, own: Introduction) -> None:
+        roster.check_keys()
         self.roster, self.place = roster, roster.place_of(own)
         self._signing = keys.signing
         self._secrets: dict[int, bytes] = {}
+        self._pairs: dict[int, bytes] = {}
         for place, one in enumerate(roster.introductions):
             if place != self.place:
                 self._secrets[place] = keys.secret_with(one.exchange_key)
-            try:
-                Ed25519PublicKey.from_public_bytes(one.signing_key)
-            except ValueError:
-                raise AuthenticationError(
-                    f"the public key for signatures of party {quoted(one.name)!r} is not usable"
-                ) from None
+                self._pairs[place] = pair_of((self.place, own.exchange_key), (place, one.exchange_key))
+
+    def streams(self, attempt: Attempt) -> dict[int, KeyStream]:
+        """The masks of an attempt that this party shares with each other member, by its place."""
+        what = attempt.to_bytes()
+        return {
+            other: mask_stream(self._secrets[other], self._pairs[other], self.roster.digest, what)
+            for other in attempt.members
+            if other != self.place
+        }
 
     def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> Iterator[bytes]:
         """Mask and sign this party's vector for an attempt, chunk by chunk.
@@ -120,12 +127,11 @@ class SecureSession:
         ring : Ring
         values : ndarray of uint64
         """
-        what = attempt.to_bytes()
+        streams = self.streams(attempt)
         added: list[WordStream] = []
         subtracted: list[WordStream] = []
         for other, sign in signs(self.place, attempt.members).items():
-            stream = mask_stream(self._secrets[other], self.roster.digest, what)
-            (added if sign > 0 else subtracted).append(stream)
+            (added if sign > 0 else subtracted).append(streams[other])
         head = _HEAD.pack(self.place, ring.bits, len(values))
         digest = hashlib.sha256()
         yield head

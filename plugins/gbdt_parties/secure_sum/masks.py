@@ -10,24 +10,38 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from gbdt_parties.key_stream import KEY_BYTES, KeyStream
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
 
-_DOMAIN = b"veilboost secure sum mask 1\0"
+_DOMAIN = b"veilboost secure sum mask 2\0"
 CHUNK = 1 << 14
 """Values that are masked at a time: what a chunk and its masks take stays in the processor's cache."""
 
 
-def mask_stream(secret: bytes, roster: bytes, attempt: bytes) -> KeyStream:
+def pair_of(one: tuple[int, bytes], other: tuple[int, bytes]) -> bytes:
+    """Two parties of a roster, in an order on which both agree; no two pairs have the same bytes.
+
+    Parameters
+    ----------
+    one, other : (int, bytes)
+        Place in the roster, and public key of X25519.
+    """
+    return b"".join(place.to_bytes(2, "little") + key for place, key in sorted((one, other)))
+
+
+def mask_stream(secret: bytes, pair: bytes, roster: bytes, attempt: bytes) -> KeyStream:
     """The stream of one pair of parties for one attempt.
 
     Parameters
     ----------
     secret : bytes
-        What the two parties agreed on.
+        What the two parties agreed on.  It does not say who they are: whoever announces a key that is made of
+        another one's can have the same secret with a third party as that one has.
+    pair : bytes
+        Who they are (`pair_of`), 68 bytes.
     roster : bytes
         Digest of the roster, which covers the session.
     attempt : bytes
         Round, number, members and question.
     """
-    key = HKDF(hashes.SHA256(), KEY_BYTES, salt=roster, info=_DOMAIN + attempt).derive(secret)
+    key = HKDF(hashes.SHA256(), KEY_BYTES, salt=roster, info=_DOMAIN + pair + attempt).derive(secret)
     return KeyStream(key)
 
 

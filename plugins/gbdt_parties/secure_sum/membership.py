@@ -17,7 +17,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.rings import Ring, Words
-from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
 
@@ -34,7 +34,7 @@ class Membership:
         16 bytes.
     kept : mapping, optional
         What `to_dict` gave before a restart: the keys, and with them the introduction, are the same again.
-        `take_up` does the rest.
+        `take_up` does the rest.  A ProtocolError if another release gave it.
 
     Attributes
     ----------
@@ -57,6 +57,10 @@ class Membership:
             self._keys = SessionKeys()
             self.introduction = Introduction.of(name, credentials, self._keys)
         else:
+            if kept.get("format") != FORMAT:
+                raise ProtocolError(
+                    "the run was begun by another release of veilboost, with other masks; start it anew"
+                )
             self._keys = SessionKeys.from_secret(bytes.fromhex(kept["keys"]))
             self.introduction = Introduction.from_bytes(bytes.fromhex(kept["introduction"]))
         self._roster: Roster | None = None
@@ -69,6 +73,7 @@ class Membership:
     def to_dict(self) -> dict[str, Any]:
         """Everything that a restarted party needs; secret, for the keys in it."""
         return {
+            "format": FORMAT,
             "keys": self._keys.to_secret().hex(),
             "introduction": self.introduction.to_bytes().hex(),
             "roster": "" if self._roster is None else self._roster.to_bytes().hex(),
@@ -123,6 +128,7 @@ class Membership:
             )
         roster.place_of(self.introduction)
         roster.check_members(self.introduction, self._allowed)
+        roster.check_keys()
         self._roster = roster
         return self._credentials.sign(roster.digest)
 

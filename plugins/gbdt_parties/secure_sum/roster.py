@@ -10,9 +10,14 @@ from functools import cached_property
 from gbdt_parties.errors import AuthenticationError, ProtocolError
 from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.keys import SIZE, SessionKeys, commitment_to
+from gbdt_parties.secure_sum.public_keys import check_signing_key, class_of_secrets
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
 
-_DOMAIN, _STREAM = b"veilboost secure sum session 1\0", b"veilboost secure sum stream 1\0"
+FORMAT = 2
+"""Of introductions: parties of different formats would derive different masks, and share no roster."""
+
+_DOMAIN, _STREAM = b"veilboost secure sum session 2\0", b"veilboost secure sum stream 1\0"
+_FORMAT = b"veilboost introduction %d"
 SESSION_BYTES = 16
 MAX_PARTIES = 1000
 
@@ -55,8 +60,10 @@ class Introduction:
         )
 
     def to_bytes(self) -> bytes:
-        """All fields, each after its length: no two introductions have the same bytes."""
-        return _joined(self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:]))
+        """Format and all fields, each after its length: no two introductions have the same bytes."""
+        return _joined(
+            _FORMAT % FORMAT, self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:])
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Introduction:
@@ -65,9 +72,16 @@ class Introduction:
         Raises
         ------
         ProtocolError
-            If the bytes are anything else.
+            If the bytes are anything else, also those of another release's format.
         """
-        name, certificates, *numbers = _split(data, len(fields(cls)))
+        n_fields, parts = len(fields(cls)), _split(data)
+        if len(parts) == n_fields:
+            raise ProtocolError(
+                f"an introduction of format 1, not {FORMAT}: it was made by another release of veilboost"
+            )
+        if parts[0] != _FORMAT % FORMAT or len(parts) != 1 + n_fields:
+            raise ProtocolError(f"an introduction that is not of format {FORMAT}")
+        name, certificates, *numbers = parts[1:]
         if any(len(number) != SIZE for number in numbers):
             raise ProtocolError("an introduction has numbers of another length than 32 bytes")
         try:
@@ -146,6 +160,35 @@ class Roster:
             if one != own:
                 allowed.check(one.certificates, one.name)
 
+    def check_keys(self) -> None:
+        """Check that every public key is usable, and that no two for masks give the same secrets.
+
+        Masks are bound to both keys of a pair, so that they differ even where secrets do not.  But a party
+        whose key gives the secrets of another one does not know them, and does not follow the protocol.
+
+        Raises
+        ------
+        AuthenticationError
+            Naming whose key it is.
+        """
+        owners: dict[bytes, str] = {}
+        for one in self.introductions:
+            name, purpose = quoted(one.name), "masks"
+            try:
+                secrets = class_of_secrets(one.exchange_key)
+                purpose = "signatures"
+                check_signing_key(one.signing_key)
+            except ValueError as error:
+                raise AuthenticationError(
+                    f"the public key for {purpose} of party {name!r} is not usable: {error}"
+                ) from None
+            if secrets in owners:
+                raise AuthenticationError(
+                    f"the public keys for masks of parties {owners[secrets]!r} and {name!r} give the same "
+                    "secrets: one is made of the other"
+                )
+            owners[secrets] = name
+
     def check_endorsements(self, endorsements: Sequence[bytes]) -> None:
         """Check that everybody signed this roster.
 
@@ -198,7 +241,7 @@ def _joined(*parts: bytes) -> bytes:
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
-def _split(data: bytes, count: int | None = None) -> list[bytes]:
+def _split(data: bytes) -> list[bytes]:
     """What `_joined` joined."""
     parts, at = [], 0
     while at < len(data):
@@ -207,6 +250,6 @@ def _split(data: bytes, count: int | None = None) -> list[bytes]:
         if at > len(data):
             raise ProtocolError("a part of a roster is cut off")
         parts.append(data[at - length : at])
-    if len(parts) < 2 or count not in (None, len(parts)):
+    if len(parts) < 2:
         raise ProtocolError(f"{len(parts)} parts where a roster or an introduction was expected")
     return parts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_parties.secure_sum.masks import CHUNK, mask_stream, masked, signs
+from gbdt_parties.secure_sum.masks import CHUNK, mask_stream, masked, pair_of, signs
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128, Ring
 
 TOY = Ring(2)
@@ -99,7 +99,7 @@ def test_masks_cancel(n_parties, n_values, ring, seed):
         added, subtracted = [], []
         for other, sign in signs(place, range(n_parties)).items():
             pair = bytes([min(place, other), max(place, other)])
-            (added if sign > 0 else subtracted).append(mask_stream(pair, b"roster", b"attempt"))
+            (added if sign > 0 else subtracted).append(mask_stream(pair, pair, b"roster", b"attempt"))
         own = ring.from_integers(vectors[place])
         sent = np.concatenate(list(masked(ring, own, added, subtracted)))
         if n_parties > 1:
@@ -108,7 +108,16 @@ def test_masks_cancel(n_parties, n_values, ring, seed):
     assert ring.centred(total, 2**60).tolist() == vectors.sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize("other", [(b"t", b"r", b"a"), (b"s", b"q", b"a"), (b"s", b"r", b"b")])
-def test_streams_differ_with_secret_roster_and_attempt(other):
-    assert mask_stream(b"s", b"r", b"a").words(2).tolist() == mask_stream(b"s", b"r", b"a").words(2).tolist()
-    assert mask_stream(b"s", b"r", b"a").words(2).tolist() != mask_stream(*other).words(2).tolist()
+@pytest.mark.parametrize("changed", range(4))
+def test_streams_differ_with_secret_pair_roster_and_attempt(changed):
+    one = (b"s", b"p", b"r", b"a")
+    other = [*one[:changed], b"x", *one[changed + 1 :]]
+    assert mask_stream(*one).words(2).tolist() == mask_stream(*one).words(2).tolist()
+    assert mask_stream(*one).words(2).tolist() != mask_stream(*other).words(2).tolist()
+
+
+def test_a_pair_is_the_same_from_both_sides_and_no_other():
+    ends = [(place, bytes([key]) * 32) for place in range(3) for key in range(3)]
+    pairs = {pair_of(one, other): {one, other} for one, other in combinations(ends, 2)}
+    assert len(pairs) == len(list(combinations(ends, 2)))
+    assert all(pair_of(*sorted(two, reverse=True)) == pair for pair, two in pairs.items())
