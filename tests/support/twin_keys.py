@@ -1,8 +1,8 @@
 """Keys that give the secrets of another key: what a party announces to make a mask cancel at another's.
 
 X25519 drops a key's top bit, and multiplies by multiples of 8: points that differ by one whose order
-divides 8 give the same secret with everybody.  Of every key there are eight such points on the curve, or four on its
-twist; adding (0, 0), the one of order 2, turns u into 1 / u.
+divides 8 give the same secret with everybody.  Of every key there are eight such points on the
+curve, or four on its twist; adding (0, 0), the one of order 2, turns u into 1 / u.
 """
 
 import os

@@ -45,8 +45,8 @@ across restarts too.
 y_i' = x_i + Σ_(j in H) m_ij for i in H.  If the masks within H are independent and uniform, then (y_i') is
 uniform on the set of all vectors with the sum Σ_H x_i: order H, and let m_(i, last) for i < last run through
 all values; each gives y_i' any value independently, and fixes only y'_last by the sum.  So the distribution
-of what C sees depends on the x_i of H through their sum alone, also if C is larger than H.  For h = 1 the sum is the party's own vector: of two parties, each learns
-the other's.
+of what C sees depends on the x_i of H through their sum alone, also if C is larger than H.  For h = 1 the sum
+is the party's own vector: of two parties, each learns the other's.
 
 *Keys are checked, too.*  That does not follow from the above and is not needed for it: a key in a spelling
 that is not canonical, of small order, or with the secrets of another key in the roster is refused, because no
