@@ -103,7 +103,7 @@ def _read_bounds(path: Path) -> dict[str, list[float]]:
         if not isinstance(bounds, dict) or not bounds:
             raise ValueError
         return {str(name): [float(low), float(high)] for name, (low, high) in bounds.items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         raise InvalidDataError(
             f'{path} must hold a JSON object of columns and their bounds, {{"age": [17, 90]}}'
         ) from None

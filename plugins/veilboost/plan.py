@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,10 @@ METHODS = (SECUREBOOST, EXACT, SIMFL, PRIVATE)
 
 LABELS = ("classes", "numbers")
 """What the labels of a horizontal party are."""
+
+
+MAX_DEPTH = 16
+"""Tables and lists within each other; no entry of any file needs a quarter of it."""
 
 
 class PlanError(VeilboostError, ValueError):
@@ -210,7 +214,7 @@ def parsed(path: Path) -> Mapping[str, Any]:
     Raises
     ------
     PlanError
-        If it cannot be read.
+        If it cannot be read, or is nested more than `MAX_DEPTH` deep.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -221,18 +225,41 @@ def parsed(path: Path) -> Mapping[str, Any]:
             import tomllib
         else:
             import tomli as tomllib
-        try:
-            return dict(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise PlanError(f"{path}: {error}") from None
-    if path.suffix in (".yaml", ".yml"):
+        read: Callable[[str], Any] = tomllib.loads
+        errors: tuple[type[Exception], ...] = (ValueError,)
+    elif path.suffix in (".yaml", ".yml"):
         import yaml
 
-        try:
-            return _mapping(yaml.safe_load(text), str(path))
-        except yaml.YAMLError as error:
-            raise PlanError(f"{path}: {error}") from None
-    raise PlanError(f"{path}: the name must end in .toml or .yaml")
+        # Dates that there are not, or numbers of too many digits, are a ValueError.
+        read, errors = yaml.safe_load, (yaml.YAMLError, ValueError)
+    else:
+        raise PlanError(f"{path}: the name must end in .toml or .yaml")
+    try:
+        content = read(text)
+    except errors as error:
+        raise PlanError(f"{path}: {error}") from None
+    except RecursionError:
+        raise _too_deep(path) from None
+    if _depth(content) > MAX_DEPTH:
+        raise _too_deep(path)
+    return _mapping(content, str(path))
+
+
+def _depth(content: Any) -> int:
+    """Tables and lists within each other, at most one more than `MAX_DEPTH`; without recursion."""
+    level, depth = [content], 0
+    while depth <= MAX_DEPTH:
+        # Each once: YAML lets one list be in another many times.
+        holders = {id(value): value for value in level if isinstance(value, (Mapping, list))}
+        if not holders:
+            break
+        depth += 1
+        level = [x for one in holders.values() for x in (one.values() if isinstance(one, Mapping) else one)]
+    return depth
+
+
+def _too_deep(path: Path) -> PlanError:
+    return PlanError(f"{path}: tables and lists may be nested {MAX_DEPTH} deep, not deeper")
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

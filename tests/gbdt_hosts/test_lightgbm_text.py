@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_hosts.lightgbm.text import (
+    COLUMNS,
     GUARANTEE,
     Tree,
+    columns_in,
     guarantee_in,
     guarantee_line,
     model_text,
@@ -365,3 +367,10 @@ def test_feature_names_are_carried(name):
     blocks = [tree_block(t) for t in random_trees(0, 2)]
     text = model_text(replace(header(), feature_names=[name, "b", "c", "d"]), blocks, {})
     assert lightgbm.Booster(model_str=text).feature_name() == [name, "b", "c", "d"]
+
+
+def test_nested_json_in_a_model_text_is_a_value_error():
+    """Texts come from other parties, too."""
+    for name, read in ((GUARANTEE, guarantee_in), (COLUMNS, columns_in)):
+        with pytest.raises(ValueError, match="too many brackets"):
+            read(f"tree\n\nparameters:\n[{name}: {'[' * 100_000}]\nend of parameters\n")

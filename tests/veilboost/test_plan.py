@@ -215,3 +215,48 @@ def test_plans_of_horizontal_training(tmp_path):
 def test_what_makes_no_plan_of_horizontal_training(tmp_path, change, words):
     with pytest.raises(PlanError, match=words):
         read(tmp_path, {**SIMFL, **change})
+
+
+def _nested(kind, depth):
+    """A plan whose parameters hold so many lists or tables within each other."""
+    opening, closing = ("[", "]") if kind.endswith("lists") else ("{a = ", "}")
+    if kind.startswith("yaml"):
+        opening = "[" if kind.endswith("lists") else "{a: "
+        return f"parameters:\n  eta: {opening * depth}1{closing * depth}\n"
+    if kind == "toml dotted keys":
+        return f"[parameters]\n{'.'.join(['a'] * depth)} = 1\n"
+    if kind == "toml table of dotted keys":
+        return f"[parameters.{'.'.join(['a'] * depth)}]\nb = 1\n"
+    return f"[parameters]\neta = {opening * depth}1{closing * depth}\n"
+
+
+@pytest.mark.parametrize("depth", [17, 400, 3000])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "toml lists",
+        "toml tables",
+        "toml dotted keys",
+        "toml table of dotted keys",
+        "yaml lists",
+        "yaml tables",
+    ],
+)
+def test_deep_nesting_is_refused_by_name(tmp_path, kind, depth):
+    path = tmp_path / f"plan.{kind[:4]}"
+    path.write_text(_nested(kind, depth))
+    with pytest.raises(PlanError, match=r"plan\.\w+: tables and lists may be nested 16 deep, not deeper"):
+        read_plan(path)
+
+
+def test_yaml_that_refers_to_itself_is_refused_by_name(tmp_path):
+    (tmp_path / "plan.yaml").write_text("parameters: &p\n  eta: *p\n")
+    with pytest.raises(PlanError, match="nested 16 deep"):
+        read_plan(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize("value", ["2026-13-45", "1" * 5000])
+def test_yaml_values_that_cannot_be_are_named_errors(tmp_path, value):
+    (tmp_path / "plan.yaml").write_text(f"tls: {value}\n")
+    with pytest.raises(PlanError, match=r"plan\.yaml: "):
+        read_plan(tmp_path / "plan.yaml")

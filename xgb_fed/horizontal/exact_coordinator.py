@@ -262,18 +262,31 @@ class ExactCoordinator:
         self._together(finish, self._members)
 
     def _model(self, content: bytes) -> HorizontalModel:
-        values = json.loads(content)
-        booster = xgboost.Booster()
-        booster.load_model(bytearray(values["booster"].encode()))
-        return HorizontalModel(
-            booster,
-            None if self._classes is None else np.array(self._classes),
-            self.traffic,
-            values["best_iteration"],
-            values["best_score"],
-            values["evals_result"],
-            [np.array(own, dtype=np.float32) for own in values["cuts"]],
-        )
+        """The model that the parties agree on.
+
+        Raises
+        ------
+        ProtocolError
+            If it is none.
+        """
+        try:
+            values = json.loads(content)
+            # Python's parser bounds the depth; XGBoost's would run out of stack.
+            json.loads(values["booster"])
+            booster = xgboost.Booster()
+            booster.load_model(bytearray(values["booster"].encode()))
+            return HorizontalModel(
+                booster,
+                None if self._classes is None else np.array(self._classes),
+                self.traffic,
+                values["best_iteration"],
+                values["best_score"],
+                values["evals_result"],
+                [np.array(own, dtype=np.float32) for own in values["cuts"]],
+            )
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            # An XGBoostError is a ValueError.
+            raise ProtocolError(f"the parties' model cannot be read: {type(error).__name__}") from None
 
 
 def _checked(party: str, answer: ExactIntroduced, wants_classes: bool) -> Introduction:

@@ -253,7 +253,7 @@ def guarantee_in(text: str) -> dict[str, Any] | None:
         If it is not JSON.
     """
     line = parameter_lines(text).get(GUARANTEE)
-    return None if line is None else dict(json.loads(line))
+    return None if line is None else _object_in(line)
 
 
 def columns_in(text: str) -> dict[str, Any]:
@@ -264,7 +264,14 @@ def columns_in(text: str) -> dict[str, Any]:
     ValueError
         If it is not JSON.
     """
-    return dict(json.loads(parameter_lines(text).get(COLUMNS, "{}")))
+    return _object_in(parameter_lines(text).get(COLUMNS, "{}"))
+
+
+def _object_in(line: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except RecursionError:
+        raise ValueError("JSON with too many brackets") from None
 
 
 def with_guarantee(text: str, guarantee: Mapping[str, Any]) -> str:

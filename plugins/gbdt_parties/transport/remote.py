@@ -20,6 +20,7 @@ from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.parts import Parts
 from gbdt_parties.quoting import quoted
 from gbdt_parties.transport import streams
+from gbdt_parties.transport.own_certificate import SECONDS, is_refused, out_of_date
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class RemoteParty:
         PartyUnavailableError
             Within `timeout` seconds of the last sign of life.
         AuthenticationError
-            If certificates do not match.
+            If certificates do not match, or this side's own has expired.
         PartyRefusedError, ProtocolError
             If the server refuses the request, or its answer is not a message.
         """
@@ -174,6 +175,11 @@ class RemoteParty:
         if self._connection is None:
             raise PartyUnavailableError(
                 f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
+            )
+        wrong = self._connection.out_of_date()
+        if wrong:
+            raise AuthenticationError(
+                f"this side's certificate {wrong}; party {self.name!r} at {self.address} was not asked"
             )
         with self._lock, Watchdog(self.timeout, self.interrupt) as dog:
             failures: list[Exception] = []
@@ -187,7 +193,7 @@ class RemoteParty:
                 for failure in failures:
                     # Of a request in parts, the making of one failed: the party has nothing to do with it.
                     raise failure from None
-                raise self._explained(error, dog.fired) from None
+                raise self._explained(error, dog.fired, self._connection) from None
             except ProtocolError as error:
                 call.cancel()
                 raise ProtocolError(f"party {self.name!r}: {error}") from None
@@ -195,7 +201,7 @@ class RemoteParty:
                 self._call = None
         return answer  # type: ignore[return-value]  # a view of bytes that nobody else has
 
-    def _explained(self, error: grpc.RpcError, silent: bool) -> Exception:
+    def _explained(self, error: grpc.RpcError, silent: bool, connection: _Connection) -> Exception:
         import grpc
 
         code, details = error.code(), error.details() or ""
@@ -210,6 +216,11 @@ class RemoteParty:
             return ProtocolError(f"{who} is not a server of this protocol")
         if any(word in details.lower() for word in _NOT_TRUSTED):
             return AuthenticationError(f"{who}: certificates do not match: {_reason(details)}")
+        if code is grpc.StatusCode.UNAVAILABLE and connection.is_refused(self.timeout):
+            return AuthenticationError(
+                f"{who} ends connections with this side's certificate: it trusts another authority, or the "
+                "certificate has expired by its clock"
+            )
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return PartyUnavailableError(f"{who} has not answered in {DEADLINE:g} s")
         return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
@@ -258,6 +269,19 @@ class _Connection:
                 self.channel.close()
                 self._open()
             return self._exchange
+
+    def out_of_date(self) -> str:
+        """What is wrong with the dates of this side's certificates; empty if nothing."""
+        return "" if self._tls is None else out_of_date(self._tls.certificate)
+
+    def is_refused(self, timeout: float) -> bool:
+        """Whether the server ends connections with this side's certificate, which gRPC does not tell."""
+        if self._tls is None:
+            return False
+        host = host_of(self._address)
+        expected = self._tls.server_name or self._expected or host
+        port = int(self._address.rpartition(":")[2])
+        return is_refused(host, port, expected, self._tls, min(SECONDS, timeout))
 
     def close(self) -> None:
         """Close it."""

@@ -1,7 +1,7 @@
 import socket
 import time
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Event, Thread, Timer
 
 import grpc
@@ -17,6 +17,7 @@ from gbdt_parties.parts import Parts
 from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
+from gbdt_parties.transport.own_certificate import is_refused
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -260,6 +261,72 @@ def test_other_callers_are_turned_away(caller):
     ):
         party.handle(b"x")
     assert not service.exchanges
+
+
+def with_certificate_of(which, days=365):
+    """What knows the bank's authority, and shows a certificate of any."""
+    own = tls("acme", which, days)
+    return TLS(tls("acme").authority, own.certificate, own.key)
+
+
+def test_an_expired_certificate_is_named_before_a_connection_is_made(monkeypatch):
+    monkeypatch.setattr(remote_module._Connection, "exchange", lambda self: pytest.fail("connected"))
+    party = RemoteParty("127.0.0.1:9", tls("acme", days=-1), "bank", 5.0)
+    with pytest.raises(AuthenticationError, match=r"this side's certificate expired at \d{4}-.*'bank'"):
+        party.handle(b"x")
+    party.close()
+
+
+@pytest.mark.parametrize(("which", "days"), [("other", 365), ("ca", -1)], ids=["authority", "clock"])
+def test_a_refused_certificate_is_named_at_once(which, days, monkeypatch):
+    """gRPC says "Socket closed", as of a server that was killed, which patience waits for."""
+    # As if this side's clock were behind.
+    monkeypatch.setattr(remote_module, "out_of_date", lambda certificates: "")
+    service = HandlerService(Echo())
+    begun = time.monotonic()
+    with serving(service) as server:
+        own = with_certificate_of(which, days)
+        party = RemoteParty(f"127.0.0.1:{server.port}", own, "bank", 5.0)
+        with pytest.raises(AuthenticationError, match=r"'bank'.* ends connections with this"):
+            party.handle(b"x")
+        party.close()
+    assert time.monotonic() - begun < 4
+    assert not service.exchanges
+
+
+@pytest.mark.parametrize("end", ["closed at once", "silent"])
+def test_a_server_that_is_not_there_is_not_taken_for_one_that_refuses(end):
+    """Whatever takes the connection: without the bank's handshake nothing is known of certificates."""
+    held = []
+
+    def serve(listener):
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                if end == "closed at once":
+                    connection.close()
+                else:
+                    held.append(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=serve, args=(listener,), daemon=True).start()
+        party = RemoteParty(f"127.0.0.1:{listener.getsockname()[1]}", tls("acme"), "bank", 1.0)
+        begun = time.monotonic()
+        with pytest.raises(PartyUnavailableError, match="'bank'"):
+            party.handle(b"x")
+        assert time.monotonic() - begun < 4
+        party.close()
+        for one in held:
+            one.close()
+
+
+def test_a_server_that_accepts_the_certificate_does_not_refuse_it():
+    with serving(HandlerService(Echo())) as server:
+        assert not is_refused("127.0.0.1", server.port, "bank", tls("acme"))
+        assert not is_refused("127.0.0.1", server.port, "insurer", with_certificate_of("other"))
+        assert is_refused("127.0.0.1", server.port, "bank", with_certificate_of("other"))
+        port = server.port
+    assert not is_refused("127.0.0.1", port, "bank", with_certificate_of("other"))
 
 
 @pytest.mark.parametrize("how", [dict(which="other"), dict(days=-1)], ids=["another authority", "expired"])

@@ -1,5 +1,7 @@
 """Exact training in which somebody is lost, killed or lies: it waits, and ends in the undisturbed model."""
 
+import hashlib
+import json
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ from exact_training import (
     train,
 )
 from gbdt_parties._entries import EntryFile
-from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Finish
 from gbdt_parties.secure_sum.answers import read_answered
 from gbdt_parties.secure_sum.messages import AskSum, BeginRounds, Contributed, Opened, OpenSum
@@ -505,6 +507,33 @@ def test_a_party_with_another_model_is_noticed():
     members[2] = Lying(X[2::3], Y[2::3], "cyd", categorical_labels=True)
     with pytest.raises(PartyError, match="'cyd' has another model"):
         train(members)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[" * 3000,
+        b"[]",
+        b"{}",
+        b"no JSON",
+        b"\xff",
+        json.dumps({"booster": "[" * 300_000}).encode(),
+        json.dumps({"booster": "{}"}).encode(),
+        json.dumps({"booster": 1}).encode(),
+    ],
+)
+def test_a_model_that_is_none_is_refused_by_name(content):
+    """All parties agree on it, and no bracket of it ends in a RecursionError or without a stack."""
+
+    class Lying(HorizontalParty):
+        def answer(self, kept, message):
+            answer = super().answer(kept, message)
+            return made_up if isinstance(answer, ExactFinished) else answer
+
+    made_up = ExactFinished(hashlib.sha256(content).digest(), content)
+    members = [Lying(X[k::3], Y[k::3], name, categorical_labels=True) for k, name in enumerate(NAMES)]
+    with pytest.raises(ProtocolError, match="the parties' model cannot be read"):
+        train(members, 1)
 
 
 def test_journals_are_held_by_one_party_at_a_time(tmp_path):
