@@ -81,7 +81,7 @@ class Sampling:
             if self.subsample < 1 and uniform is not None:
                 rows = uniform(n_rows, self.subsample)
             elif self.subsample < 1:
-                rows = _uniform(random, n_rows) < self.subsample
+                rows = self.uniform_rows(n_rows, random)
             return Sample(rows, np.ones(n_rows, dtype=np.float32))
         top, other = self.goss
         n_top, n_other = max(1, round(top * n_rows)), max(1, round(other * n_rows))
@@ -94,6 +94,10 @@ class Sampling:
         factor = np.ones(n_rows, dtype=np.float32)
         factor[drawn] = np.float32((1 - top) / other)
         return Sample(rows, factor)
+
+    def uniform_rows(self, n_rows: int, random: SecretStream) -> NDArray[np.bool_]:
+        """Draw each of so many rows with probability `subsample`, independently."""
+        return np.asarray(_uniform(random, n_rows) < self.subsample, dtype=np.bool_)
 
     @property
     def draws_columns(self) -> bool:

@@ -6,6 +6,7 @@ signed contributions on, and asks for the model at the end.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -154,7 +155,7 @@ def train_exact(
     members = _members(
         parties,
         evals,
-        ExactTerms(min_rows_per_node, min_parties, (*DIGITS, GIVEN), MAX_BINS),
+        ExactTerms(min_rows_per_node, min_parties, (*DIGITS, GIVEN), MAX_BINS, max_samples=sys.maxsize),
         random_state,
         settings.objective not in OF_NUMBERS,
     )

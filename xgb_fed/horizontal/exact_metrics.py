@@ -68,7 +68,7 @@ OF_NUMBERS = ("reg:squarederror", "count:poisson")
 
 
 def metric_names(objective: str, eval_metric: Any) -> list[str]:
-    """The metrics that are asked for, or the objective's own.
+    """The metrics that are asked for, or the objective's own; each once, as XGBoost takes them.
 
     Raises
     ------
@@ -85,9 +85,50 @@ def metric_names(objective: str, eval_metric: Any) -> list[str]:
                 f"eval_metric={name!r} is not supported in exact training for objective={objective!r}; "
                 f"{sorted(known)} are"
             )
-    return list(names)
+    return list(dict.fromkeys(names))
 
 
 def metric_of(name: str, mean: float) -> float:
     """A metric of the mean loss."""
     return math.sqrt(mean) if name == "rmse" else mean
+
+
+class History:
+    """Metrics of all rounds, and whether they say that training is over.
+
+    As XGBoost's early stopping, the last metric of the last set decides; all metrics here are losses.
+
+    Parameters
+    ----------
+    names : list of str
+        Metrics.
+    n_sets : int
+    early_stopping_rounds : int or None
+    """
+
+    def __init__(self, names: list[str], n_sets: int, early_stopping_rounds: int | None) -> None:
+        self.names, self.n_sets, self._patience = names, n_sets, early_stopping_rounds
+        self.results: dict[str, dict[str, list[float]]] = {
+            f"validation_{k}": {name: [] for name in self.names} for k in range(n_sets)
+        }
+
+    def add(self, losses: NDArray[np.float64]) -> None:
+        """Take up a round's mean losses."""
+        for of_set, row in zip(self.results.values(), losses.tolist(), strict=True):
+            for name, mean in zip(self.names, row, strict=True):
+                of_set[name].append(metric_of(name, mean))
+
+    @property
+    def _deciding(self) -> list[float]:
+        return self.results[f"validation_{self.n_sets - 1}"][self.names[-1]]
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """Round and metric."""
+        scores = self._deciding
+        return int(np.argmin(scores)), min(scores)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the metric has not improved for long enough."""
+        return self._patience is not None and len(self._deciding) - 1 - self.best[0] >= self._patience

@@ -32,12 +32,14 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.roster import Roster
 from xgb_fed.boosting.features import Columns
+from xgb_fed.horizontal.exact_memory import TEXT_BYTES, needed_bytes
 from xgb_fed.horizontal.exact_messages import ExactFinished, ExactIntroduced, ProposeExact
 from xgb_fed.horizontal.exact_questions import Asking, Question, in_parts
+from xgb_fed.horizontal.exact_samples import RowDraws
+from xgb_fed.horizontal.exact_sizes import LabelledRows
 from xgb_fed.horizontal.exact_task import ExactTask
 from xgb_fed.horizontal.exact_terms import ExactSide
-from xgb_fed.horizontal.exact_training import ExactModel, ExactTraining, LabelledRows, needed_bytes
-from xgb_fed.horizontal.hash_seed import SIZE
+from xgb_fed.horizontal.exact_training import ExactModel, ExactTraining
 from xgb_fed.horizontal.kept_state import KeptState
 from xgb_fed.horizontal.party_rows import PartyRows, RunLimits
 
@@ -58,8 +60,7 @@ class RunConditions:
     memory : MemoryAllowance
         Of the coordinator.
     kept : KeptState
-        Counts the rounds of all runs, and draws rows: runs with the same settings draw the same ones, and
-        others not nearly the same, whose difference would be single rows.
+        Counts the rounds and samples of all runs, and has the key that rows are drawn by.
     open_journal : callable
         Gives the journal of a run's answers.
     """
@@ -124,7 +125,7 @@ class ExactRun:
     def _take_up(self, kept: Mapping[str, Any]) -> None:
         if kept["rows"] != self._side.digest:
             raise InvalidDataError("this party has other rows than when the run began")
-        task = ExactTask.from_json(kept["task"])
+        task = self._task(kept["task"])
         self._training = self._proposed(task)
         public_seed = self._member.take_up(kept["member"], task.statement, self._min_parties(task))
         if public_seed is None:
@@ -196,13 +197,19 @@ class ExactRun:
     def _endorse(self, message: ProposeExact) -> bytes:
         if self._steps is not None:
             raise ProtocolError("the run has begun already")
-        task = ExactTask.from_json(message.task)
+        task = self._task(message.task)
         training = self._proposed(task)
         roster = Roster.from_bytes(message.roster)
         signature = self._member.endorse(roster, task.statement, self._min_parties(task))
         # Not before: what is trained is what was signed.
         self._training = training
         return signature
+
+    def _task(self, text: str) -> ExactTask:
+        """Read what is to be trained, within the coordinator's memory."""
+        room = self._conditions.memory.reserve(len(text) * TEXT_BYTES, "the settings of a run")
+        self._rooms = [room]
+        return ExactTask.from_json(text)
 
     def _min_parties(self, task: ExactTask) -> int:
         return max(task.min_parties, self._side.terms.min_parties)
@@ -234,12 +241,12 @@ class ExactRun:
             )
         n_rows = [len(rows.y), *(0 if own is None else len(own.y) for own in side.held_out)]
         size = needed_bytes(task, n_rows)
-        self._rooms = [self._conditions.memory.reserve(size, "gradients and histograms")]
+        self._rooms.append(self._conditions.memory.reserve(size, "gradients, histograms and trees"))
         labelled = self._labelled(rows, task)
         held_out = [None if own is None else self._labelled(own, task) for own in side.held_out]
         held_out += [None] * (task.n_sets - len(held_out))
-        own_seed = self._conditions.kept.stream("rows of trees", task.statement).words(1, SIZE // 8).tobytes()
-        return ExactTraining(task, labelled, held_out, b"", own_seed, rows.max_rows)
+        draws = RowDraws(self._conditions.kept, side.digest_of_rows, terms.max_samples)
+        return ExactTraining(task, labelled, held_out, b"", draws, rows.max_rows)
 
     def _labelled(self, rows: PartyRows, task: ExactTask) -> LabelledRows:
         settings = task.settings

@@ -21,8 +21,11 @@ from xgb_fed.horizontal.introductions import read_json_text
 MIN_ROWS_PER_NODE = 10
 """Default minimum number of rows of all parties in a node."""
 
-MAX_SETS = 1000
-"""Maximum number of sets of held-out rows."""
+MAX_SETS = 32
+"""Maximum number of sets of held-out rows: each is compared with all others."""
+
+MAX_NUMBER = 2**31 - 1
+"""Maximum of every number that a coordinator chooses."""
 
 GIVEN = "given"
 """How columns are cut that come with cuts of their own."""
@@ -84,14 +87,14 @@ class ExactTask:
     n_sets: int
 
     def __post_init__(self) -> None:
-        check_whole("num_boost_round", self.n_rounds, 1)
+        check_whole("num_boost_round", self.n_rounds, 1, MAX_NUMBER)
         for name, least in (("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
-            check_whole(name, getattr(self, name), least)
+            check_whole(name, getattr(self, name), least, MAX_NUMBER)
         check_whole("n_sets", self.n_sets, 0)
         if self.n_sets > MAX_SETS:
             raise InvalidArgumentError(f"n_sets={self.n_sets} sets of held-out rows; at most {MAX_SETS}")
         if self.early_stopping_rounds is not None:
-            check_whole("early_stopping_rounds", self.early_stopping_rounds, 1)
+            check_whole("early_stopping_rounds", self.early_stopping_rounds, 1, MAX_NUMBER)
             if not self.n_sets:
                 raise InvalidArgumentError("early_stopping_rounds needs held-out rows at a party")
         exact_settings(self.params)
@@ -152,10 +155,13 @@ class ExactTask:
             raise ProtocolError(f"the settings of an exact training run: {error}") from None
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Raise an InvalidArgumentError unless a value is an integer that is large enough."""
-    if isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and value >= least):
+def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise an InvalidArgumentError unless a value is an integer in a range."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or value < least:
         raise InvalidArgumentError(f"{name}={value!r} must be an integer of at least {least}")
+    if most is not None and value > most:
+        raise InvalidArgumentError(f"{name} must be an integer of at most {most}")
 
 
 def checked_cuts(cuts: Any, n_columns: int) -> Any:

@@ -13,6 +13,7 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.exact_cuts import DIGITS
+from xgb_fed.horizontal.exact_samples import MAX_SAMPLES
 from xgb_fed.horizontal.exact_task import GIVEN, MIN_ROWS_PER_NODE, check_whole
 from xgb_fed.horizontal.party_rows import PartyRows
 
@@ -33,6 +34,10 @@ class ExactTerms:
         are in, and learn their labels from the sums.
     max_bin : int, default=256
         Bins of a column, at most; more bins have fewer rows each.
+    max_samples : int, default=10_000
+        Samples of rows that trees are grown on with ``subsample``, one for each round and class, in all
+        training runs together; 0 takes part with all rows only.  Runs that differ in other settings have the
+        same samples.
     held_out : sequence of (X, y) or (X, y, sample_weight), default=()
         Sets of rows that are not trained on.  Metrics of a set are means over all parties' rows in it; a
         place can be None where others have rows.
@@ -67,11 +72,13 @@ class ExactTerms:
     tls: TLS | str | Path | None = None
     allowed: Sequence[str] | None = None
     trust_authority: bool = False
+    max_samples: int = MAX_SAMPLES
 
     def __post_init__(self) -> None:
         check_whole("min_rows_per_node", self.min_rows_per_node, 1)
         check_whole("min_parties", self.min_parties, 2)
         check_whole("max_bin", self.max_bin, 2)
+        check_whole("max_samples", self.max_samples, 0)
         if isinstance(self.cuts, str) or not set(self.cuts) <= {*DIGITS, GIVEN}:
             raise InvalidArgumentError(f"cuts={self.cuts!r} must be some of {[*DIGITS, GIVEN]}")
         if self.tls is not None and self.allowed is None:
@@ -122,6 +129,13 @@ class ExactSide:
         return Credentials.self_signed(self.rows.name) if self.tls is None else Credentials.of(self.tls)
 
     @cached_property
+    def digest_of_rows(self) -> str:
+        """Names the rows to train on: samples are drawn from these."""
+        return self.rows.digest()
+
+    @cached_property
     def digest(self) -> str:
         """Names all rows: a run goes on with those that it began with."""
-        return digest_of(*(None if rows is None else rows.digest() for rows in (self.rows, *self.held_out)))
+        return digest_of(
+            self.digest_of_rows, *(None if rows is None else rows.digest() for rows in self.held_out)
+        )

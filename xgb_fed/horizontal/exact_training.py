@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,46 +24,13 @@ from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.exact_cuts import bounds_of_bins, find_cuts
-from xgb_fed.horizontal.exact_metrics import METRICS, OF_NUMBERS, metric_names, metric_of
-from xgb_fed.horizontal.exact_questions import Asking, ask_counts, ask_numbers, ask_words
+from xgb_fed.horizontal.exact_metrics import METRICS, OF_NUMBERS, History, metric_names
+from xgb_fed.horizontal.exact_questions import Asking, ask_numbers, ask_words
+from xgb_fed.horizontal.exact_samples import RowDraws
+from xgb_fed.horizontal.exact_sizes import MAX_BITS, LabelledRows, Sizes, ask_sizes
 from xgb_fed.horizontal.exact_task import ExactTask
 from xgb_fed.horizontal.exact_trees import GrowingRules, GrownTree, SplitColumns, grow_trees
 from xgb_fed.horizontal.shared_model import add_round
-
-SCALE = 80
-"""Binary digits after the point of gradients: every float32 above 2^-56 is exact."""
-
-_MAX_BITS = 126
-_HEADROOM = 8
-"""Powers of two that gradients without a bound may grow by while margins move away from the base score."""
-
-_EXPONENTS = range(-64, 65)
-_ROW_BYTES = 192
-"""Of a row's gradient and hessian of one class: fixed-point numbers, and those they are made of."""
-
-_XGBOOST_ROW_BYTES = 2000
-"""Of a row whose gradients XGBoost computes, while it reads the tree that it computes them by."""
-
-_BIN_BYTES = 256
-"""Of a bin of one node: its sums here, of all parties, in its parent's, and as gains of candidates."""
-
-_LOSS_BITS = 8
-"""A loss is below 2^8 times what a squared gradient can be."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """Rows of one party as the objective has them.
-
-    Parameters
-    ----------
-    columns : Columns
-    y, weight : ndarray of float32, shape (n_rows,)
-    """
-
-    columns: Columns
-    y: NDArray[np.float32]
-    weight: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,40 +55,6 @@ class ExactModel:
     best_score: float | None
 
 
-@dataclass
-class _Scale:
-    """How numbers are written as integers.
-
-    Attributes
-    ----------
-    rows : int
-        Bits of the number of rows of all parties and held-out sets.
-    exponent : int
-        Gradients of every row are at most 2 to the power of this.
-    n_rows : int
-        Rows to train on, of all parties.
-    """
-
-    rows: int
-    exponent: int
-    n_rows: int
-
-    @property
-    def gradients(self) -> int:
-        """Binary digits after the point of gradients."""
-        return min(SCALE, _MAX_BITS - self.rows - max(self.exponent, 0))
-
-    @property
-    def gradient_bits(self) -> int:
-        """Bits of their sums."""
-        return max(64, self.gradients + self.exponent + self.rows)
-
-    @property
-    def losses(self) -> int:
-        """Binary digits after the point of losses and labels."""
-        return min(SCALE, _MAX_BITS - self.rows - 2 * max(self.exponent, 0) - _LOSS_BITS)
-
-
 @dataclass(eq=False)
 class ExactTraining:
     """A run at one party.
@@ -135,8 +67,8 @@ class ExactTraining:
         Of each set this party's rows, if it has any.
     public_seed : bytes
         Of the stream that columns are drawn from.
-    own_seed : bytes
-        Of the stream that this party's rows are drawn from.
+    draws : RowDraws
+        Of this party's rows.
     max_rows : int
         Rows of all parties together that this party takes part with.
     """
@@ -145,7 +77,7 @@ class ExactTraining:
     rows: LabelledRows
     held_out: list[LabelledRows | None]
     public_seed: bytes
-    own_seed: bytes = field(repr=False)
+    draws: RowDraws
     max_rows: int = sys.maxsize
 
     def run(self) -> Asking[ExactModel]:
@@ -153,7 +85,7 @@ class ExactTraining:
         settings = self.task.settings
         self._objective = settings.loss
         self._gradients = self._objective.gradients_of(Targets(self.rows.y, self.rows.weight))
-        self._scale = yield from self._common_scale()
+        self._scale = yield from self._sizes()
         base_score = yield from self._base_score()
         cuts = self.task.given_cuts
         if cuts is None:
@@ -171,7 +103,8 @@ class ExactTraining:
         )
         margin = self._start(base_score, self.rows)
         held_out = [None if rows is None else self._start(base_score, rows) for rows in self.held_out]
-        history = _History(settings.objective, settings.eval_metric, self.task)
+        names = metric_names(settings.objective, settings.eval_metric)
+        history = History(names, self.task.n_sets, self.task.early_stopping_rounds)
         trees: list[ScalarTree] = []
         for number in range(self.task.n_rounds):
             grown = yield from self._round(number, margin)
@@ -190,52 +123,18 @@ class ExactTraining:
 
     # What precedes the first round.
 
-    def _common_scale(self) -> Asking[_Scale]:
-        """Numbers of rows, and a bound of gradients: how many parties need which power of two."""
-        sizes = [_counted(self.rows), *(0 if rows is None else _counted(rows) for rows in self.held_out)]
-        weight = max([self.rows.weight.max(), *(r.weight.max() for r in self.held_out if r is not None)])
-        labels = 1.0
-        if self._objective.name in OF_NUMBERS:
-            base = self.task.settings.base_score
-            known = [self.rows.y, *(rows.y for rows in self.held_out if rows is not None)]
-            labels = max(1.0, abs(base or 0.0), *(float(np.abs(y).max()) for y in known))
-        largest = float(weight) * labels * max(1.0, self._objective.scale_pos_weight)
-        exponent = min(max(math.frexp(largest)[1], _EXPONENTS[0]), _EXPONENTS[-1])
-        own = np.concatenate([sizes, [exponent == one for one in _EXPONENTS]]).astype(np.int64)
-        pooled = yield from ask_counts("rows, and powers of two of labels and weights", own)
-        n_rows, n_parties = pooled[: len(sizes)], pooled[len(sizes) :]
-        if n_rows[0] > self.max_rows:
-            raise InvalidDataError(
-                f"{n_rows[0]} rows of all parties; this party takes part with at most {self.max_rows}"
-            )
-        least = self.task.min_rows_per_node
-        if n_rows[0] * self.task.settings.subsample < least:
-            raise InvalidDataError(
-                f"{n_rows[0]} rows of weights above 0 at all parties together, times "
-                f"subsample={self.task.settings.subsample:g}, are fewer than min_rows_per_node={least}"
-            )
-        for k, size in enumerate(n_rows[1:].tolist()):
-            if size < least:
-                raise InvalidDataError(
-                    f"held-out set {k} has {size} rows of weights above 0 at all parties together, which is "
-                    f"fewer than min_rows_per_node={least}"
-                )
-        needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + self._headroom()
-        scale = _Scale(int(n_rows.max()).bit_length(), needed, int(n_rows[0]))
-        if scale.losses < 20:
-            raise InvalidDataError(
-                f"labels and weights up to 2^{needed} are too large for exact sums of {n_rows[0]} rows"
-            )
-        return scale
+    @property
+    def _is_sampled(self) -> bool:
+        return self.task.settings.subsample < 1
 
-    def _headroom(self) -> int:
-        """Powers of two between the largest label and weight and what gradients may become."""
-        if self._objective.name not in OF_NUMBERS:
-            return 0
-        if self._objective.name != "count:poisson":
-            return _HEADROOM
-        # Hessians are e^max_delta_step times the mean.
-        return _HEADROOM + math.ceil(self.task.settings.max_delta_step / math.log(2))
+    def _sizes(self) -> Asking[Sizes]:
+        """Numbers of rows and a bound of gradients; samples are counted before any of them is used."""
+        mark = self.draws.mark() if self._is_sampled else np.empty(0, dtype=np.int64)
+        sizes = yield from ask_sizes(self.task, self.rows, self.held_out, mark, self.max_rows)
+        if self._is_sampled:
+            settings, n_classes = self.task.settings, self._objective.n_classes
+            self._own_seed = self.draws.seed(sizes.marks, settings.subsample, self.task.n_rounds, n_classes)
+        return sizes
 
     def _base_score(self) -> Asking[list[float]]:
         """XGBoost's estimate: the mean label, or what it makes of the classes' weights."""
@@ -248,7 +147,7 @@ class ExactTraining:
         else:
             parts = [weight[y == k] for k in range(max(2, settings.n_classes))]
         own = np.stack([_exact_sum(part, scale) for part in parts])
-        sums = as_floats((yield from ask_words("weights and labels", own, _MAX_BITS)), scale)
+        sums = as_floats((yield from ask_words("weights and labels", own, MAX_BITS)), scale)
         if self._objective.name in OF_NUMBERS:
             if sums[0] <= 0:
                 raise InvalidDataError("no row of any party has a weight above 0")
@@ -293,18 +192,23 @@ class ExactTraining:
             words.append(
                 np.concatenate([fixed_point(g[:, group], scale), fixed_point(h[:, group], scale)], axis=1)
             )
-            random = _stream(self.own_seed, number, group)
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
-            sampled.append(settings.sampling.draw_rows(g, random).rows & (rows.weight > 0))
+            sampled.append(self._drawn(number, group) & (rows.weight > 0))
         columns = self._columns
         if settings.colsample_bytree < 1:
             random = _stream(self.public_seed, number, 0)
             drawn = settings.sampling.draw_columns(np.arange(self.task.n_columns), random)
             columns = SplitColumns(columns.features, drawn.of_tree)
-        # All rows of weights above 0 were counted before; of samples each has a number of its own.
-        known = self._scale.n_rows if settings.subsample >= 1 else None
-        grown = yield from grow_trees(columns, words, sampled, self._rules, f"round {number}", known)
+        name, n_rows = f"round {number}", self._scale.n_rows
+        grown = yield from grow_trees(columns, words, sampled, self._rules, name, n_rows, self._is_sampled)
         return grown
+
+    def _drawn(self, number: int, group: int) -> NDArray[np.bool_]:
+        """The rows of this party that a tree is grown on."""
+        n_rows = len(self.rows.y)
+        if not self._is_sampled:
+            return np.ones(n_rows, dtype=np.bool_)
+        return self.task.settings.sampling.uniform_rows(n_rows, _stream(self._own_seed, number, group))
 
     def _predicted(self, margin: NDArray[np.float32]) -> NDArray[np.float32]:
         """What metrics are computed of: means, or probabilities."""
@@ -327,7 +231,7 @@ class ExactTraining:
                 losses = np.stack(columns, axis=1) * rows.weight.astype(np.float64)[:, None]
             own.append(losses.sum(axis=0))
         total = yield from ask_numbers(
-            f"round {number}: losses", np.concatenate(own), self._scale.losses, _MAX_BITS
+            f"round {number}: losses", np.concatenate(own), self._scale.losses, MAX_BITS
         )
         weight, sums = np.split(total.reshape(len(own), -1), [1], axis=1)
         return np.asarray(sums / np.maximum(weight, np.finfo(np.float64).tiny))
@@ -337,7 +241,7 @@ class ExactTraining:
         trees: list[ScalarTree],
         base_score: list[float],
         cuts: list[NDArray[np.float32]],
-        history: _History,
+        history: History,
     ) -> ExactModel:
         n_classes = self._objective.n_classes
         booster = booster_from_trees(
@@ -353,64 +257,6 @@ class ExactTraining:
         if best[0] is not None:
             booster.set_attr(best_iteration=str(best[0]), best_score=str(best[1]))
         return ExactModel(booster, cuts, history.results, *best)
-
-
-def needed_bytes(task: ExactTask, n_rows: Sequence[int]) -> int:
-    """How much memory a run takes at a party, beside its rows: an upper bound of what its arrays hold.
-
-    Parameters
-    ----------
-    task : ExactTask
-    n_rows : sequence of int
-        Rows to train on, and of each held-out set.
-    """
-    settings = task.settings
-    n_classes, n_bins = max(1, settings.n_classes), task.n_columns * (task.max_bin + 1)
-    # Bins; gradients and hessians as words, twice while they are made; floats, margins, nodes.
-    of_rows = n_rows[0] * (2 * task.n_columns + n_classes * (_ROW_BYTES + 16)) + sum(n_rows) * 64 * n_classes
-    of_rows += 0 if settings.loss.is_closed_form else n_rows[0] * _XGBOOST_ROW_BYTES
-    n_nodes = 1 << (settings.max_depth - 1)
-    return of_rows + n_nodes * n_bins * n_classes * _BIN_BYTES
-
-
-class _History:
-    """Metrics of all rounds, and whether they say that training is over.
-
-    As XGBoost's early stopping, the last metric of the last set decides; all metrics here are losses.
-    """
-
-    def __init__(self, objective: str, eval_metric: Any, task: ExactTask) -> None:
-        self.names, self.n_sets = metric_names(objective, eval_metric), task.n_sets
-        self._patience = task.early_stopping_rounds
-        self.results: dict[str, dict[str, list[float]]] = {
-            f"validation_{k}": {name: [] for name in self.names} for k in range(task.n_sets)
-        }
-
-    def add(self, losses: NDArray[np.float64]) -> None:
-        """Take up a round's mean losses."""
-        for of_set, row in zip(self.results.values(), losses.tolist(), strict=True):
-            for name, mean in zip(self.names, row, strict=True):
-                of_set[name].append(metric_of(name, mean))
-
-    @property
-    def _deciding(self) -> list[float]:
-        return self.results[f"validation_{self.n_sets - 1}"][self.names[-1]]
-
-    @property
-    def best(self) -> tuple[int, float]:
-        """Round and metric."""
-        scores = self._deciding
-        return int(np.argmin(scores)), min(scores)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the metric has not improved for long enough."""
-        return self._patience is not None and len(self._deciding) - 1 - self.best[0] >= self._patience
-
-
-def _counted(rows: LabelledRows) -> int:
-    """Rows of weights above 0."""
-    return int((rows.weight > 0).sum())
 
 
 def _targets(labels: Any, weights: Any) -> Targets:

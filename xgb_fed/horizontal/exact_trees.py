@@ -261,7 +261,8 @@ def grow_trees(
     sampled: list[NDArray[np.bool_]],
     rules: GrowingRules,
     what: str,
-    n_pooled: int | None = None,
+    n_pooled: int,
+    is_sampled: bool,
 ) -> Asking[list[GrownTree]]:
     """Grow one tree per class, all at the same time.
 
@@ -275,24 +276,26 @@ def grow_trees(
     rules : GrowingRules
     what : str
         Names the round.
-    n_pooled : int, optional
-        Rows of all parties that each tree is grown on, if that is known and need not be asked for.
+    n_pooled : int
+        Rows of all parties that samples are drawn of.
+    is_sampled : bool
+        Whether trees are grown on samples, of which each has a number of rows of its own.
+
+    Raises
+    ------
+    InvalidDataError
+        Before a root is asked about whose rows, or those that it lacks, are fewer than a node must have.
     """
     n_rows = len(columns.codes)
     trees = [
         _Growing(k, columns, own, np.zeros(n_rows, dtype=np.int32), rows)
         for k, (own, rows) in enumerate(zip(words, sampled, strict=True))
     ]
-    counts = np.array([rows.sum() for rows in sampled], dtype=np.int64)
-    if n_pooled is not None:
-        counts = np.full(len(sampled), n_pooled, dtype=np.int64)
-    elif rules.min_rows > 1:
-        counts = yield from ask_counts(f"{what}: rows", counts)
-        if (counts < rules.min_rows).any():
-            raise InvalidDataError(
-                f"{what}: a tree would be grown on {counts.min()} rows of all parties, fewer than "
-                f"min_rows_per_node={rules.min_rows}; raise subsample"
-            )
+    counts = np.full(len(sampled), n_pooled, dtype=np.int64)
+    if is_sampled and rules.min_rows > 1:
+        own = np.array([rows.sum() for rows in sampled], dtype=np.int64)
+        counts = yield from ask_counts(f"{what}: rows", own)
+        _check_samples(counts, n_pooled, rules, what)
     active = yield from _roots(trees, counts, rules, what)
     for depth in range(rules.max_depth):
         _choose(active, rules)
@@ -307,6 +310,21 @@ def grow_trees(
             break
         active = yield from _children(split, rules, f"{what}, level {depth + 1}")
     return [tree.finished(rules) for tree in trees]
+
+
+def _check_samples(counts: NDArray[np.int64], n_pooled: int, rules: GrowingRules, what: str) -> None:
+    """Refuse samples of few rows, and those whose difference from all rows is few rows."""
+    if (counts < rules.min_rows).any():
+        raise InvalidDataError(
+            f"{what}: a tree would be grown on {counts.min()} rows of all parties, fewer than "
+            f"min_rows_per_node={rules.min_rows}; raise subsample"
+        )
+    left_out = n_pooled - counts
+    if ((left_out != 0) & (left_out < rules.min_rows)).any():
+        raise InvalidDataError(
+            f"{what}: a tree would be grown on all but {left_out[left_out != 0].min()} rows of all parties, "
+            f"fewer than min_rows_per_node={rules.min_rows}; lower subsample, or set it to 1"
+        )
 
 
 def _roots(

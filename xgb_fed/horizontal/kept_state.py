@@ -30,7 +30,7 @@ from xgb_fed.horizontal.row_groups import RowGroups
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 4
+FORMAT = 5
 MAX_RUNS = 64
 """Runs whose counted rounds are known; a round of an older one is counted again when it is resumed."""
 
@@ -69,6 +69,10 @@ class KeptState:
     is_pending : bool
         Whether that agreement has not been used yet.
     groups : RowGroups or None
+    n_samples : int
+        Samples of rows that were drawn for trees, each of which was counted before it was used.
+    samples_of : dict
+        Rounds and classes whose samples are counted, by what names the draws.
     rounds_of : dict
         Number of rounds counted of each of the last runs, so that a round that was interrupted between its
         count and its journal is not counted twice.
@@ -87,6 +91,7 @@ class KeptState:
         self.is_pending = False
         self.groups: RowGroups | None = None
         self.rounds_of: dict[bytes, int] = {}
+        self.n_samples, self.samples_of = 0, dict[bytes, tuple[int, int]]()
         self._groups_digest = ""
         self._rows, self._order = rows, np.empty(0, dtype=np.int64)
         self._directory = None if directory is None else make_folder(directory)
@@ -194,6 +199,31 @@ class KeptState:
                 del self.rounds_of[next(iter(self.rounds_of))]
             self.save()
 
+    def count_samples(self, name: bytes, n_rounds: int, n_classes: int, max_samples: int) -> None:
+        """Count samples of rows, one for each round and class, that were not counted before.
+
+        Those of one name are the same in all runs; of `MAX_RUNS` names it is known what was counted.
+
+        Raises
+        ------
+        InvalidDataError
+            If there were more than `max_samples` in all runs together.
+        """
+        with self.locked():
+            known = self.samples_of.get(name, (0, 0))
+            rounds, classes = max(known[0], n_rounds), max(known[1], n_classes)
+            further = rounds * classes - known[0] * known[1]
+            if self.n_samples + further > max_samples:
+                raise InvalidDataError(
+                    f"{further} further samples of rows; this party has drawn {self.n_samples}, and draws "
+                    f"max_samples={max_samples} in all training runs together"
+                )
+            self.n_samples += further
+            self.samples_of[name] = rounds, classes
+            while len(self.samples_of) > MAX_RUNS:
+                del self.samples_of[next(iter(self.samples_of))]
+            self.save()
+
     def keep_groups(self, groups: RowGroups) -> None:
         """Keep the groups, for good: other groups of the same rows would tell rows apart."""
         if self._directory is not None:
@@ -220,6 +250,8 @@ class KeptState:
             "commitments": self.commitments.hex(),
             "pending": self.is_pending,
             "rounds_of": {run.hex(): count for run, count in self.rounds_of.items()},
+            "samples": self.n_samples,
+            "samples_of": {name.hex(): list(counted) for name, counted in self.samples_of.items()},
             "groups": self._groups_digest,
         }
         write_sealed(self._directory / STATE_FILE, content)
@@ -240,6 +272,11 @@ class KeptState:
                 bool(content["pending"]),
             )
             self.rounds_of = {bytes.fromhex(run): int(count) for run, count in content["rounds_of"].items()}
+            self.n_samples = int(content["samples"])
+            self.samples_of = {
+                bytes.fromhex(name): (int(rounds), int(classes))
+                for name, (rounds, classes) in content["samples_of"].items()
+            }
             self._groups_digest = content["groups"]
             if self.groups is None and self._groups_digest:
                 self.groups = _read_groups(directory / GROUPS_FILE, self._groups_digest)

@@ -128,7 +128,7 @@ def test_each_method_of_the_estimator_has_its_own_arguments():
     ("params", "rows", "match"),
     [
         ({"subsample": 1 / 300}, slice(None), r"subsample=0.00333333, are fewer than min_rows_per_node=10"),
-        ({"subsample": 0.112}, slice(None), "grown on [0-9] rows of all parties, fewer than"),
+        ({"subsample": 0.112}, slice(None), "subsample=0.112 of 90 rows of all parties takes or leaves out 10"),
         ({}, slice(0, 9), "9 rows of weights above 0 at all parties together"),
     ],
 )
@@ -164,9 +164,9 @@ def test_runs_with_other_settings_draw_other_rows(monkeypatch):
         return grow_trees(columns, words, rows, *others)
 
     monkeypatch.setattr("xgb_fed.horizontal.exact_training.grow_trees", noted)
-    members = three()
+    members = three(min_rows_per_node=3)
     for subsample in (0.5, 0.502, 0.5):
-        fit(members, {**PARAMS, "subsample": subsample})
+        fit(members, {**PARAMS, "subsample": subsample}, min_rows_per_node=3)
     rows = [{one.tobytes() for one in sampled[k : k + 6]} for k in (0, 6, 12)]
     assert rows[0] == rows[2]
     assert not rows[0] & rows[1]
