@@ -128,7 +128,11 @@ def test_each_method_of_the_estimator_has_its_own_arguments():
     ("params", "rows", "match"),
     [
         ({"subsample": 1 / 300}, slice(None), r"subsample=0.00333333, are fewer than min_rows_per_node=10"),
-        ({"subsample": 0.112}, slice(None), "subsample=0.112 of 90 rows of all parties takes or leaves out 10"),
+        (
+            {"subsample": 0.112},
+            slice(None),
+            "subsample=0.112 of 90 rows of all parties takes or leaves out 10",
+        ),
         ({}, slice(0, 9), "9 rows of weights above 0 at all parties together"),
     ],
 )
