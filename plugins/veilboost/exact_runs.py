@@ -83,6 +83,7 @@ def _own_party(plan: ExactPlan, file: str, stack: ExitStack) -> HorizontalParty:
             held_out=held_out,
             tls=tls,
             allowed=data.allowed,
+            max_samples=data.max_samples,
         ),
     )
     stack.callback(party.close)

@@ -8,13 +8,19 @@ from typing import Any
 from gbdt_parties.identity.certificates import TLS
 from veilboost.parsers import names
 from veilboost.tables import Table, read_table
+from xgb_fed.horizontal.exact_samples import MAX_SAMPLES
 from xgb_fed.horizontal.exact_task import MIN_ROWS_PER_NODE
 from xgb_fed.horizontal.exact_terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.party_rows import MAX_ROWS
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
-OPTIONS: dict[str, Any] = {"min_rows_per_node": MIN_ROWS_PER_NODE, "cuts": ["grid"], "valid": None}
+OPTIONS: dict[str, Any] = {
+    "min_rows_per_node": MIN_ROWS_PER_NODE,
+    "cuts": ["grid"],
+    "valid": None,
+    "max_samples": MAX_SAMPLES,
+}
 """Options that are for exact training alone, by the names of their values, with their defaults."""
 
 
@@ -32,6 +38,12 @@ def add_options(group: Any) -> None:
         type=names,
         default=["grid"],
         help="how columns may be cut, of grid,exact,given: exact and given cuts tell more (grid)",
+    )
+    add(
+        "--max-samples",
+        type=int,
+        default=MAX_SAMPLES,
+        help="samples of rows that trees are grown on, in all training runs together (%(default)s)",
     )
     add("--valid", metavar="FILE", help="rows that are not trained on; all parties' metrics count them")
 
@@ -60,6 +72,7 @@ def make_service(
             held_out=held_out,
             tls=tls,
             allowed=args.party,
+            max_samples=args.max_samples,
         ),
     )
     return HorizontalService(party, args.models, limits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
+from xgb_fed.horizontal.exact_samples import MAX_SAMPLES
 from xgb_fed.horizontal.exact_task import MIN_ROWS_PER_NODE
 from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
 
@@ -111,6 +112,8 @@ class ExactRowsPlan:
         The other organisations, by the fingerprints of their certificates; needed with `file`.
     max_rows, max_rounds : int
         As in `HorizontalParty`.
+    max_samples : int
+        As in `ExactTerms`.
     state : str
         Folder of what these rows must not forget: rounds, keys of runs under way, digests of answers.
     valid : str or None
@@ -125,6 +128,7 @@ class ExactRowsPlan:
     allowed: list[str] = field(default_factory=list)
     max_rows: int = MAX_ROWS
     max_rounds: int = MAX_ROUNDS
+    max_samples: int = MAX_SAMPLES
     state: str = "party"
     valid: str | None = None
 

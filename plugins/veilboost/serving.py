@@ -46,6 +46,7 @@ LEAST = {
     "max_rounds": 0,
     "min_parties": 2,
     "min_rows_per_node": 1,
+    "max_samples": 0,
     "min_rows": 1,
     "max_rows": 1,
     "min_node_rows": 1,
