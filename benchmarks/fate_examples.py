@@ -132,6 +132,8 @@ def host_process(folder: Path, identifier: str) -> Iterator[int]:
     arguments += ["--listen", "127.0.0.1:0", "--models", "host-models", "--consent-to-export"]
     # By default a server gives no statistics of nodes of fewer than 10 rows: its columns do not split those.
     arguments += ["--min-node-rows", "1"]
+    # On a few hundred rows, their statistics are more per row than a server gives by default.
+    arguments += ["--max-statistics", "inf", "--max-thresholds", "inf"]
     with open(folder / "host.log", "w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "veilboost", *arguments],

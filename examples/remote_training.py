@@ -105,6 +105,8 @@ class Commands:
             "acme",
         ]
         arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--consent-to-export"]
+        # On 500 rows, sums over nodes soon tell the bins of single rows; the default refuses that.
+        arguments += ["--max-statistics", "2"]
         process = self.start(*arguments, stdout=subprocess.PIPE, text=True)
         line = process.stdout.readline()
         print(line, end="", flush=True)

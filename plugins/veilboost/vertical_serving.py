@@ -16,6 +16,7 @@ OPTIONS: dict[str, Any] = {
     "min_rows": Limits.min_rows,
     "min_node_rows": Limits.min_node_rows,
     "max_statistics": Limits.max_statistics,
+    "max_thresholds": Limits.max_thresholds,
     "allow_explanations": Limits.allow_explanations,
     "consent_to_export": False,
     "require_consent_for_export": False,
@@ -51,7 +52,15 @@ def add_options(group: Any) -> None:
         type=float,
         default=Limits.max_statistics,
         help="statistics per row that an active party gets in all its training runs: about one per row tells "
-        "it the bins of most values (no limit; the log warns)",
+        "it the bins of most values; a few hundred rows need more than the default, inf is no limit "
+        "(%(default)s)",
+    )
+    add(
+        "--max-thresholds",
+        type=float,
+        default=Limits.max_thresholds,
+        help="thresholds of a column at which an active party is told the sides of rows, in all its training "
+        "runs and predictions; inf is no limit (%(default)s)",
     )
     add(
         "--allow-explanations",

@@ -28,7 +28,9 @@ def write_files(folder):
 @contextmanager
 def serving(folder, port=0, *options):
     arguments = ["serve", "--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
-    arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs", *options]
+    arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs"]
+    # 130 rows: a node has more statistics per row than a server gives by default.
+    arguments += ["--max-statistics", "100", *options]
     with open(folder / "bank.log", "a") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "veilboost", *arguments],

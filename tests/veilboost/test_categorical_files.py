@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch):
 def service():
     arguments = ["serve", "--data", "bank.csv", "--tls", "x", "--allow", "acme", "--models", "bank"]
     args = cli._parser().parse_args([*arguments, "--categorical", "branch"])
-    limits = Limits(allow_plain=True, consents_to_export=True, min_node_rows=2)
+    limits = Limits(allow_plain=True, consents_to_export=True, min_node_rows=2, max_statistics=np.inf)
     return PassiveService(serving._passive_table(args), "bank", "bank", limits)
 
 

@@ -28,13 +28,14 @@ def test_limits_are_those_of_the_options():
         "--max-models": 9,
         "--max-memory": 0.5,
         "--max-statistics": 2.5,
+        "--max-thresholds": 40,
     }
     given = [str(part) for pair in options.items() for part in pair]
     limits = serving.limits_of(arguments(*given))
     names = ("min_rows", "max_rows", "min_node_rows", "max_bin", "max_depth", "questions_per_hour")
     assert [getattr(limits, name) for name in names] == [50, 1000, 25, 64, 4, 7]
     assert (limits.sessions_per_hour, limits.max_models, limits.max_memory) == (8, 9, 1 << 29)
-    assert limits.max_statistics == 2.5
+    assert (limits.max_statistics, limits.max_thresholds) == (2.5, 40)
 
 
 def test_limits_by_default_are_those_of_the_service():

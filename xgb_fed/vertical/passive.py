@@ -7,7 +7,6 @@ splits it owns; names, thresholds and values stay here.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Callable, MutableMapping, Sequence
@@ -41,8 +40,6 @@ from xgb_fed.vertical.messages import (
     OpenModel,
     OpenTraining,
     ResumeTraining,
-    RevealedCategories,
-    RevealedSplits,
     RevealSplits,
     Routed,
     RouteRows,
@@ -54,8 +51,10 @@ from xgb_fed.vertical.messages import (
     TrainingOpened,
 )
 from xgb_fed.vertical.passive_state import PredictionSession, TrainingSession, training_session
+from xgb_fed.vertical.revealed_splits import revealed
 from xgb_fed.vertical.routing import MAX_BITMAP_BYTES
 from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.told_thresholds import ToldThresholds
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +96,11 @@ class PassiveParty(SessionHandler[PredictionSession]):
     memory : MemoryAllowance, optional
         What all sessions may hold together; without limit by default.
     given : GivenStatistics, optional
-        Counts what the active party is told; without limit by default.
+        Counts the sums of bins that the active party is told; without limit by default.
+    thresholds : ToldThresholds, optional
+        Counts the thresholds at which it is told sides; without limit by default.
+    rows_digest : str
+        Tells the rows of `columns` from others with the same values, by their names.
     allow_explanations : {"none", "per-party", "per-feature"}
         Whether it tells every row's side at its splits, and which of them share a column.
     """
@@ -122,6 +125,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         used: set[bytes] | None = None,
         memory: MemoryAllowance | None = None,
         given: GivenStatistics | None = None,
+        thresholds: ToldThresholds | None = None,
+        rows_digest: str = "",
         allow_explanations: str = NONE,
     ) -> None:
         super().__init__(used)
@@ -136,6 +141,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._given = GivenStatistics() if given is None else given
+        self._thresholds = ToldThresholds() if thresholds is None else thresholds
+        self._rows_digest = rows_digest
         self._allow_explanations = allow_explanations
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
@@ -245,6 +252,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if bins.categorical:
             categorical = np.array(sorted(bins.categorical), dtype=np.int32)
             opened = CategoriesOpened(**opened.__dict__, categorical=categorical)
+        # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
+        rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
+        self._given.add_opening(rows, columns.n_rows)
         return session, opened
 
     def _resume_training(self, session: PredictionSession, message: ResumeTraining) -> Message:
@@ -262,7 +272,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("that training run was on other columns")
         terms.check(session.terms)
         session.keep_categories(splits.n_categories)
-        session.model_id, session.splits = message.model, splits.first(message.n_splits)
+        taken_up = splits.first(message.n_splits)
+        self._count_thresholds(taken_up)
+        session.model_id, session.splits = message.model, taken_up
         # From here on, what is left of the interrupted session, under whatever handler, can write no more.
         session.journal = self.journals.start(session.model_id, session.terms, session.splits)
         return messages.Done()
@@ -276,6 +288,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError(f"this party has not {message.n_splits} splits of that model")
         if earlier.names != session.columns.names or earlier.categories != session.columns.categories:
             raise ProtocolError("that model was trained on other columns, or categories")
+        self._count_thresholds(earlier)
         if session.journal is None:
             session.journal = self.journals.start(session.model_id, session.terms, session.splits)
         session.keep_categories(earlier.n_categories)
@@ -301,7 +314,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
             )
         kept = PredictionSession(columns.with_categories(splits.categories), splits, memory=self._memory)
         kept.keep_categories(splits.n_categories)
+        self._count_thresholds(splits)
         return kept, ModelOpened(columns.n_rows)
+
+    def _count_thresholds(self, splits: Splits) -> None:
+        """Count the splits that a session can ask about; those of an earlier release may not be yet."""
+        self._thresholds.add(splits.names, map(splits.rule, range(len(splits))))
 
     def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
         """The rows that a session is about."""
@@ -345,7 +363,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         parents = tree.advance(message)
         session.reserve_level()
         nodes = tree.nodes_with_statistics(self._min_node_rows)
-        self._given.add(len(nodes), session.n_groups, session.columns.n_rows)
+        self._given.add(len(nodes), session.n_classes, tree.rows.n_rows)
         tree.build(session.key, nodes, parents)
         tree.n_levels += 1
         return session.statistics(nodes)
@@ -360,7 +378,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("more candidates than nodes")
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
-        split_ids, questions, room = [], [], None
+        questions, room = [], None
         if isinstance(message, SplitCategories):
             # One byte per flag for as long as the request is answered.
             room = self._memory.reserve(8 * len(message.right), "the categories of splits")
@@ -368,9 +386,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
         named = tree.named_splits(message, session.bins.categorical)
         for node, split in zip(message.nodes.tolist(), named, strict=True):
             tree.check_candidate(node, split)
-            rule = session.bins.rule(*split)
-            questions.append(SideQuestion(rule, tree.partition.of(node)))
-            split_ids.append(session.splits.add(*rule))
+            questions.append(SideQuestion(session.bins.rule(*split), tree.partition.of(node)))
+        self._thresholds.add(session.splits.names, [rule for rule, _ in questions])
+        split_ids = [session.splits.add(*rule) for rule, _ in questions]
         flags = session.columns.goes_left(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         assert session.journal is not None
@@ -408,22 +426,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:
         if not self.allow_export:
             return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
-        splits = session.splits
-        revealed = RevealedSplits(
-            np.array(splits.features, dtype=np.int32),
-            np.array(splits.thresholds, dtype=np.float32),
-            np.array(splits.default_left, dtype=np.uint8),
-            json.dumps(splits.names),
-        )
-        if not splits.categories:
-            return revealed
-        right = [splits.right.get(split, ()) for split in range(len(splits))]
-        return RevealedCategories(
-            **revealed.__dict__,
-            categorical=np.array(sorted(splits.categories), dtype=np.int32),
-            n_right=np.array([len(one) for one in right], dtype=np.int32),
-            right=np.array([code for one in right for code in one], dtype=np.int32),
-        )
+        return revealed(session.splits)
 
     def _tell_sides(self, session: PredictionSession, message: TellSides) -> Message:
         return tell_sides(session, message, self._allow_explanations, self._memory)

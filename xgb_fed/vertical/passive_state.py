@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from xgb_fed.ciphers.base import PublicKey
+from xgb_fed.vertical.given_statistics import n_classes_of
 from xgb_fed.vertical.growing_tree import GrowingTree
 from xgb_fed.vertical.held_rows import HeldBins, HeldRows
 from xgb_fed.vertical.journal import Journal, Terms
@@ -82,6 +83,11 @@ class TrainingSession(PredictionSession):
     def __post_init__(self) -> None:
         """Start without work."""
         self.meanwhile = Meanwhile(self.key)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes whose gradients the ciphertexts of a row hold, at most."""
+        return n_classes_of(self.field_bits, self.n_groups, self.columns.n_rows)
 
     def start_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:
         """Begin a tree, and what can be done of it while gradients arrive.

@@ -6,8 +6,8 @@ name another one's models, rows or sessions.
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import math
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.explanation_consent import NONE, check_level
 from xgb_fed.vertical.finder import MIN_ROWS
-from xgb_fed.vertical.given_statistics import GivenStatistics
+from xgb_fed.vertical.given_statistics import MAX_STATISTICS, GivenStatistics
 from xgb_fed.vertical.held_rows import HeldRows, held
 from xgb_fed.vertical.journal import Journals
 from xgb_fed.vertical.messages import (
@@ -44,6 +44,7 @@ from xgb_fed.vertical.messages import (
 )
 from xgb_fed.vertical.passive import PassiveParty
 from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.told_thresholds import MAX_THRESHOLDS, ToldThresholds
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,11 @@ class Limits:
         Bins of a column, and levels of a tree, of a training run.
     max_statistics : float
         Statistics per row that one active party gets in all its training runs: about one per row tells it the
-        bins of most values (`GivenStatistics`).
+        bins of most values (`GivenStatistics`).  The default leaves room for four runs of 100 trees of
+        depth 5 on 150,000 rows; runs on a few hundred rows need more.
+    max_thresholds : float
+        Thresholds of a column, or sets of its categories, at which one active party is told the sides of rows
+        in all training runs and predictions (`ToldThresholds`).
     allow_explanations : {"none", "per-party", "per-feature"}
         Whether it tells every row's side at its splits, for explanations and predictions that hide paths, and
         which of these splits share a column.  Each such question counts as a prediction.
@@ -93,7 +98,8 @@ class Limits:
     min_node_rows: int = 10
     max_bin: int = 256
     max_depth: int = 10
-    max_statistics: float = math.inf
+    max_statistics: float = MAX_STATISTICS
+    max_thresholds: float = MAX_THRESHOLDS
     allow_explanations: str = NONE
 
     def __post_init__(self) -> None:
@@ -210,7 +216,7 @@ class PassiveService(RowService):
         )
         self._table, self._limits = table, limits
         self._journals: dict[Path, Journals] = {}
-        self._given: dict[Path, GivenStatistics] = {}
+        self._given: dict[Path, tuple[GivenStatistics, ToldThresholds]] = {}
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
@@ -234,12 +240,25 @@ class PassiveService(RowService):
         """One object for all handlers of a caller: a training run is one session's at a time."""
         return self._journals.setdefault(caller.directory, Journals(caller.directory / "models"))
 
-    def _given_to(self, caller: Caller) -> GivenStatistics:
-        """One object for all handlers of a caller: what it is told in one session adds to the others."""
-        path = caller.directory / "statistics.json"
-        if caller.directory not in self._given:
-            self._given[caller.directory] = GivenStatistics(self._limits.max_statistics, path)
-        return self._given[caller.directory]
+    def _given_to(self, caller: Caller) -> tuple[GivenStatistics, ToldThresholds]:
+        """One pair for all handlers of a caller: what it is told in one session adds to the others."""
+        folder, limits = caller.directory, self._limits
+        if folder not in self._given:
+            self._given[folder] = (
+                GivenStatistics(limits.max_statistics, folder / "statistics.json"),
+                ToldThresholds(limits.max_thresholds, folder / "thresholds.entries"),
+            )
+        return self._given[folder]
+
+    def _rows_digest(self, positions: list[NDArray[np.int64]]) -> str:
+        """Which rows a handler trains on: by their names, since positions change with the table."""
+        if not positions:
+            return ""
+        digest = hashlib.sha256()
+        for position in positions[0].tolist():
+            name = self._table.ids[position].encode()
+            digest.update(len(name).to_bytes(8, "little") + name)
+        return digest.hexdigest()
 
     @property
     def row_bytes(self) -> int:
@@ -250,6 +269,7 @@ class PassiveService(RowService):
         """Make the passive party of some rows, and of evaluation sets."""
         table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
+        given, thresholds = self._given_to(caller)
         return PassiveParty(
             columns[0],
             columns[1:],
@@ -264,6 +284,8 @@ class PassiveService(RowService):
             max_depth=self._limits.max_depth,
             used=caller.used,
             memory=caller.memory,
-            given=self._given_to(caller),
+            given=given,
+            thresholds=thresholds,
+            rows_digest=self._rows_digest(positions),
             allow_explanations=self._limits.allow_explanations,
         )

@@ -227,7 +227,12 @@ def test_a_server_continues_and_counts_it_as_a_question(tmp_path):
     X, y = problem(n=120)
     table = Table(read_columns(X[:, 3:]), [str(k) for k in range(120)], False, None, [], {})
     limits = Limits(
-        min_rows=1, min_node_rows=2, allow_plain=True, consents_to_export=True, questions_per_hour=3
+        min_rows=1,
+        min_node_rows=2,
+        allow_plain=True,
+        consents_to_export=True,
+        questions_per_hour=3,
+        max_statistics=np.inf,
     )
 
     class Served:

@@ -414,7 +414,12 @@ def test_a_service_counts_explanations_as_predictions_and_records_them(tmp_path)
     X, y = problem(n=60)
     table = Table(read_columns(X[:, 3:]), [str(k) for k in range(60)], False, None, [], {})
     limits = Limits(
-        min_rows=1, allow_plain=True, min_node_rows=1, questions_per_hour=3, allow_explanations="per-party"
+        min_rows=1,
+        allow_plain=True,
+        min_node_rows=1,
+        questions_per_hour=3,
+        max_statistics=np.inf,
+        allow_explanations="per-party",
     )
     service = PassiveService(table, tmp_path, "bank", limits)
 

@@ -36,7 +36,7 @@ from xgb_fed.vertical.splits import Splits
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
 PARAMS = dict(objective="binary:logistic", max_depth=2, max_bin=8, base_score=0.5)
-OPEN = Limits(min_rows=1, min_node_rows=2, allow_plain=True, consents_to_export=True)
+OPEN = Limits(min_rows=1, min_node_rows=2, allow_plain=True, consents_to_export=True, max_statistics=np.inf)
 
 
 class Local:
@@ -175,7 +175,7 @@ def test_limits(people, bank, tmp_path):
         attempt(Limits(min_rows=1))
     with pytest.raises(PartyRefusedError, match="key of 1024 bits"):
         attempt(Limits(min_rows=1), cipher=xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True))
-    party = Local(bank(Limits(min_rows=1, allow_plain=True, questions_per_hour=2)))
+    party = Local(bank(Limits(min_rows=1, allow_plain=True, questions_per_hour=2, max_statistics=np.inf)))
     model, rows = trained(people, party, alignment)
     X = people[1][rows, :2]
     with pytest.raises(ConsentError, match="does not consent"):
@@ -232,7 +232,7 @@ def test_damaged_aligned_rows_are_refused(people, bank, tmp_path):
 
 KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
 NOBODYS = np.empty(0, dtype=np.int32)
-HARDENED = Limits(min_rows=20, allow_plain=True, allow_weak_key=True)
+HARDENED = Limits(min_rows=20, allow_plain=True, allow_weak_key=True, max_statistics=np.inf)
 
 
 class Talk:
