@@ -37,8 +37,9 @@ class DPBooster(PrivateBooster):
     @property
     def privacy(self) -> PrivacyReport:
         """The guarantee of the model; while in training, of everything released so far."""
-        if self._grower is not None:
-            return PrivacyReport.from_dict(self._grower.guarantee())
+        with self._lock.held():
+            if self._grower is not None:
+                return PrivacyReport.from_dict(self._grower.guarantee())
         return privacy_of(self)
 
     def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:

@@ -15,6 +15,7 @@ from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
 from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.run_rows import rows_of_run
 from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.checks import POSITIVE, checked_epsilon, checked_flag
 from lgb_dp.data.dataset import Dataset
@@ -87,7 +88,7 @@ class PrivateTrainer(ABC):
         boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
         for booster in boosters:
             if not isinstance(booster, DPBooster):
-                with silent_arithmetic():
+                with host.claimed(booster), silent_arithmetic():
                     self._take_over(booster, env)
             elif getattr(booster._grower, "trainer", None) is not self:
                 raise InvalidArgumentError(
@@ -102,31 +103,42 @@ class PrivateTrainer(ABC):
                 f"{name} needs an lgb_dp.Dataset as train_set, got {type(train_set).__module__}."
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
-        params = training_parameters({**(train_set.params or {}), **env.params}, train_set.max_bin)
+        model = host.InitialModel.of(booster)
+        data = rows_of_run(train_set, None if model is None else model.predictor)
+        params = training_parameters({**(data.params or {}), **env.params}, data.max_bin)
         settings = copy.copy(self)  # the plan and its accounting hold for these alone
         vars(settings).pop("booster_", None)  # or every run would keep the one before alive
         settings._check_settings()
         n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
-        initial, reasons = settings._initial_guarantee(booster)
+        initial, reasons = settings._initial_guarantee(model)
         training = settings.begin(
             TrainingTask(
-                train_set, params, n_rounds, settings.random_state, initial, reasons, settings.budget
+                train_set=train_set,
+                data=data,
+                params=params,
+                n_rounds=n_rounds,
+                random_state=settings.random_state,
+                initial_model=model,
+                initial=initial,
+                reasons=reasons,
+                budget=settings.budget,
             )
         )
         training.trainer = self
         training.pay(name)
         for valid in booster.valid_sets:
             training.add_valid(valid)
-        host.take_over(booster, training, env.params, DPBooster)
+        host.take_over(booster, training, env.params, model, DPBooster)
         self.booster_ = booster
 
-    def _initial_guarantee(self, booster: lightgbm.Booster) -> tuple[PrivacyReport | None, tuple[str, ...]]:
+    def _initial_guarantee(
+        self, model: host.InitialModel | None
+    ) -> tuple[PrivacyReport | None, tuple[str, ...]]:
         """Guarantee of the model that training continues from, and what its lack voids."""
-        text = host.initial_model_text(booster)
-        if text is None:
+        if model is None:
             return None, ()
         try:
-            return report_in(text), ()
+            return report_in(model.text), ()
         except AlteredModelError:
             return None, ("the header or the trees of init_model are not those that its guarantee describes",)
         except NoGuaranteeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
 from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
 from lgb_dp.boosting.params import TrainingParameters
+from lgb_dp.boosting.run_rows import rows_of_run
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
@@ -58,14 +58,18 @@ class TrainingTask:
     Parameters
     ----------
     train_set : Dataset
-        Constructed.
+        What the user trains on, by which evaluation knows the rows.
+    data : Dataset
+        Its rows and declarations, as `rows_of_run` gives them: all that is read.
     params : TrainingParameters
     n_rounds : int
         Iterations the budget is planned for.
     random_state : int or None
         Fixes the noise, for tests.
+    initial_model : host.InitialModel or None
+        The model that training continues from.
     initial : PrivacyReport or None
-        Guarantee of the model that training continues from.
+        Its guarantee.
     reasons : tuple of str
         What voids the guarantee from the start.
     budget : Budget or None
@@ -73,20 +77,14 @@ class TrainingTask:
     """
 
     train_set: Dataset
+    data: Dataset
     params: TrainingParameters
     n_rounds: int
     random_state: int | None
+    initial_model: host.InitialModel | None
     initial: PrivacyReport | None
     reasons: tuple[str, ...]
     budget: Budget | None
-
-
-def _snapshot(train_set: Dataset) -> Dataset:
-    """The Dataset as it is now: what is set on it later, or written into its groups, is for later runs."""
-    data = copy.copy(train_set)
-    if data._group_of_row is not None:
-        data._group_of_row = data._group_of_row.copy()
-    return data
 
 
 class Training(ABC):
@@ -100,9 +98,9 @@ class Training(ABC):
     """LightGBM's names of the objectives that the trainer has."""
 
     def __init__(self, task: TrainingTask) -> None:
-        train_set, params, initial = task.train_set, task.params, task.initial
-        assert train_set.bins is not None
-        assert train_set.codes is not None
+        data, params, initial = task.data, task.params, task.initial
+        assert data.bins is not None
+        assert data.codes is not None
         if params.objective not in self.objectives:
             raise UnsupportedParameterError(
                 f"objective={params.objective!r} is not supported by this trainer; accepted are "
@@ -112,15 +110,15 @@ class Training(ABC):
             raise UnsupportedParameterError(
                 f"monotone_constraints={params.monotone} is not supported by this trainer; use NewtonBoost"
             )
-        self.train_set = train_set
-        self.data = _snapshot(train_set)
-        self.codes: DenseCodes | SparseCodes = train_set.codes
+        self.train_set = task.train_set
+        self.data = data
+        self.codes: DenseCodes | SparseCodes = data.codes
         self.params = params
         self.n_rounds = task.n_rounds
         self.budget = task.budget
         self._is_paid = False
         self.random = SecureRandom(task.random_state)
-        provenance, part = train_set.start_training(), train_set.fold_part
+        provenance, part = data.start_training(), data.fold_part
         self.reasons = [*provenance.leaks, *task.reasons]
         self.notes = list(provenance.notes)
         self.evaluated_private_rows = False
@@ -130,31 +128,31 @@ class Training(ABC):
                 "random_state is for tests only; the model is not private", PrivacyLeakWarning, stacklevel=6
             )
         self.label_scale = self._label_scale()
-        self.label, counts = train_set.label.copy(), None
-        if train_set.label_overflow == "clip":
-            self.label, counts = self.label_scale.clipped(train_set.label)
+        self.label, counts = data.label, None
+        if data.label_overflow == "clip":
+            self.label, counts = self.label_scale.clipped(data.label)
             self.notes.append(LABEL_OVERFLOW_NOTE)
         else:
-            self.label_scale.check(train_set.label)
-        if train_set.weight is not None:
-            check_weight_bound(train_set.weight, train_set.weight_bound)
-        n_rows = train_set.num_data()
-        weighting = (train_set.weight, train_set.weight_bound)
-        if train_set.group_weight == "mean":
+            self.label_scale.check(data.label)
+        if data.weight is not None:
+            check_weight_bound(data.weight, data.weight_bound)
+        n_rows = data.num_data()
+        weighting = (data.weight, data.weight_bound)
+        if data.group_weight == "mean":
             self._check_group_mean()
-            assert train_set.group_of_row is not None
-            self.weight, self.weight_steps = quantise_group_means(*weighting, train_set.group_of_row)
+            assert data.group_of_row is not None
+            self.weight, self.weight_steps = quantise_group_means(*weighting, data.group_of_row)
         else:
             self.weight, self.weight_steps = quantise_weights(*weighting, n_rows)
         if counts is not None:
             self.weight = np.where(counts, self.weight, 0).astype(np.int32)
-        self.weight_bound = 1.0 if train_set.weight is None else float(train_set.weight_bound or 1.0)
-        if not (train_set.bins.n_bins > 1).any():
+        self.weight_bound = 1.0 if data.weight is None else float(data.weight_bound or 1.0)
+        if not (data.bins.n_bins > 1).any():
             raise InvalidArgumentError(
                 "no feature has two bins, so that there is nothing to split; "
                 "check bounds, max_bin and categories"
             )
-        self.unit = train_set.unit
+        self.unit = data.unit
         self.ledger = Ledger(copies=1 if part is None else part.models_per_row, unit=self.unit)
         if initial is not None:
             self._charge_report(initial, "initial model")
@@ -164,16 +162,17 @@ class Training(ABC):
         self.trainer: object = None
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
-        self.continues = train_set._predictor is not None or train_set.start_scores is not None
+        self.initial_model = task.initial_model
+        self.continues = task.initial_model is not None or data.start_scores is not None
         self._scores: dict[int, tuple[lightgbm.Dataset, Scores]] = {}
-        self._follow(train_set, self.codes, train_set.start_scores)
+        self._follow(task.train_set, self.codes, data.start_scores)
         self.header = host.Header(
             objective=self.label_scale.model_objective,
             n_trees_per_iteration=params.n_outputs,
-            feature_names=list(train_set.feature_name),
-            feature_infos=train_set.bins.feature_infos,
-            pandas_categorical=train_set.pandas_categorical or None,
-            columns=train_set.bins.columns.to_dict(),
+            feature_names=list(data.feature_name),
+            feature_infos=data.bins.feature_infos,
+            pandas_categorical=data.pandas_categorical or None,
+            columns=data.bins.columns.to_dict(),
         )
         self._bar: Any = None
 
@@ -317,9 +316,9 @@ class Training(ABC):
         """Follow the scores of an evaluation set."""
         assert self.data.bins is not None
         if isinstance(data, Dataset):
-            data.construct()
-            is_public, start, codes = data.public, data.start_scores, data.codes
-            if data.bins is not self.data.bins:
+            rows = rows_of_run(data, self.data._predictor)
+            is_public, start, codes = rows.public, rows.start_scores, rows.codes
+            if rows.bins is not self.data.bins:
                 raise InvalidArgumentError(
                     "an evaluation Dataset must have the training Dataset as its reference"
                 )

@@ -261,7 +261,7 @@ class RowlessDataset(Dataset):
         self.weight = None if self.weight is None else np.empty(0)
         self._group_of_row = None if self._groups is None else nothing
 
-    def _predict_start_scores(self, predictor: Any) -> None:
+    def _scores_of(self, predictor: Any) -> None:
         if predictor is not None:
             raise UnsupportedParameterError(
                 "init_model is not supported for rows on a cluster; train anew, or in one process"

@@ -233,8 +233,8 @@ class Dataset(StandInDataset):
         return replace(bins, provenance=bins.provenance.joined(self._own_provenance))
 
     def _read_subset(self, rows: NDArray[np.int64]) -> None:
-        parent = self.reference
-        assert isinstance(parent, Dataset)
+        assert isinstance(self.reference, Dataset)
+        parent = self.reference.snapshot()
         assert parent.codes is not None
         self.bins = parent.bins
         self.pandas_categorical = parent.pandas_categorical
@@ -253,23 +253,28 @@ class Dataset(StandInDataset):
         return self.codes.n_rows
 
     def _predict_start_scores(self, predictor: Any) -> None:
-        parent, data = self.reference, self.data
+        self._used_scores = self._scores_of(predictor)
+
+    def _scores_of(self, predictor: Any) -> StartScores | None:
+        """Scores that a run from this initial model starts from, whichever other runs share the Dataset."""
+        used, parent, data = self._used_scores, self.reference, self.data
+        if used is not None and used.predictor is predictor:
+            return used
         if predictor is None:
-            self._used_scores = self._given_scores
-            return
+            return self._given_scores
         if (rows := self._rows_of_parent) is not None:
             assert isinstance(parent, Dataset)
-            if parent._used_scores is not None and parent._used_scores.predictor is predictor:
-                self._used_scores = parent._used_scores.take(rows)
-                return
-            data = None if parent.data is None else rows_of(checked_data(parent.data), rows)
+            whole = parent.snapshot()
+            if whole._used_scores is not None and whole._used_scores.predictor is predictor:
+                return whole._used_scores.take(rows)
+            data = None if whole.data is None else rows_of(checked_data(whole.data), rows)
         if data is None:
             raise UnsupportedParameterError(
                 "init_model cannot predict the start scores of rows whose data is gone; make the whole "
                 "Dataset with free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
             )
         assert self.bins is not None
-        self._used_scores = StartScores.predicted(predictor, data, self._n_rows(), self.bins.columns)
+        return StartScores.predicted(predictor, data, self._n_rows(), self.bins.columns)
 
     # What LightGBM's users call.
 
@@ -306,7 +311,8 @@ class Dataset(StandInDataset):
 
     def disclose(self, more: Provenance) -> Dataset:
         """State more of what knowledge of the rows has cost or leaked; nothing can be taken back."""
-        self._own_provenance = self._own_provenance.joined(more)
+        with self._lock.held():
+            self._own_provenance = self._own_provenance.joined(more)
         return self
 
     def draw_words(self, random: SecureRandom) -> NDArray[np.uint64]:
@@ -374,57 +380,53 @@ class Dataset(StandInDataset):
         Unless they are the training part of one of `lgb_dp.folds`, nothing is known about how they were
         chosen, and the report says that a model trained on them is not private.
         """
-        rows = checked_rows(used_indices, self.construct().num_data())
+        whole = self.snapshot()
+        rows = checked_rows(used_indices, whole.num_data())
         part = Dataset(
             None,
             None,
-            label_bounds=self.label_bounds,
-            label_overflow=self.label_overflow,
-            max_bin=self.max_bin,
-            spacing=self.spacing,
-            public=self.public,
-            weight_bound=self.weight_bound,
-            public_init_score=self.public_init_score,
+            label_bounds=whole.label_bounds,
+            label_overflow=whole.label_overflow,
+            max_bin=whole.max_bin,
+            spacing=whole.spacing,
+            public=whole.public,
+            weight_bound=whole.weight_bound,
+            public_init_score=whole.public_init_score,
             reference=self,
-            params=self.params if params is None else params,
-            free_raw_data=self.free_raw_data,
+            params=whole.params if params is None else params,
+            free_raw_data=whole.free_raw_data,
         )
-        part._unit, part._group_weight = self._unit, self._group_weight
-        part._predictor = self._predictor
+        part._unit, part._group_weight = whole._unit, whole._group_weight
+        part._predictor = whole._predictor
         part._rows_of_parent, part.used_indices = read_only(rows), rows.tolist()
-        part.disclose(self.provenance)
-        fold = None if self.assigned_folds is None else self.assigned_folds.training_part(rows)
-        if self.assigned_folds is not None and fold is not None:
-            part.fold_part = FoldPart(self.assigned_folds, fold, self.fold_part)
-        else:
+        part.disclose(whole.provenance)
+        part.fold_part = FoldPart.of(whole.assigned_folds, rows, whole.fold_part)
+        if part.fold_part is None:
             part.disclose(Provenance((_ROWS_WERE_CHOSEN,)))
         return part
 
-    def _refuse_fixed(self, field_name: str) -> None:
-        if self._rows_of_parent is not None:
-            raise UnsupportedParameterError(
-                f"{field_name} of a subset cannot be set: it is that of the whole Dataset; set it there"
-            )
-        self._refuse_once_constructed(field_name)
+    def _set(self, field_name: str, **values: Any) -> Dataset:
+        with self._lock.held():
+            if self._rows_of_parent is not None:
+                raise UnsupportedParameterError(
+                    f"{field_name} of a subset cannot be set: it is that of the whole Dataset; set it there"
+                )
+            self._refuse_once_constructed(field_name)
+            for name, value in values.items():
+                setattr(self, name, value)
+        return self
 
     def set_label(self, label: Any) -> Dataset:
         """Set the label, before construction only."""
-        self._refuse_fixed("label")
-        self.label = label
-        return self
+        return self._set("label", label=label)
 
     def set_weight(self, weight: Any) -> Dataset:
         """Set row weights, before construction only."""
-        self._refuse_fixed("weight")
-        self.weight = weight
-        return self
+        return self._set("weight", weight=weight)
 
     def set_init_score(self, init_score: Any, *, public: bool = False) -> Dataset:
         """Set initial scores, before construction only; `public` is the class's `public_init_score`."""
-        self._refuse_fixed("init_score")
-        self.init_score = init_score
-        self.public_init_score = public
-        return self
+        return self._set("init_score", init_score=init_score, public_init_score=public)
 
     def set_categorical_feature(self, categorical_feature: Any) -> Dataset:
         """Refused: categories must be public and are declared by `categories`."""

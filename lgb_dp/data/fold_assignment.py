@@ -6,7 +6,8 @@ the rows of test parts too, and with two folds the one's test part is the other'
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import itertools
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from lgb_dp.errors import ForkedProcessError
 
 
 class FoldAssignment:
-    """Which fold each row drew, and what the folds' training parts were used for.
+    """Which fold each row drew, and which cross-validation over them was begun last.
 
     Parameters
     ----------
@@ -30,6 +31,7 @@ class FoldAssignment:
     def __init__(self, fold_of_row: NDArray[np.int64], k: int) -> None:
         self._fold_of_row = read_only(fold_of_row.copy())
         self.k = k
+        self._numbers = itertools.count(1)
         self.start()
 
     @property
@@ -38,24 +40,45 @@ class FoldAssignment:
         return self._fold_of_row
 
     def start(self) -> None:
-        """Begin a cross-validation: no training part is used yet."""
-        self.round = getattr(self, "round", 0) + 1
-        self._process = this_process()
-        self._paid: set[object] = set()
-        self._granted: dict[Hashable, object] = {}
-        self._used_for: dict[tuple[int, int], object] = {}
-        self._n_returned = [0] * self.k
+        """Begin a cross-validation: no training part of it is used yet."""
+        self.current = CrossValidation(next(self._numbers), self.k)
 
-    def training_part(self, rows: NDArray[np.int64]) -> int | None:
-        """The fold whose training part `rows` are: all rows but that fold's, each once.
+    def training_part(self, rows: NDArray[np.int64]) -> tuple[CrossValidation, int] | None:
+        """The cross-validation in progress, and its fold whose training part `rows` are.
 
-        Folds that no row drew have the same training part; they are returned in turn.
+        That is all rows but the fold's, each once; None if they are no fold's.  Folds that no row drew have
+        the same training part; they are returned in turn.
         """
         folds = [
             fold for fold in range(self.k) if np.array_equal(rows, np.flatnonzero(self.fold_of_row != fold))
         ]
-        if not folds:
-            return None
+        current = self.current
+        return (current, current.next_of(folds)) if folds else None
+
+
+class CrossValidation:
+    """One pass over the folds: what their training parts were used for, and what was paid.
+
+    A part belongs to the pass in which it was made, whichever passes other threads begin.
+
+    Parameters
+    ----------
+    number : int
+        How many passes over the same folds were begun before, and this one.
+    k : int
+        Number of folds.
+    """
+
+    def __init__(self, number: int, k: int) -> None:
+        self.number = number
+        self._process = this_process()
+        self._paid: set[object] = set()
+        self._granted: dict[Hashable, object] = {}
+        self._used_for: dict[tuple[int, int], object] = {}
+        self._n_returned = [0] * k
+
+    def next_of(self, folds: Sequence[int]) -> int:
+        """The one of some folds that was returned least often."""
         fold = min(folds, key=lambda fold: self._n_returned[fold])
         self._n_returned[fold] += 1
         return fold
@@ -108,14 +131,25 @@ class FoldPart:
     Parameters
     ----------
     assignment : FoldAssignment
+    validation : CrossValidation
+        The pass over the folds that the part was made for.
     fold : int
     outer : FoldPart or None
         The part that the assignment divides.
     """
 
     assignment: FoldAssignment
+    validation: CrossValidation
     fold: int
     outer: FoldPart | None
+
+    @classmethod
+    def of(
+        cls, assignment: FoldAssignment | None, rows: NDArray[np.int64], outer: FoldPart | None
+    ) -> FoldPart | None:
+        """The part that some rows of `outer`, or of the whole, are; None if they are no fold's."""
+        found = None if assignment is None else assignment.training_part(rows)
+        return None if assignment is None or found is None else cls(assignment, *found, outer)
 
     @property
     def n_folds(self) -> tuple[int, ...]:
@@ -127,7 +161,7 @@ class FoldPart:
         part: FoldPart | None = self
         nesting, is_first = 0, True
         while part is not None:
-            is_first &= part.assignment.use(part.fold, nesting, purpose)
+            is_first &= part.validation.use(part.fold, nesting, purpose)
             nesting, purpose, part = nesting + 1, part.assignment, part.outer
         return is_first
 
@@ -148,13 +182,13 @@ class FoldPart:
         self._outermost.note_payment((self._rounds, key))
 
     @property
-    def _outermost(self) -> FoldAssignment:
-        return self.outer._outermost if self.outer else self.assignment
+    def _outermost(self) -> CrossValidation:
+        return self.outer._outermost if self.outer else self.validation
 
     @property
     def _rounds(self) -> tuple[int, ...]:
         """Which repetition of every inner cross-validation this is, the innermost first."""
-        return (self.assignment.round, *self.outer._rounds) if self.outer else ()
+        return (self.validation.number, *self.outer._rounds) if self.outer else ()
 
     @property
     def models_per_row(self) -> int:

@@ -139,7 +139,7 @@ class SquareLossTraining(Training):
         params = task.params
         self.epsilon = self.epsilon_per_row(epsilon)
         self.leaf_share = leaf_share
-        self._is_weighted = task.train_set.weight is not None
+        self._is_weighted = task.data.weight is not None
         self.gdf = gdf
         self.filtered_rows = 0
         self.offered_rows = 0
@@ -150,7 +150,7 @@ class SquareLossTraining(Training):
         self._split_and_leaf_epsilon = split_epsilon, leaf_epsilon
         steps = GRADIENT_STEPS**2 * self.weight_steps
         paid = split_epsilon
-        if task.train_set.group_weight == "mean" and self.unit.rows is not None:
+        if task.data.group_weight == "mean" and self.unit.rows is not None:
             paid = epsilon_of_a_person(split_epsilon, self.unit.rows)
         self._selection_scale = selection_scale(paid, GAIN_RANGE[variant]) / steps
 

@@ -318,7 +318,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         """
         init_model = getattr(init_model, "booster_", init_model)  # perhaps this estimator's own
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+            self.__dict__.pop(name, None)  # another thread may fit it, too
         settings = self._read_settings(budget)
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
         around = surroundings(self)

@@ -200,7 +200,7 @@ class _FederatedTraining(NewtonTraining):
     """NewtonBoost whose noise comes from all parties, and whose structures from a public stream."""
 
     def __init__(self, task: TrainingTask, trainer: _FederatedNewton) -> None:
-        if task.train_set.label_bounds is None and task.params.objective not in ("binary", "multiclass"):
+        if task.data.label_bounds is None and task.params.objective not in ("binary", "multiclass"):
             raise InvalidArgumentError(
                 f"label_bounds must be declared by all parties for objective={task.params.objective!r}"
             )

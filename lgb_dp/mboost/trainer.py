@@ -138,7 +138,7 @@ class _MBoostTraining(Training):
         self.leverage = trainer.leverage
         self.exact = np.isinf(trainer.epsilon)
         self._n_rows = trainer.n_rows
-        self._rows = np.arange(task.train_set.num_data(), dtype=np.int32)
+        self._rows = np.arange(task.data.num_data(), dtype=np.int32)
         self._caps: list[float | None] = [None] * params.n_outputs
         if self.exact:
             self.train_without_privacy()

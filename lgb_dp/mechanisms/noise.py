@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
+from threading import Lock
 from typing import Literal
 
 import gmpy2
@@ -302,6 +303,8 @@ def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.i
 class GaussianReserve:
     """Independent draws of `rounded_gaussian`, made many at a time because a few cost as much as hundreds.
 
+    Threads may share it.
+
     Parameters
     ----------
     scale : float
@@ -312,6 +315,7 @@ class GaussianReserve:
     def __init__(self, scale: float, random: SecureRandom) -> None:
         self.scale, self._random = scale, random
         self._drawn = np.empty(0, dtype=np.int64)
+        self._lock = Lock()
 
     def hand_out(self, scale: float, *shape: int) -> NDArray[np.int64]:
         """Draws that were not taken before.
@@ -327,10 +331,11 @@ class GaussianReserve:
             raise InvalidArgumentError(f"the reserve holds noise of scale {self.scale:g}, not {scale:g}")
         self._random.refuse_fork()
         n = math.prod(shape)
-        if len(self._drawn) < n:
-            more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
-            self._drawn = np.concatenate([self._drawn, more])
-        taken, self._drawn = self._drawn[:n], self._drawn[n:]
+        with self._lock:
+            if len(self._drawn) < n:
+                more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
+                self._drawn = np.concatenate([self._drawn, more])
+            taken, self._drawn = self._drawn[:n], self._drawn[n:]
         return taken.reshape(shape)
 
 

@@ -79,7 +79,7 @@ def start_scores(
     surrogate : DenseCodes
     bins : PublicBins
     predictor : object or None
-        LightGBM's predictor of the initial model.
+        A booster, or whatever predicts like one, that holds the initial model.
     scale : LabelScale
 
     Returns

@@ -107,8 +107,8 @@ class NewtonTraining(Training):
             check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
         assert self.data.bins is not None
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
-        if task.train_set._predictor is not None:
-            self._constraints.check_model(host.tree_blocks(host.predictor_text(task.train_set._predictor)))
+        if task.initial_model is not None:
+            self._constraints.check_model(host.tree_blocks(task.initial_model.text))
         self._leaf_sums = self._where_the_rows_are()
         self._released: list[ReleasedTree] = []
         self._splits: PublicSplits | None = None
@@ -222,7 +222,8 @@ class NewtonTraining(Training):
         if distilled is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
         surrogate = surrogate_rows(histograms, bins, self.random)
-        start = start_scores(surrogate, bins, self.data._predictor, self.label_scale) + self._prior
+        model = None if self.initial_model is None else self.initial_model.loaded()
+        start = start_scores(surrogate, bins, model, self.label_scale) + self._prior
         greedy_depth = distilled[0] if self._depth is None else self._depth
         sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
         model = (objective, surrogate, start, self._released)

@@ -1,9 +1,10 @@
 """LightGBM's private surface: the live booster, stand-in data sets, model text, parameter aliases."""
 
 from gbdt_hosts.lightgbm.booster import (
+    InitialModel,
     PrivateBooster,
     TreeGrower,
-    initial_model_text,
+    claimed,
     predictor_text,
     take_over,
 )
@@ -27,17 +28,18 @@ from gbdt_hosts.lightgbm.text import (
 
 __all__ = [
     "Header",
+    "InitialModel",
     "PrivateBooster",
     "StandInDataset",
     "Tree",
     "TreeFields",
     "TreeGrower",
+    "claimed",
     "columns_in",
     "default_parameters",
     "folded_text",
     "guarantee_in",
     "header_digest",
-    "initial_model_text",
     "log_info",
     "main_names",
     "model_text",

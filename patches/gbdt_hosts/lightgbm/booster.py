@@ -9,12 +9,16 @@ trees grown so far into a native model first.  No module of LightGBM is patched.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import lightgbm
 import numpy as np
-from lightgbm.basic import LightGBMError
+from lightgbm.basic import _LIB, LightGBMError
 from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm.metrics import Evaluator
@@ -31,10 +35,9 @@ from gbdt_hosts.lightgbm.text import (
     tree_digest,
 )
 from gbdt_kernels.arithmetic import silent_arithmetic
+from gbdt_kernels.locks import OwnLock
 
 if TYPE_CHECKING:
-    from ctypes import c_void_p
-
     from lightgbm.basic import (
         EvalResult,
         _InnerPredictor,
@@ -51,6 +54,10 @@ MIN_FAST_ROWS = 64
 
 MIN_ROWS_TO_PREPARE = 10_000
 """Rows, of all such calls together, that LightGBM predicts in about the time that reading the model takes."""
+
+
+_LOCKS: WeakKeyDictionary[PrivateBooster, OwnLock] = WeakKeyDictionary()
+"""Apart from the boosters: a finished one has the attributes of LightGBM's own."""
 
 
 class TreeGrower(Protocol):
@@ -92,8 +99,22 @@ class TreeGrower(Protocol):
         """Labels and weights of a data set, for `evaluate`."""
 
 
+class _NativeModel(ctypes.c_void_p):
+    """The handle of a native model, which is freed with the last reference to the handle.
+
+    A thread that predicts holds one, so that another thread may load more trees meanwhile.
+    """
+
+    def __del__(self) -> None:
+        if self.value is not None:
+            _LIB.LGBM_BoosterFree(self)
+
+
 class PrivateBooster(lightgbm.Booster):
-    """A LightGBM booster whose trees are grown by a `TreeGrower`, then native like any other."""
+    """A LightGBM booster whose trees are grown by a `TreeGrower`, then native like any other.
+
+    Threads may share it: calls that change it, or that read what others change, wait for each other.
+    """
 
     _grower: TreeGrower | None = None
     _initial_blocks: list[str]
@@ -104,33 +125,41 @@ class PrivateBooster(lightgbm.Booster):
     _n_rows_predicted: int = 0
 
     @property
-    def _handle(self) -> c_void_p:
+    def _lock(self) -> OwnLock:
+        return _LOCKS.get(self) or _LOCKS.setdefault(self, OwnLock())
+
+    @property
+    def _handle(self) -> ctypes.c_void_p:
         if self._is_stale:
             self._load_native()
-        return cast("c_void_p", self.__dict__.get("_handle"))
+        return cast("ctypes.c_void_p", self.__dict__.get("_handle"))
 
     @_handle.setter
-    def _handle(self, handle: c_void_p) -> None:
-        self.__dict__["_handle"] = handle
+    def _handle(self, handle: ctypes.c_void_p | None) -> None:
+        self.__dict__["_handle"] = None if handle is None else _NativeModel(handle.value)
 
     @property
     def best_iteration(self) -> int:
-        """Number of trees that early stopping chose, not positive if it did not."""
+        """Number of trees that early stopping chose, if positive."""
         return int(self.__dict__["best_iteration"])
 
     @best_iteration.setter
     def best_iteration(self, iteration: int) -> None:
         self.__dict__["best_iteration"] = iteration
         if iteration > 0 and self._grower is not None:
-            self._growing().stopped_early()
+            with self._lock.held():
+                self._growing().stopped_early()
 
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
-        assert self._grower is not None
-        loaded = lightgbm.Booster(model_str=self._text(self._grower))
-        old, self.__dict__["_handle"] = self.__dict__["_handle"], loaded._handle
-        loaded._handle = old  # freed with `loaded`
-        self._is_stale = False  # last, in case of an interrupt
+        with self._lock.held():
+            if not self._is_stale:
+                return  # another thread was faster
+            assert self._grower is not None
+            loaded: Any = lightgbm.Booster(model_str=self._text(self._grower))
+            handle, loaded._handle = loaded._handle, None
+            self._handle = handle
+            self._is_stale = False  # last, in case of an interrupt
 
     def _text(self, grower: TreeGrower) -> str:
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
@@ -161,43 +190,44 @@ class PrivateBooster(lightgbm.Booster):
         bool
             False: a private tree always has splits.
         """
-        grower = self._growing()
-        if fobj is not None:
-            raise LightGBMError("A custom objective has no known sensitivity; use a built-in one")
-        if train_set is not None and train_set is not self.train_set:
-            raise LightGBMError("The training data of a private booster cannot be replaced")
-        with silent_arithmetic():
+        with self._lock.held(), silent_arithmetic():
+            grower = self._growing()
+            if fobj is not None:
+                raise LightGBMError("A custom objective has no known sensitivity; use a built-in one")
+            if train_set is not None and train_set is not self.train_set:
+                raise LightGBMError("The training data of a private booster cannot be replaced")
             grower.grow()
         return False
 
     def rollback_one_iter(self) -> PrivateBooster:
         """Remove the trees of the last iteration; what they cost stays spent."""
-        grower = self._growing()
-        self._blocks.clear()
-        with silent_arithmetic():
+        with self._lock.held(), silent_arithmetic():
+            grower = self._growing()
+            self._blocks.clear()
             grower.undo()
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:
         """Change a parameter between iterations (the learning rate)."""
-        self._growing().reset_parameter(params)
-        self.params.update(params)
+        with self._lock.held():
+            self._growing().reset_parameter(params)
+            self.params.update(params)
         return self
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
         """Add validation data."""
-        with silent_arithmetic():
+        with self._lock.held(), silent_arithmetic():
             self._growing().add_valid(data)
-        self.valid_sets.append(data)
-        self.name_valid_sets.append(name)
+            self.valid_sets.append(data)
+            self.name_valid_sets.append(name)
         return self
 
     def eval(self, data: lightgbm.Dataset, name: str, feval: CustomMetrics = None) -> list[EvalResult]:
         """Evaluate on a data set, which is followed from then on."""
-        grower = self._growing()
-        if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
-            self.add_valid(data, name)
-        with silent_arithmetic():
+        with self._lock.held(), silent_arithmetic():
+            grower = self._growing()
+            if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
+                self.add_valid(data, name)
             score = grower.raw_score(data)
             evaluator = self._evaluators.get(id(data))
             if evaluator is None:
@@ -213,6 +243,16 @@ class PrivateBooster(lightgbm.Booster):
         """Evaluate on the validation data."""
         named = zip(self.valid_sets, self.name_valid_sets, strict=True)
         return [result for data, name in named for result in self.eval(data, name, feval)]
+
+    def model_to_string(self, *args: Any, **kwargs: Any) -> str:
+        """The model as text, as of `lightgbm.Booster`, which asks for its length first and then for it."""
+        with self._lock.held():
+            return str(super().model_to_string(*args, **kwargs))
+
+    def dump_model(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The model as a dictionary, as of `lightgbm.Booster`."""
+        with self._lock.held():
+            return dict(super().dump_model(*args, **kwargs))
 
     def predict(
         self,
@@ -253,12 +293,13 @@ class PrivateBooster(lightgbm.Booster):
         """What predicts these rows, None where LightGBM does."""
         if not takes(data, self.num_feature()) or data.shape[0] < MIN_FAST_ROWS:
             return None
-        if "_fast" not in self.__dict__:
-            self._n_rows_predicted += int(data.shape[0])
-            if self._n_rows_predicted < MIN_ROWS_TO_PREPARE:
-                return None
-            self._fast = fast_predictor(self.model_to_string(num_iteration=-1))
-        return self._fast
+        with self._lock.held():
+            if "_fast" not in self.__dict__:
+                self._n_rows_predicted += int(data.shape[0])
+                if self._n_rows_predicted < MIN_ROWS_TO_PREPARE:
+                    return None
+                self._fast = fast_predictor(self.model_to_string(num_iteration=-1))
+            return self._fast
 
     def _forget_fast(self) -> None:
         """Note that the trees may change."""
@@ -266,22 +307,26 @@ class PrivateBooster(lightgbm.Booster):
 
     def model_from_string(self, model_str: str) -> PrivateBooster:
         """Load a model; training, if any, is over."""
-        self._end_training()
-        super().model_from_string(model_str)
+        with self._lock.held():
+            self._end_training()
+            self._handle = ctypes.c_void_p()
+            super().model_from_string(model_str)
         return self
 
     def set_leaf_output(self, tree_id: int, leaf_id: int, value: float) -> PrivateBooster:
         """Set a leaf's value, which voids the guarantee; not while in training."""
-        self._refuse_in_training("set_leaf_output")
-        super().set_leaf_output(tree_id, leaf_id, value)
-        self._forget_fast()
+        with self._lock.held():
+            self._refuse_in_training("set_leaf_output")
+            super().set_leaf_output(tree_id, leaf_id, value)
+            self._forget_fast()
         return self
 
     def shuffle_models(self, start_iteration: int = 0, end_iteration: int = -1) -> PrivateBooster:
         """Shuffle the trees; not while in training."""
-        self._refuse_in_training("shuffle_models")
-        super().shuffle_models(start_iteration, end_iteration)
-        self._forget_fast()
+        with self._lock.held():
+            self._refuse_in_training("shuffle_models")
+            super().shuffle_models(start_iteration, end_iteration)
+            self._forget_fast()
         return self
 
     def _refuse_in_training(self, name: str) -> None:
@@ -294,24 +339,75 @@ class PrivateBooster(lightgbm.Booster):
             self.__dict__.pop(key, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
+        with self._lock.held():
+            state = super().__getstate__()
         private = ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_is_stale", "_fast")
         for key in (*private, "_n_rows_predicted"):
             state.pop(key, None)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._handle = self.__dict__["_handle"]
 
     def __deepcopy__(self, *_: Any, **__: Any) -> PrivateBooster:
         return type(self)(model_str=self.model_to_string(num_iteration=-1))
 
     def __del__(self) -> None:
         self._end_training()
+        self._handle = None  # no predictor may still have it when it is freed
         super().__del__()
+
+
+@dataclass(frozen=True)
+class InitialModel:
+    """The model that training continues from, as it was when the booster was taken over.
+
+    Parameters
+    ----------
+    text : str
+    predictor : object
+        LightGBM's predictor of it, which start scores are known by.
+    """
+
+    text: str
+    predictor: _InnerPredictor
+
+    @classmethod
+    def of(cls, booster: lightgbm.Booster) -> InitialModel | None:
+        """The model that a live booster continues, None if there is none.
+
+        That of the Dataset may by now be another training run's; the trees of this one are in the booster.
+        """
+        predictor = booster._Booster__init_predictor  # type: ignore[attr-defined]
+        return None if predictor is None else cls(predictor_text(predictor), predictor)
+
+    def loaded(self) -> lightgbm.Booster:
+        """A model of its own to predict with, which nobody else can change."""
+        return lightgbm.Booster(model_str=self.text)
+
+
+@contextmanager
+def claimed(booster: lightgbm.Booster) -> Iterator[None]:
+    """Let one thread take a live booster over; of two that both release numbers, one would be reported.
+
+    Raises a LightGBMError if another thread does, or has.
+    """
+    claim = object()
+    try:
+        if vars(booster).setdefault("_claim", claim) is not claim or isinstance(booster, PrivateBooster):
+            raise LightGBMError("Another thread makes this booster private: call its callbacks in one thread")
+        yield
+    finally:
+        if vars(booster).get("_claim") is claim:
+            del booster.__dict__["_claim"]
 
 
 def take_over(
     booster: lightgbm.Booster,
     grower: TreeGrower,
     params: Mapping[str, Any],
+    initial: InitialModel | None,
     booster_class: type[PrivateBooster] = PrivateBooster,
 ) -> None:
     """Let `grower` grow the trees of a live booster that has grown none yet.
@@ -323,24 +419,21 @@ def take_over(
     grower : TreeGrower
     params : mapping
         The user's parameters, put back in place of the stand-in's.
+    initial : InitialModel or None
+        The model that training continues from.
     booster_class : type
         Class the booster gets.
     """
-    initial = initial_model_text(booster)
     booster.params = dict(params)
+    vars(booster).update(
+        _grower=grower,
+        _initial_blocks=[] if initial is None else tree_blocks(initial.text),
+        _blocks=[],
+        _evaluators={},
+        _is_stale=True,
+        _handle=_NativeModel(vars(booster)["_handle"].value),
+    )
     booster.__class__ = booster_class
-    private = cast(PrivateBooster, booster)
-    private._grower = grower
-    private._initial_blocks = tree_blocks(initial) if initial else []
-    private._blocks = []
-    private._evaluators = {}
-    private._is_stale = True
-
-
-def initial_model_text(booster: lightgbm.Booster) -> str | None:
-    """Text of the model that training continues from, None if there is none."""
-    predictor = booster.train_set._predictor
-    return None if predictor is None else predictor_text(predictor)
 
 
 def predictor_text(predictor: _InnerPredictor, n_iterations: int = -1) -> str:

@@ -9,6 +9,7 @@ provided") instead of fitting the stand-in.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import lightgbm
@@ -17,6 +18,7 @@ from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
 from gbdt_kernels.arithmetic import silent_arithmetic
+from gbdt_kernels.locks import OwnLock
 
 if TYPE_CHECKING:
     from lightgbm.basic import _InnerPredictor, _LGBM_SetFieldType, _LGBM_TrainDataType
@@ -36,7 +38,9 @@ _BOOSTER_PARAMS = {
 class StandInDataset(lightgbm.Dataset):
     """Base of Datasets that keep their rows to themselves.
 
-    A subclass provides `_read_rows`, called once at construction, and sets the number of features.
+    A subclass provides `_read_rows`, called once at construction, and sets the number of features.  Whatever
+    changes more than one attribute holds the lock: threads that share a Dataset never see it half changed.
+    Where two are held, that of the reference comes second.
     """
 
     _native: lightgbm.Dataset | None = None
@@ -44,6 +48,10 @@ class StandInDataset(lightgbm.Dataset):
     data: Any
     label: Any
     weight: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._lock = OwnLock()
+        super().__init__(*args, **kwargs)
 
     def _read_rows(self) -> None:
         """Validate and bin ``self.data`` (or the reference's rows)."""
@@ -63,8 +71,12 @@ class StandInDataset(lightgbm.Dataset):
 
     def construct(self: _Dataset) -> _Dataset:
         """Bin the rows and make the stand-in, if not done yet."""
-        if self._handle is not None:
-            return self
+        with self._lock.held():
+            if self._handle is None:
+                self._construct()
+        return self
+
+    def _construct(self) -> None:
         reference = None
         if self.reference is not None:
             if not isinstance(self.reference, StandInDataset):
@@ -89,7 +101,11 @@ class StandInDataset(lightgbm.Dataset):
                 self._predict_start_scores(self._predictor)
         if self.free_raw_data:
             self.data = None
-        return self
+
+    def snapshot(self: _Dataset) -> _Dataset:
+        """The constructed Dataset as it is at this moment: what is set on it later does not reach the copy."""
+        with self._lock.held():
+            return copy.copy(self.construct())
 
     def get_params(self) -> dict[str, Any]:
         """Dataset parameters, and what keeps LightGBM from training on the stand-in."""
@@ -102,12 +118,18 @@ class StandInDataset(lightgbm.Dataset):
         return self._n_rows()
 
     def _free_handle(self) -> StandInDataset:
-        self._native = None  # owns the handle
-        self._handle = None
+        with self._lock.held():
+            self._native = None  # owns the handle
+            self._handle = None
         return self
 
     def __del__(self) -> None:
         self._handle = None
+
+    def _set_predictor(self: _Dataset, predictor: _InnerPredictor | None) -> _Dataset:
+        with self._lock.held():
+            super()._set_predictor(predictor)
+        return self
 
     def _set_init_score_by_predictor(
         self,

@@ -1,0 +1,32 @@
+"""The rows of one training run: all that it reads of a Dataset, as it was when the run began.
+
+A Dataset belongs to its user, who may set attributes, write into arrays, and train on it in several threads.
+A run reads a copy that nobody else has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lgb_dp.data.dataset import Dataset
+
+
+def rows_of_run(train_set: Dataset, predictor: Any) -> Dataset:
+    """What a run from an initial model reads of a Dataset, from one moment, and out of everybody's reach.
+
+    Start scores are those of this initial model, even if another thread has set another one since.  Labels,
+    weights and persons are copies.
+
+    Parameters
+    ----------
+    train_set : Dataset
+    predictor : object or None
+        LightGBM's predictor of the initial model that the booster has; compared by identity.
+    """
+    with train_set._lock.held():
+        data = train_set.snapshot()
+        data._predictor, data._used_scores = predictor, data._scores_of(predictor)
+    data.label, data.weight, data._group_of_row = (
+        None if values is None else values.copy() for values in (data.label, data.weight, data._group_of_row)
+    )
+    return data
