@@ -78,9 +78,7 @@ def fit(data, n_rounds=2, **kwargs):
 
 def live(n_rounds=40, **kwargs):
     trainer = lgb_dp.NewtonBoost(0.5, 1e-6, rounds=n_rounds, structure="random")
-    return lgb.train(
-        QUIET, dataset(X, Y, **kwargs), 1, callbacks=[trainer], keep_training_booster=True
-    )
+    return lgb.train(QUIET, dataset(X, Y, **kwargs), 1, callbacks=[trainer], keep_training_booster=True)
 
 
 # Datasets.
@@ -162,7 +160,9 @@ def test_threads_that_cross_validate_at_once_each_pay():
 
 @pytest.fixture(scope="module")
 def stock():
-    return lgb.train({**QUIET, "max_depth": -1, "num_leaves": 60, "min_data_in_leaf": 1}, lgb.Dataset(X, Y), 3)
+    return lgb.train(
+        {**QUIET, "max_depth": -1, "num_leaves": 60, "min_data_in_leaf": 1}, lgb.Dataset(X, Y), 3
+    )
 
 
 def predictor_of(model):
@@ -344,9 +344,7 @@ def test_threads_that_fork_while_another_trains_leave_a_child_that_does_not_wait
 
     inside = Inside(fork)
     original = type(booster._grower).grow_iteration
-    monkeypatch.setattr(
-        type(booster._grower), "grow_iteration", lambda self: (inside(), original(self))[1]
-    )
+    monkeypatch.setattr(type(booster._grower), "grow_iteration", lambda self: (inside(), original(self))[1])
     booster.update()
     inside.end()
     assert seen.status == 0
