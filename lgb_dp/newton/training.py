@@ -222,8 +222,8 @@ class NewtonTraining(Training):
         if distilled is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
         surrogate = surrogate_rows(histograms, bins, self.random)
-        model = None if self.initial_model is None else self.initial_model.loaded()
-        start = start_scores(surrogate, bins, model, self.label_scale) + self._prior
+        initial = None if self.initial_model is None else self.initial_model.loaded()
+        start = start_scores(surrogate, bins, initial, self.label_scale) + self._prior
         greedy_depth = distilled[0] if self._depth is None else self._depth
         sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
         model = (objective, surrogate, start, self._released)

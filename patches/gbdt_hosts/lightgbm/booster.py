@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import lightgbm
 import numpy as np
-from lightgbm.basic import _LIB, LightGBMError
+from lightgbm.basic import _LIB, LightGBMError  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm.metrics import Evaluator

@@ -103,7 +103,7 @@ class StandInDataset(lightgbm.Dataset):
             self.data = None
 
     def snapshot(self: _Dataset) -> _Dataset:
-        """The constructed Dataset as it is at this moment; what is set on it later does not reach the copy."""
+        """The constructed Dataset as it is at this moment; what is set later does not reach the copy."""
         with self._lock.held():
             return copy.copy(self.construct())
 
