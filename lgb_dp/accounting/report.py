@@ -107,13 +107,14 @@ _INFINITE = "epsilon is infinite, which bounds nothing"
 
 def _ledger_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of a ledger as a file has it."""
-    numbers = ("group", "epsilon", "mu", "probability", "count", "disjoint_sets_of_rows")
     read: dict[str, Any] = {name: quoted(str(row[name])) for name in ("release", "mechanism")}
-    for name in numbers:
-        if name in row:
-            if isinstance(row[name], bool) or not isinstance(row[name], (int, float)):
-                raise ArgumentTypeError(f"{name} of a ledger's row must be a number")
-            read[name] = row[name]
+    for name in ("group", "count", "disjoint_sets_of_rows", "epsilon", "mu", "probability"):
+        if name in ("epsilon", "mu", "probability") and name not in row:
+            continue
+        if isinstance(row[name], bool) or not isinstance(row[name], (int, float)):
+            raise ArgumentTypeError(f"{name} of a ledger's row must be a number")
+        float(row[name])  # an OverflowError if it has hundreds of digits
+        read[name] = row[name]
     return {name: read[name] for name in row if name in read}
 
 
@@ -202,7 +203,7 @@ class PrivacyReport:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
+        KeyError, TypeError, ValueError, AttributeError, OverflowError
             If something is missing, or is not what `to_dict` gives.
         """
         spent = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from gbdt_hosts.lightgbm import (
     PrivateBooster,
-    columns_in,
     guarantee_in,
     header_digest,
     tree_blocks,
@@ -18,7 +18,8 @@ from gbdt_hosts.lightgbm import (
 )
 from gbdt_kernels.html_tables import html_paragraph
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.data.tables import Columns, is_table
+from lgb_dp.data.model_columns import columns_of_model
+from lgb_dp.data.tables import is_table
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 
 
@@ -60,9 +61,15 @@ class DPBooster(PrivateBooster):
         ------
         InvalidArgumentError
             If a table has other columns than in training, or columns of another kind.
+        AlteredModelError
+            If the model's text no longer says what its columns are.
         """
         if not isinstance(data, np.ndarray) and is_table(data):  # asking narwhals takes as long as one row
-            columns = Columns.from_dict(columns_in(self.model_to_string(num_iteration=1)))
+            columns = columns_of_model(self.model_to_string(num_iteration=1))
+            if columns.names is not None and len(columns.names) != self.num_feature():
+                raise AlteredModelError(
+                    f"the model's text names {len(columns.names)} columns, and has {self.num_feature()} features"
+                )
             data = columns.matrix(data, self.num_feature())
         return super().predict(data, *args, **kwargs)
 
@@ -94,7 +101,9 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     ArgumentTypeError
         If `model` is none of these.
     NoGuaranteeError
-        If the model carries none.
+        If the model carries none, or the file is not text.
+    OSError
+        If the file cannot be read.
     AlteredModelError
         If its header or its trees are not those that the guarantee describes.  The digests detect accidents,
         not forgery: whoever can edit the trees can edit the digests, too.
@@ -107,7 +116,13 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         raise ArgumentTypeError(
             f"model must be a path, the text of a model or a lightgbm.Booster, got {type(model).__name__}"
         )
-    return report_in(Path(model).read_text(encoding="utf-8"))
+    try:
+        text = Path(model).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise NoGuaranteeError("the file is not the text of a model, and carries no privacy guarantee") from None
+    except ValueError:  # of a path with a null character
+        raise ArgumentTypeError("model must be a path, the text of a model or a lightgbm.Booster") from None
+    return report_in(text)
 
 
 def report_in(text: str) -> PrivacyReport:
@@ -117,11 +132,19 @@ def report_in(text: str) -> PrivacyReport:
         report = PrivacyReport.from_dict(guarantee)
         header, known = guarantee["header"], set(guarantee["trees"])
         found = header_digest(text)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise NoGuaranteeError("the model carries no privacy guarantee") from None
     if found != header:
         raise AlteredModelError("the objective or the features of the model are not those of its guarantee")
-    altered = [i for i, block in enumerate(tree_blocks(text)) if tree_digest(block) not in known]
+    altered = [i for i, block in enumerate(tree_blocks(text)) if not _is_known(block, known)]
     if altered:
         raise AlteredModelError(f"trees {altered} of the model are not those that its guarantee describes")
     return report
+
+
+def _is_known(block: str, known: Set[str]) -> bool:
+    """Whether a tree is one of those that a guarantee describes."""
+    try:
+        return tree_digest(block) in known
+    except ValueError:  # what stands where numbers should
+        return False

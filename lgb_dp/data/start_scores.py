@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm import columns_in, predictor_text
+from gbdt_hosts.lightgbm import predictor_text
 from gbdt_kernels.read_only import read_only
 from lgb_dp.checks import checked_numbers
+from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import Columns, is_table
 from lgb_dp.errors import InvalidArgumentError
@@ -73,10 +74,12 @@ class StartScores:
 
         Raises
         ------
+        AlteredModelError
+            If the model's text does not say what its columns are.
         InvalidArgumentError
             If the model has other columns or categories than the `columns` of the data.
         """
-        known = Columns.from_dict(columns_in(predictor_text(predictor, 1)))
+        known = columns_of_model(predictor_text(predictor, 1))
         if known.names and columns.names and known.names != columns.names:
             raise InvalidArgumentError(
                 "the columns of init_model must be those of the Dataset in the same order, "

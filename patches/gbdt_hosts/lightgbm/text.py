@@ -198,7 +198,7 @@ def _plain_number(value: Any) -> Any:
 def tree_blocks(text: str) -> list[str]:
     """The trees of a model text, as `tree_block` would write them."""
     body = text.split("\nend of trees", 1)[0]
-    return [part.split("\n", 1)[1].strip() + "\n" for part in body.split("\nTree=")[1:]]
+    return [part.partition("\n")[2].strip() + "\n" for part in body.split("\nTree=")[1:]]
 
 
 @dataclass(frozen=True)

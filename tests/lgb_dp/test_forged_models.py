@@ -1,0 +1,114 @@
+"""A damaged or forged model file is read as a valid one, or refused by an error of ours or of LightGBM's.
+
+LightGBM reads the trees, so that they are damaged only where the text is read by us.
+"""
+
+import json
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+
+import lgb_dp
+from gbdt_hosts.lightgbm import header_digest
+from gbdt_hosts.lightgbm.text import COLUMNS, GUARANTEE, parameter_lines
+from gbdt_kernels.errors import VeilboostError
+from mutations import mutated_bytes, mutated_json
+from small_training import binary_data
+
+X, Y = binary_data(60)
+FRAME = pd.DataFrame(X, columns=list("abcd")).assign(
+    c=np.arange(60) % 3, d=np.where(Y > 0, "u", "v"), t=pd.Timestamp("2020-01-01")
+)
+BOUNDS = {"a": (-3, 3), "b": (-3, 3), "t": (pd.Timestamp("2019-01-01"), pd.Timestamp("2021-01-01"))}
+QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}
+COUNTS = [40, pytest.param(2000, marks=pytest.mark.slow)]
+NAMED = (VeilboostError, lgb.basic.LightGBMError)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def trained(**kwargs):
+    data = lgb_dp.Dataset(FRAME, Y, bounds=BOUNDS, categories={"c": [0, 1, 2], "d": ["u", "v"]})
+    return lgb.train(QUIET, data, 1, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-6)], **kwargs)
+
+
+@pytest.fixture(scope="module")
+def text():
+    return trained().model_to_string()
+
+
+def with_line(text, name, value):
+    return text.replace(f"[{name}: ]: {parameter_lines(text)[name]}", f"[{name}: ]: {value}")
+
+
+def with_digest(text):
+    """The text with the digest of the header that it has now, as somebody who forges would write it."""
+    guarantee = json.loads(parameter_lines(text)[GUARANTEE])
+    try:
+        guarantee["header"] = header_digest(text)
+    except (ValueError, TypeError, RecursionError):
+        return text
+    return with_line(text, GUARANTEE, json.dumps(guarantee))
+
+
+def refused_by_name(attempt):
+    try:
+        attempt()
+    except NAMED:
+        return True
+    return False
+
+
+USES = {
+    "report": lambda booster: f"{booster.privacy}{booster.privacy.to_dict()}",
+    "notebook": lambda booster: booster._repr_html_(),
+    "compose": lambda booster: lgb_dp.compose(booster.privacy, booster.privacy),
+    "fold": lambda booster: lgb_dp.fold(booster, 0.1),
+    "predict": lambda booster: booster.predict(FRAME),
+    "continue": lambda booster: trained(init_model=booster),
+}
+
+
+@pytest.mark.parametrize("line", [GUARANTEE, COLUMNS])
+@pytest.mark.parametrize("count", COUNTS)
+def test_forged_lines_are_read_or_refused_by_name(text, line, count):
+    rng, refused = np.random.default_rng(1), dict.fromkeys(USES, 0)
+    for forged in mutated_json(json.loads(parameter_lines(text)[line]), rng, count):
+        model = with_line(text, line, forged)
+        model = with_digest(model) if line == COLUMNS else model
+        refused_by_name(lambda model=model: lgb_dp.privacy_of(model))
+        booster = lgb_dp.DPBooster(model_str=model)
+        for name, use in USES.items():
+            refused[name] += refused_by_name(lambda use=use, booster=booster: use(booster))
+    assert refused["predict" if line == COLUMNS else "report"] > count / 10
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_damaged_files_of_models_carry_no_guarantee_or_the_same(text, tmp_path, count):
+    path, rng, same = tmp_path / "model.txt", np.random.default_rng(2), lgb_dp.privacy_of(text)
+    damaged = 0
+    for content in mutated_bytes(text.encode(), rng, 5 * count):
+        path.write_bytes(content)
+        try:
+            report = lgb_dp.privacy_of(path)
+        except (lgb_dp.NoGuaranteeError, lgb_dp.AlteredModelError):
+            damaged += 1
+        else:
+            line = parameter_lines(content.decode())[GUARANTEE]
+            assert report == same or line != parameter_lines(text)[GUARANTEE]
+    assert damaged > count
+
+
+def test_a_path_that_cannot_be_is_refused_by_name():
+    with pytest.raises(lgb_dp.ArgumentTypeError):
+        lgb_dp.privacy_of("model\0.txt")
+
+
+def test_columns_that_are_not_as_many_as_the_features_are_refused(text):
+    columns = json.loads(parameter_lines(text)[COLUMNS])
+    columns["names"] = [*columns["names"], "more"]
+    booster = lgb_dp.DPBooster(model_str=with_digest(with_line(text, COLUMNS, json.dumps(columns))))
+    with pytest.raises(lgb_dp.AlteredModelError, match="names 6 columns, and has 5 features"):
+        booster.predict(FRAME)
