@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gbdt_hosts.xgboost.gradients import XGBoostGradients
 from gbdt_hosts.xgboost.margins import margins_of, predictions_of
 from gbdt_hosts.xgboost.targets import Targets
+from gbdt_hosts.xgboost.versions import leaves_are_quantiles, pairs_follow_seed
 from gbdt_kernels.exponentials import exponentials
 from gbdt_parties.errors import InvalidDataError
 
@@ -41,7 +42,7 @@ RANKING: Mapping[str, tuple[str, ...]] = {
     "rank:map": (*_RANKING, "lambdarank_score_normalization"),
 }
 ADAPTIVE = ("reg:absoluteerror", "reg:quantileerror")
-"""Objectives whose leaves XGBoost replaces by a quantile of their rows' residuals."""
+"""Objectives whose best constant is a quantile; see `leaves_are_quantiles` for their leaves."""
 
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "reg:squarederror": (),
@@ -68,7 +69,7 @@ REGRESSIONS = tuple(name for name in OBJECTIVES if name not in (*CLASS_OBJECTIVE
 """Objectives of a regressor: labels are numbers, one per row."""
 
 Gradients = Callable[[Vector, int], tuple[Vector, Vector]]
-"""Gradients and hessians, each of shape (n_rows, n_classes), for margins and the round's number."""
+"""Gradients and hessians, each of shape (n_rows, n_classes), for margins and the number on which draws depend."""
 
 _LEAST_MAXIMUM = np.finfo(np.float32).tiny
 """XGBoost's search for the largest margin of a row starts here, in gradients."""
@@ -126,9 +127,14 @@ class Objective:
     @property
     def alpha(self) -> float | None:
         """Which quantile of its rows' residuals XGBoost makes a leaf's value; None if it is no quantile."""
-        if self.name not in ADAPTIVE:
+        if self.name not in ADAPTIVE or not leaves_are_quantiles():
             return None
         return float(np.float32(np.ravel(self.parameters.get("quantile_alpha", 0.5))[0]))
+
+    @property
+    def n_draws(self) -> int:
+        """Random numbers of the stream of XGBoost's `seed` that the gradients of a round take."""
+        return int(pairs_follow_seed() and self.parameters.get("lambdarank_pair_method") == "mean")
 
     @property
     def of_xgboost(self) -> dict[str, Any]:
@@ -159,21 +165,24 @@ class Objective:
         if self.name in SOFTMAX and not (np.isin(y, np.arange(self.n_classes))).all():
             raise InvalidDataError(f"{argument} must be classes 0 to {self.n_classes - 1} for {self.name}")
 
-    def gradients_of(self, targets: Targets) -> Gradients:
+    def gradients_of(self, targets: Targets, seed: int = 0) -> Gradients:
         """The function that gives the gradients of certain rows.
 
         Parameters
         ----------
         targets : Targets
+        seed : int
+            XGBoost's `seed`, for objectives that draw from its stream.
 
         Returns
         -------
         callable
-            It takes margins, shape (n_rows, n_classes), and the round's number.  It raises ValueError, with
-            XGBoost's words, for labels that XGBoost refuses.
+            It takes margins, shape (n_rows, n_classes), and the number on which draws depend: how many random
+            numbers of the stream were taken before if the objective takes any (`n_draws`), else the round's.
+            It raises ValueError, with XGBoost's words, for labels that XGBoost refuses.
         """
         if not self.is_closed_form:
-            return XGBoostGradients(self.of_xgboost, targets)
+            return XGBoostGradients(self.of_xgboost, targets, seed if self.n_draws else None)
         weight = targets.weight
         if weight is None:
             weight = np.ones(targets.n_rows, dtype=np.float32)

@@ -1,9 +1,9 @@
 """Gain and leaf weight of XGBoost, step by step in the precision that XGBoost uses.
 
-Sums are float64; the square and the divisor of each side's gain are rounded to float32
-before they are divided, and so are the gain and the loss change.  Only that makes equal
-gains equal here too, and XGBoost keeps the first of equal gains.  (XGBoost,
-``src/tree/param.h`` and ``src/tree/split_evaluator.h``, versions 2.0 to 3.2.)
+Sums are float64, and weights, gains and loss changes are rounded to float32 where the installed XGBoost
+rounds them (`gains_are_those_of_weights`).  Only that makes equal gains equal here too, and XGBoost keeps
+the first of equal gains.  (XGBoost, ``src/tree/param.h`` and ``src/tree/split_evaluator.h``, versions 2.0
+to 3.4.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.versions import gains_are_those_of_weights, light_nodes_have_weight
 
 MIN_LOSS_CHANGE = np.float32(1e-6)
 """XGBoost's kRtEps: the loss change of a split must be above it."""
@@ -85,27 +87,44 @@ class SplitGain:
     def weights(self, g: Sums, h: Sums, bounds: WeightBounds | None = None) -> NDArray[np.float32]:
         """Leaf weights before the learning rate: −T(G) / (H + λ), limited to ±max_delta_step.
 
-        A side with less hessian than `min_child_weight` weighs 0.  With monotone constraints, weights are
-        then limited to the node's bounds.
+        A node without hessian weighs 0, and with some versions of XGBoost (`light_nodes_have_weight`) one
+        with less than `min_child_weight`, too.  With monotone constraints, weights are then limited to the
+        node's bounds.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             w = -self._soft_threshold(g) / (h + np.float64(self.reg_lambda))
         if self.max_delta_step:
             limit = np.float64(self.max_delta_step)
             w = np.clip(w, -limit, limit)
-        weight = np.where((h < self.min_child_weight) | (h <= 0), 0.0, w).astype(np.float32)
+        is_zero = h <= 0
+        if not light_nodes_have_weight():
+            is_zero |= h < self.min_child_weight
+        weight = np.where(is_zero, 0.0, w).astype(np.float32)
         return weight if bounds is None else bounds.clip(weight)
 
     def side_gains(self, g: Sums, h: Sums, bounds: WeightBounds | None = None) -> NDArray[np.float32]:
-        """Gain of one side: T(G)² / (H + λ), or what its limited weight gives."""
-        if self.max_delta_step or bounds is not None:
-            w, g32, h32 = self.weights(g, h, bounds), g.astype(np.float32), h.astype(np.float32)
-            gain = -(np.float32(2) * g32 * w + (h32 + self.reg_lambda) * (w * w))
+        """Gain of one side, in the steps of the installed XGBoost (`gains_are_those_of_weights`)."""
+        if gains_are_those_of_weights():
+            gain = self._gains_of_weights(g, h, self.weights(g, h, bounds))
+        elif self.max_delta_step or bounds is not None:
+            gain = self._gains_in_single(g, h, self.weights(g, h, bounds))
         else:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 square = np.square(self._soft_threshold(g)).astype(np.float32)
                 gain = square / (h + np.float64(self.reg_lambda)).astype(np.float32)
         return np.where(h <= 0, 0.0, gain).astype(np.float32)
+
+    def _gains_of_weights(self, g: Sums, h: Sums, w: NDArray[np.float32]) -> NDArray[np.float32]:
+        """−(2·G·w + (H + λ)·w² + 2·α·|w|) in float64, but for the float32 square of the weight."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            fit = 2.0 * g * w + (h + np.float64(self.reg_lambda)) * (w * w).astype(np.float64)
+            gain = -(fit + 2.0 * np.float64(self.reg_alpha) * np.abs(w).astype(np.float64))
+            return np.asarray(gain, dtype=np.float32)
+
+    def _gains_in_single(self, g: Sums, h: Sums, w: NDArray[np.float32]) -> NDArray[np.float32]:
+        """−(2·G·w + (H + λ)·w²) in float32."""
+        g32, h32 = g.astype(np.float32), h.astype(np.float32)
+        return np.asarray(-(np.float32(2) * g32 * w + (h32 + self.reg_lambda) * (w * w)), dtype=np.float32)
 
     def _vector_gains(self, g: Sums, h: Sums) -> Sums:
         """Gain of vector leaves: −Σ w·T(G), with float32 weights, in float64."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
+from gbdt_hosts.xgboost.versions import arithmetic, installed, warn_of_unknown_version
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.boosting.params import Settings, without_vertical_only
-from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.exact_cuts import DIGITS, Values
 from xgb_fed.horizontal.exact_metrics import METRICS, metric_names
 from xgb_fed.horizontal.introductions import read_json_text
@@ -68,11 +69,13 @@ class ExactTask:
     early_stopping_rounds : int or None
     n_sets : int
         Sets of held-out rows.
+    arithmetic : str
+        By which version of XGBoost all parties compute the same from the same sums.
 
     Raises
     ------
     InvalidArgumentError, UnsupportedParameterError
-        Naming what is not accepted.
+        Naming what is not accepted, also a version of XGBoost that is not this process's.
     """
 
     params: Mapping[str, Any]
@@ -85,8 +88,16 @@ class ExactTask:
     min_parties: int
     early_stopping_rounds: int | None
     n_sets: int
+    arithmetic: str = field(default_factory=arithmetic)
 
     def __post_init__(self) -> None:
+        if self.arithmetic != arithmetic():
+            raise UnsupportedParameterError(
+                f"a run with XGBoost {str(self.arithmetic)[:20]}: this process has {arithmetic()}, which may "
+                "compute other gains from the same sums; all parties and the coordinator of an exact run "
+                "must have the same minor version"
+            )
+        warn_of_unknown_version(installed())
         check_whole("num_boost_round", self.n_rounds, 1, MAX_NUMBER)
         for name, least in (("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
             check_whole(name, getattr(self, name), least, MAX_NUMBER)

@@ -54,7 +54,10 @@ class Progress:
     leaves : list of ndarray of int32
         Rows' leaves in the trees of the round under way.
     n_drawn : int
-        Random numbers that the columns of finished trees took, if they are drawn as XGBoost does.
+        Random numbers that the columns of finished trees took, if they are drawn as XGBoost does, and those
+        that gradients took.
+    n_drawn_before : int
+        Those taken before the round under way.
     continues : bool
         Whether the margins of the beginning are those of a model that is continued.
     evaluations : dict
@@ -79,6 +82,7 @@ class Progress:
     eval_margins: list[NDArray[np.float32]]
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
     n_drawn: int = 0
+    n_drawn_before: int = 0
     continues: bool = False
     evaluations: dict[int, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
@@ -95,6 +99,7 @@ class Progress:
         eval_leaves : list of ndarray of shape (n_rows, n_trees)
             Leaves of each evaluation set's rows in the trees of the round.
         """
+        self.n_drawn_before = self.n_drawn
         first = self.rounds[-1]
         n_trees = len(self.trees) - first
         self.rounds.append(len(self.trees))

@@ -154,6 +154,8 @@ class Rounds:
             model.splits,
             margins[0],
             margins[1:],
+            n_drawn=training.n_draws_before,
+            n_drawn_before=training.n_draws_before,
             traffic=self.traffic,
         )
 
@@ -279,7 +281,9 @@ class Rounds:
         """One boosting round: a forest, or one per class, on gradients of the same margins."""
         training = self.training
         settings, progress = training.settings, self.progress
-        g, h = training.gradients(progress.margin, number)
+        g, h = training.gradients(progress.margin, progress.n_drawn_before if training.n_draws else number)
+        if not progress.leaves:
+            progress.n_drawn = progress.n_drawn_before + training.n_draws
         together = settings.multi_output or settings.n_classes == 1
         classes = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         groups = [group for group in classes for _ in range(settings.num_parallel_tree)]

@@ -15,6 +15,7 @@ from gbdt_hosts.xgboost.gradients import CustomObjective, custom_gradients
 from gbdt_hosts.xgboost.margins import words_of
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import intercept
+from gbdt_hosts.xgboost.versions import installed, warn_of_unknown_version
 from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import check_parties
@@ -28,7 +29,7 @@ from xgb_fed.boosting.features import (
     read_columns_like,
 )
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
-from xgb_fed.boosting.objectives import MIN_HESSIAN, Gradients
+from xgb_fed.boosting.objectives import Gradients
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
@@ -37,19 +38,16 @@ from xgb_fed.errors import (
     InvalidArgumentError,
     LabelLeakWarning,
     NotEncryptedWarning,
-    UnsupportedParameterError,
 )
 from xgb_fed.vertical.constraints import Constraints, PooledColumns
 from xgb_fed.vertical.continuation import EarlierModel
 from xgb_fed.vertical.gradients import without_floor
+from xgb_fed.vertical.rounding import check_floor, check_weight_of_rows
 from xgb_fed.vertical.routing import ascending, row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.tree_modes import TreeMode
 
 logger = logging.getLogger(__name__)
-
-_FLOOR_ROOM = 1e7
-"""How far `reg_lambda` or `min_child_weight` must be above all rows' smallest hessians together."""
 
 
 class _Tried(NamedTuple):
@@ -222,6 +220,7 @@ class TrainingTask:
         obj: CustomObjective | None = None,
         xgb_model: Any = None,
     ) -> None:
+        warn_of_unknown_version(installed())
         self.settings, self.obj = settings, obj
         self.objective = settings.loss
         self.rows = ActiveRows.read(active_data, settings, "active_data").ascending()
@@ -229,8 +228,9 @@ class TrainingTask:
         self.evals = [
             (ActiveRows.read(data, settings, name, self.rows.columns), str(name)) for data, name in evals
         ]
-        self._check_weight()
-        self._check_floor()
+        check_weight_of_rows(settings, self.rows.weight)
+        if self._has_floor:
+            check_floor(settings, self.rows.n_rows)
         self._check_evals()
         self._check_rows()
         own_names = [] if self.rows.columns is None else self.rows.columns.names
@@ -304,10 +304,28 @@ class TrainingTask:
         start: NDArray[np.float32] = np.broadcast_to(margin, (self.objective.n_classes,))
         return np.asarray(np.tile(start, (rows.n_rows, 1)), dtype=np.float32)
 
+    @property
+    def seed_of_pairs(self) -> int:
+        """The seed of pairs for ranking; XGBoost's own without one, since only the active party sees them."""
+        return self.settings.random_state or 0
+
+    @property
+    def n_draws(self) -> int:
+        """Random numbers of XGBoost's stream that the gradients of a round take."""
+        return self.objective.n_draws if self.obj is None else 0
+
+    @property
+    def n_draws_before(self) -> int:
+        """Random numbers that are taken before the first round: XGBoost estimates base scores by gradients."""
+        return self.n_draws if self.earlier is None and self.settings.base_score is None else 0
+
     def gradients(
-        self, margin: NDArray[np.float32], number: int
+        self, margin: NDArray[np.float32], draw: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Gradients and hessians of a round, shape (n_rows, n_classes).
+
+        Draws depend on `draw`: how many random numbers were taken before the round if its gradients take any
+        (`n_draws`), else the number of the round.
 
         Raises
         ------
@@ -326,7 +344,7 @@ class TrainingTask:
             return tried.g, tried.h
         source = "labels or weights" if self.obj is None else "obj"
         try:
-            g, h = self._gradients(margin, number)
+            g, h = self._gradients(margin, draw)
         except ValueError as error:
             what = self.objective.name if self.obj is None else "obj"
             raise InvalidDataError(f"label of active_data, {what}: {words_of(error)}") from error
@@ -376,7 +394,7 @@ class TrainingTask:
             return score
         if settings.base_score is not None:
             return [float(settings.base_score)]
-        params = self.objective.of_xgboost
+        params = {**self.objective.of_xgboost, "seed": self.seed_of_pairs}
         try:
             return [float(value) for value in intercept(params, targets, self.obj is not None)]
         except ValueError as error:
@@ -387,42 +405,9 @@ class TrainingTask:
     def _gradients_of(self, targets: Targets) -> Gradients:
         """The gradients of the objective, or of the user's own."""
         if self.obj is None:
-            return self.objective.gradients_of(targets)
+            return self.objective.gradients_of(targets, self.seed_of_pairs)
         obj, data = self.obj, targets.matrix()
         return lambda margin, _: custom_gradients(obj, data, margin)
-
-    def _check_weight(self) -> None:
-        """Refuse what is not lossless: rows without weight, several classes, and no `min_child_weight`.
-
-        XGBoost floors the hessians of such rows at 1e-16, and the rounding of its float64 sums then decides
-        between candidates that differ in them only.
-        """
-        weight, settings = self.rows.weight, self.settings
-        if weight is None or settings.n_classes == 1 or settings.min_child_weight > 0:
-            return
-        if weight.min() < np.finfo(np.float64).eps * np.float64(weight.max()):
-            raise UnsupportedParameterError(
-                f"min_child_weight=0 is not supported for {settings.objective} with weights of "
-                f"{weight.min():g} beside {weight.max():g}: set min_child_weight, or leave those rows out"
-            )
-
-    def _check_floor(self) -> None:
-        """Refuse what is not lossless: saturated rows in nodes that neither penalty nor minimum holds back.
-
-        A row whose probability is 0 or 1 in float32 has a gradient of 0 and, in XGBoost, a hessian of 1e-16.
-        A node of such rows alone has the sum H = n·1e-16 there, by which everything else is divided unless
-        `reg_lambda` or `min_child_weight` is far above.
-        """
-        settings = self.settings
-        least = _FLOOR_ROOM * float(MIN_HESSIAN) * self.rows.n_rows
-        if not self._has_floor:
-            return
-        if max(settings.reg_lambda, settings.min_child_weight) < least:
-            raise UnsupportedParameterError(
-                f"reg_lambda={settings.reg_lambda:g} with min_child_weight={settings.min_child_weight:g} is "
-                f"not supported for {settings.objective} on {self.rows.n_rows} rows: one of them must be at "
-                f"least {least:g}, or leaf values would depend on how XGBoost rounds hessians near 0"
-            )
 
     def _check_evals(self) -> None:
         names = [name for _, name in self.evals]

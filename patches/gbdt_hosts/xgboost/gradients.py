@@ -7,6 +7,7 @@ on other rows, and if each leaf of that tree holds one row, the leaf's statistic
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ _LAMBDAS = (2.0**56, 2.0**100)
 
 Gradients below λ·2^-126 lose bits.
 """
+
+_MAX_SEED = (1 << 32) - 1
 
 _COLUMN_BITS = 24
 """Bits of a row's number that one column holds: every integer up to 2^24 is a float32."""
@@ -50,23 +53,27 @@ class XGBoostGradients:
     params : mapping
         XGBoost's objective and its parameters, for one margin per row.
     targets : Targets
+    seed : int, optional
+        XGBoost's `seed`, for objectives that draw from its stream (`versions.pairs_follow_seed`).
     """
 
-    def __init__(self, params: Mapping[str, Any], targets: Targets) -> None:
+    def __init__(self, params: Mapping[str, Any], targets: Targets, seed: int | None = None) -> None:
         self._params = {**params, **_REFRESH, "base_score": 0.5}
+        self._seed = seed
         numbers = np.arange(targets.n_rows)
         columns = np.stack([numbers >> _COLUMN_BITS, numbers & ((1 << _COLUMN_BITS) - 1)], axis=1)
         self._data = targets.matrix(columns.astype(np.float32))
         self._template, self._leaves = _one_leaf_per_row(targets.n_rows)
 
-    def __call__(self, margin: Vector, iteration: int) -> tuple[Vector, Vector]:
+    def __call__(self, margin: Vector, draw: int) -> tuple[Vector, Vector]:
         """First and second derivatives of the loss.
 
         Parameters
         ----------
         margin : ndarray of float32, shape (n_rows, 1)
-        iteration : int
-            Number of the round, on which some objectives' draws depend.
+        draw : int
+            On which some objectives' draws depend: with a seed, how many random numbers of its stream were
+            taken before; else the number of the round.
 
         Returns
         -------
@@ -78,19 +85,37 @@ class XGBoostGradients:
             With XGBoost's words, if it refuses the labels.
         """
         self._data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
-        g, h = self._refreshed(iteration, _LAMBDAS[0])
+        g, h = self._refreshed(draw, _LAMBDAS[0])
         if h.max() >= _LAMBDAS[0] * 2.0**-25:
-            g, h = self._refreshed(iteration, _LAMBDAS[1])
+            g, h = self._refreshed(draw, _LAMBDAS[1])
         return g[:, None], h[:, None]
 
-    def _refreshed(self, iteration: int, penalty: float) -> tuple[Vector, Vector]:
+    def _refreshed(self, draw: int, penalty: float) -> tuple[Vector, Vector]:
         booster = xgboost.Booster(model_file=bytearray(self._template))
+        if self._seed is not None:
+            _go_on_drawing(booster, self._seed, draw)
         booster.set_param({**self._params, "reg_lambda": penalty})
-        booster.update(self._data, iteration)
+        booster.update(self._data, draw)
         refreshed = bytes(booster.save_raw("ubj"))
         weight = _numbers(refreshed, "base_weights")[self._leaves]
         h = _numbers(refreshed, "sum_hessian")[self._leaves]
         return (-penalty * weight.astype(np.float64)).astype(np.float32), h
+
+
+def _go_on_drawing(booster: xgboost.Booster, seed: int, n_drawn: int) -> None:
+    """Put a booster's stream of random numbers where it is after so many of them.
+
+    From version 3.3 on, the configuration of a booster has the state of its ``std::mt19937``.
+    """
+    config = json.loads(booster.save_config())
+    # NumPy seeds its own Mersenne Twister by a whole number as the standard library of C++ does.
+    stream = np.random.RandomState(seed & _MAX_SEED)
+    stream.randint(0, 1 << 32, size=n_drawn, dtype=np.uint32)
+    _, words, place = stream.get_state()[:3]
+    general = config["learner"]["generic_param"]
+    general["seed"] = general["random_state"] = str(seed)
+    general["rng_state"] = " ".join(map(str, [*words.tolist(), place]))
+    booster.load_config(json.dumps(config))
 
 
 def custom_gradients(

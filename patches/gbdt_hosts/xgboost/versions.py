@@ -1,0 +1,80 @@
+"""What differs between the versions of XGBoost that are supported: one function for each difference.
+
+Code elsewhere asks these functions, and never for a version number.  Each names in its docstring since which
+version XGBoost does what; docs/xgboost-versions.md has the same as a table.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import cache
+
+import xgboost
+
+NEWEST_KNOWN = (3, 4)
+"""The newest minor version whose trees were compared with ours."""
+
+
+def installed() -> tuple[int, int]:
+    """Major and minor version of the XGBoost that is installed."""
+    major, minor = re.findall(r"\d+", xgboost.__version__)[:2]
+    return int(major), int(minor)
+
+
+def arithmetic() -> str:
+    """Name of the arithmetic of gains, gradients and base scores: equal names, equal results.
+
+    It is the minor version.  Whatever differs between two of them for some parameters, it tells them apart.
+    """
+    return ".".join(map(str, installed()))
+
+
+@cache
+def warn_of_unknown_version(version: tuple[int, int]) -> None:
+    """Warn, once, if a version is newer than those whose trees were compared with ours."""
+    if version > NEWEST_KNOWN:
+        known, given = (".".join(map(str, one)) for one in (NEWEST_KNOWN, version))
+        warnings.warn(
+            f"XGBoost {given} is newer than {known}, the newest version whose trees federated training was "
+            "compared with; trees may differ from those of pooled training",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def gains_are_those_of_weights() -> bool:
+    """Whether a side's gain always follows from its rounded weight; since 3.4.
+
+    The gain is then −(2·G·w + (H + λ)·w² + 2·α·|w|) in float64, for the float32 w that the side would weigh.
+
+    Before, it is T(G)² / (H + λ) without `max_delta_step` and monotone constraints.  With any of them it is
+    −(2·G·w + (H + λ)·w²) in float32, which leaves the penalty α out.
+    """
+    return installed() >= (3, 4)
+
+
+def light_nodes_have_weight() -> bool:
+    """Whether a node with less hessian than `min_child_weight` has the same weight as others; since 3.4.
+
+    Before, it weighs 0.  Only a root can be that light, since splits leave no such side.
+    """
+    return installed() >= (3, 4)
+
+
+def leaves_are_quantiles() -> bool:
+    """Whether ``reg:absoluteerror`` and ``reg:quantileerror`` make leaves quantiles of residuals; before 3.4.
+
+    Since 3.4, they have smooth gradients and hessians, whose scale follows from the margins of all rows, and
+    leaves weigh what follows from the sums of these, as those of other objectives.
+    """
+    return installed() < (3, 4)
+
+
+def pairs_follow_seed() -> bool:
+    """Whether ``lambdarank_pair_method="mean"`` draws pairs from the stream of `seed`; since 3.4.
+
+    Every round then takes one random number of the stream, before the numbers that its trees take.  Before,
+    pairs follow from the number of the round alone.
+    """
+    return installed() >= (3, 4)
