@@ -69,7 +69,7 @@ REGRESSIONS = tuple(name for name in OBJECTIVES if name not in (*CLASS_OBJECTIVE
 """Objectives of a regressor: labels are numbers, one per row."""
 
 Gradients = Callable[[Vector, int], tuple[Vector, Vector]]
-"""Gradients and hessians, each of shape (n_rows, n_classes), for margins and the number on which draws depend."""
+"""Gradients and hessians, each of shape (n_rows, n_classes), for margins and what draws depend on."""
 
 _LEAST_MAXIMUM = np.finfo(np.float32).tiny
 """XGBoost's search for the largest margin of a row starts here, in gradients."""

@@ -316,7 +316,7 @@ class TrainingTask:
 
     @property
     def n_draws_before(self) -> int:
-        """Random numbers that are taken before the first round: XGBoost estimates base scores by gradients."""
+        """Those that are taken before the first round: XGBoost estimates base scores by gradients."""
         return self.n_draws if self.earlier is None and self.settings.base_score is None else 0
 
     def gradients(

@@ -111,10 +111,10 @@ def _go_on_drawing(booster: xgboost.Booster, seed: int, n_drawn: int) -> None:
     # NumPy seeds its own Mersenne Twister by a whole number as the standard library of C++ does.
     stream = np.random.RandomState(seed & _MAX_SEED)
     stream.randint(0, 1 << 32, size=n_drawn, dtype=np.uint32)
-    _, words, place = stream.get_state()[:3]
+    state = stream.get_state(legacy=False)["state"]
     general = config["learner"]["generic_param"]
     general["seed"] = general["random_state"] = str(seed)
-    general["rng_state"] = " ".join(map(str, [*words.tolist(), place]))
+    general["rng_state"] = " ".join(map(str, [*state["key"].tolist(), state["pos"]]))
     booster.load_config(json.dumps(config))
 
 

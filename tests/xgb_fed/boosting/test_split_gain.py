@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.versions import light_nodes_have_weight
-from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, SplitGain
+from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, NodeBounds, SplitGain
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -55,9 +55,10 @@ def rows_of(seed, scale=0, n_targets=1, n=60):
     return column, np.ldexp(y, scale), random.integers(1, 2**12, n) / 2**10
 
 
-def stump(column, y, weight, params):
+def stump(column, y, weight, params, n_constant=0):
     """XGBoost's tree of depth 1; g is −y·weight, h the weight."""
-    matrix = xgboost.QuantileDMatrix(column[:, None].astype(np.float32), label=y, max_bin=16)
+    columns = np.stack([column, *[np.zeros_like(column)] * n_constant], axis=1).astype(np.float32)
+    matrix = xgboost.QuantileDMatrix(columns, label=y, max_bin=16)
     matrix.set_weight(weight)
     fixed = {"objective": "reg:squarederror", "base_score": 0, "max_depth": 1, "tree_method": "hist"}
     if y.shape[1] > 1:
@@ -100,6 +101,25 @@ def test_one_split_is_xgboost_s(seed, scale, params):
     ):
         value = own.weights(a, b) * own.learning_rate
         assert np.float32(theirs["split_conditions"][child]) == value[0]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([-1, 0, 1]), PARAMS)
+@example(3, 1, {**DEFAULTS, "reg_alpha": 2.0})
+@example(4, 1, {**DEFAULTS, "reg_alpha": 2.0, "max_delta_step": 0.1, "reg_lambda": 0.0})
+@settings(max_examples=40)
+def test_one_constrained_split_is_xgboost_s(seed, direction, params):
+    column, y, weight = rows_of(seed)
+    g, h = -y * weight[:, None], weight[:, None]
+    left_g, left_h = sums_to_the_left(column, g), sums_to_the_left(column, h)
+    own, bounds, directions = rounded(params), NodeBounds(), np.full(len(left_g), direction)
+    change = own.loss_changes(left_g, left_h, g.sum(axis=0), h.sum(axis=0), bounds, directions)
+    best = int(np.argmax(change))
+    # The second column, which is constant, keeps constraints on where the first column has none.
+    theirs = stump(column, y, weight, {**params, "monotone_constraints": (direction, 1)}, n_constant=1)
+    assert own.is_worth(change[best]) == (theirs["left_children"][0] >= 0)
+    if theirs["left_children"][0] >= 0:
+        assert theirs["split_conditions"][0] == best + 1
+        assert np.float32(theirs["loss_changes"][0]) == change[best]
 
 
 def test_too_little_hessian_on_a_side_is_no_candidate():

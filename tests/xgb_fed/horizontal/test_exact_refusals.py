@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gbdt_hosts.xgboost.versions import arithmetic
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError, SumRangeError
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened
@@ -101,9 +102,18 @@ def test_labels_that_no_poisson_regression_has(labels, match):
 def test_settings_that_cannot_be_read_are_refused_by_name(name, value):
     values = {**dict.fromkeys(("early_stopping_rounds", "classes")), "params": {}, "n_rounds": 1, "names": []}
     values |= {"n_columns": 1, "cuts": "grid", "min_rows_per_node": 1, "min_parties": 2, "n_sets": 0}
+    values["arithmetic"] = arithmetic()
     assert ExactTask.from_json(json.dumps(values)).statement
     with pytest.raises((ProtocolError, InvalidArgumentError)):
         ExactTask.from_json(json.dumps({**values, name: value}))
+
+
+def test_a_party_with_another_xgboost_is_refused():
+    task = ExactTask(PARAMS, 1, 2, [], [0, 1], "grid", 10, 2, None, 0)
+    assert ExactTask.from_json(task.to_json()) == task
+    other = json.dumps({**json.loads(task.to_json()), "arithmetic": "1.7"})
+    with pytest.raises(UnsupportedParameterError, match=rf"XGBoost 1\.7: this process has {arithmetic()}"):
+        ExactTask.from_json(other)
 
 
 def test_a_party_makes_its_own_demands():
