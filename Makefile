@@ -1,11 +1,28 @@
-# Every target works on a fresh clone: the virtual environment is made on first use.
+# Every target works on a fresh clone: the virtual environment is made on first use.  `make test PYTHON=python3.13`
+# uses another interpreter, with an environment of its own.
 PYTHON ?= python3
-VENV := .venv
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+ifeq ($(VERSION),)
+$(error PYTHON=$(PYTHON) is not an interpreter that runs; Python 3.10 or newer is needed)
+endif
+VENV := $(if $(filter-out python3,$(PYTHON)),.venv-$(VERSION),.venv)
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 DOCS := .venv-docs
+TOOLS := .venv-tools
 
-.PHONY: demo demo-remote test test-all lint docs bench clean
+.PHONY: demo demo-remote test test-hosts test-slow test-all lint docs bench requirements dist clean
+
+# The demos need the package and its plots, or its transport; the tests add everything else.
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[plot]'
+	touch $@
+
+$(VENV)/.remote: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[remote]'
+	touch $@
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -18,12 +35,12 @@ $(OLDEST)/.installed: pyproject.toml
 	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev]' 'lightgbm==4.2.0' 'xgboost==2.0.3'
 	touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.demo
 	$(BIN)/python examples/dpboost_lightgbm_train.py
 	$(BIN)/python examples/vertical_xgboost.py
 	$(BIN)/python examples/hospitals.py
 
-demo-remote: $(VENV)/.installed
+demo-remote: $(VENV)/.remote
 	$(BIN)/python examples/remote_training.py
 
 # One process per processor, up to four; `make test WORKERS=0` runs all tests in one process.
@@ -33,8 +50,20 @@ PYTEST := python -m pytest --numprocesses $(WORKERS) --dist worksteal
 test: $(VENV)/.installed
 	$(BIN)/$(PYTEST)
 
+# What another interpreter, LightGBM, XGBoost or NumPy may break.
+test-hosts: $(VENV)/.installed
+	$(BIN)/$(PYTEST) -m "hosts and not slow"
+
+# The long tests, in parts: `make test-slow PART=2` runs the second one, `make test-slow` all of them.
+PARTS := 1 2 3 4 5 6
+PART ?= $(PARTS)
+
+test-slow: $(VENV)/.installed
+	set -e; for part in $(PART); do $(BIN)/$(PYTEST) -m slow --part $$part/$(words $(PARTS)); done
+
 test-all: $(VENV)/.installed $(OLDEST)/.installed
-	$(BIN)/$(PYTEST) -m "slow or not slow"
+	$(BIN)/$(PYTEST)
+	$(MAKE) test-slow PYTHON=$(PYTHON) WORKERS=$(WORKERS)
 	$(OLDEST)/bin/$(PYTEST)
 
 lint: $(VENV)/.installed
@@ -63,5 +92,21 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/private_peers.py --quick
 	$(BIN)/python benchmarks/reconstruction.py --quick
 
+# Pinned versions of everything that the tests install, for each Python; see CONTRIBUTING.md.
+requirements: $(TOOLS)/.installed
+	$(TOOLS)/bin/python scripts/pin_requirements.py
+
+$(TOOLS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet 'build>=1.2' 'twine>=6.1' 'uv>=0.5'
+	touch $@
+
+# Wheel and source distribution in dist/, checked, and tried out in a fresh environment of every Python found.
+dist: $(TOOLS)/.installed
+	rm -rf dist build
+	$(TOOLS)/bin/python -m build
+	$(TOOLS)/bin/python -m twine check --strict dist/*
+	$(TOOLS)/bin/python scripts/try_wheel.py
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(DOCS) docs/_build docs/generated docs/auto_examples build dist *.egg-info
+	rm -rf .venv .venv-* docs/_build docs/generated docs/auto_examples build dist *.egg-info

@@ -1,5 +1,6 @@
 """Differentially private gradient boosting inside ``lightgbm.train``."""
 
+import gbdt_hosts.lightgbm  # noqa: F401
 from gbdt_kernels._version import __version__ as __version__
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport, compose

@@ -13,6 +13,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import pytest
 from hypothesis import settings
 
+from chosen_tests import depends_on_hosts, part_of
+
 MAX_WORKERS = 4
 """Each process of ``--numprocesses auto`` imports everything and collects all tests, which takes memory."""
 
@@ -30,13 +32,24 @@ def pytest_xdist_auto_num_workers():
     return min(MAX_WORKERS, len(os.sched_getaffinity(0)))
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
+def pytest_collection_modifyitems(config, items):
     for item in items:
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(f"processes of one run must agree on the names of tests: {item.nodeid}")
+        if depends_on_hosts(item.path):
+            item.add_marker("hosts")
+    if wanted := config.getoption("part"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        kept = set(part_of(slow, wanted))
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 def pytest_addoption(parser):
+    parser.addoption(
+        "--part", metavar="K/N", help="run the K-th of N parts of the slow tests, as `make test-slow` does"
+    )
     parser.addoption(
         "--draws",
         default="0",

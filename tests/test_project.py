@@ -3,6 +3,7 @@ tables, and tests whose draws are pinned."""
 
 import hashlib
 import importlib.util
+import itertools
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ import pytest
 import lgb_dp
 import veilboost
 import xgb_fed
+from chosen_tests import depends_on_hosts, part_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,3 +101,25 @@ def test_the_changelog_keeps_its_headings():
 def test_what_tests_draw_follows_from_their_names(request):
     name = f"{request.config.getoption('draws')} {request.node.nodeid} 0"
     assert os.urandom(8) == hashlib.shake_256(name.encode()).digest(8)
+
+
+def test_tests_of_hosts_are_found_by_what_they_touch(request):
+    assert depends_on_hosts(ROOT / "tests" / "gbdt_hosts" / "test_loading.py")
+    assert depends_on_hosts(ROOT / "tests" / "xgb_fed" / "boosting" / "test_estimator_contract.py")
+    assert not depends_on_hosts(ROOT / "tests" / "gbdt_parties" / "test_quota.py")
+    marked = request.node.get_closest_marker("hosts") is not None
+    assert marked == depends_on_hosts(Path(__file__))
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 6, 11])
+def test_parts_hold_every_test_once(n_parts):
+    items = list(range(10))
+    parts = [part_of(items, f"{k}/{n_parts}") for k in range(1, n_parts + 1)]
+    assert sorted(itertools.chain.from_iterable(parts)) == items
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("wanted", ["0/6", "7/6", "3", "a/b", "1/0", ""])
+def test_parts_that_do_not_exist_are_refused(wanted):
+    with pytest.raises(ValueError, match="expected K/N"):
+        part_of([], wanted)

@@ -1,1 +1,3 @@
 """What XGBoost does: parameters, objectives, features, gains, the training loop."""
+
+import gbdt_hosts.xgboost  # noqa: F401

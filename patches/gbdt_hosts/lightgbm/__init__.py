@@ -1,5 +1,6 @@
 """LightGBM's private surface: the live booster, stand-in data sets, model text, parameter aliases."""
 
+import gbdt_hosts.lightgbm.host  # noqa: F401
 from gbdt_hosts.lightgbm.booster import (
     InitialModel,
     PrivateBooster,

@@ -199,8 +199,11 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
     modulus = _modulus_batch(limbs, n_halves)
     x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
     parts = spans[::_SPANS]
-    chain = parts[:FEW_LANES].copy()
-    place = bounds[chain]
+    chain = np.empty(FEW_LANES, dtype=np.int64)
+    place = np.empty(FEW_LANES, dtype=np.int64)
+    for lane in range(FEW_LANES):
+        chain[lane] = parts[lane]
+        place[lane] = bounds[chain[lane]]
     for lane in range(FEW_LANES):
         if chain[lane] < parts[lane + 1]:
             _load_lane(source, order[place[lane]], n_halves, x, lane)
@@ -237,11 +240,13 @@ def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out,
     for first in range(start, stop, FEW_LANES):
         for lane in range(FEW_LANES):
             _load_lane(bases, min(first + lane, stop - 1), n_halves, x, lane)
-        odd[0] = x
+        for place in range(len(x)):
+            odd[0, place] = x[place]
         _multiply(x, x, n_halves, modulus, inverse, sums, y)
         for k in range(1, n_odd):
             _multiply(y, odd[k - 1], n_halves, modulus, inverse, sums, odd[k])
-        x[:] = odd[digits[0]]
+        for place in range(len(x)):
+            x[place] = odd[digits[0], place]
         for step in range(1, len(digits)):
             for _ in range(squarings[step]):
                 _multiply(x, x, n_halves, modulus, inverse, sums, x)

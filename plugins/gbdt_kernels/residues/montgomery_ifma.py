@@ -279,8 +279,11 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
     """
     x, y, sums = _batch(n_limbs), _batch(n_limbs), _batch(n_limbs)
     rows = np.zeros(LANES, dtype=np.int64)
-    chain = spans[:LANES].copy()
-    place = bounds[chain]
+    chain = np.empty(LANES, dtype=np.int64)
+    place = np.empty(LANES, dtype=np.int64)
+    for lane in range(LANES):
+        chain[lane] = spans[lane]
+        place[lane] = bounds[chain[lane]]
     for lane in range(LANES):
         if chain[lane] < spans[lane + 1]:
             _load_lane(source, order[place[lane]], n_limbs, x, lane)
@@ -318,11 +321,13 @@ def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out,
         for lane in range(LANES):
             rows[lane] = min(first + lane, stop - 1)
         _load_rows(bases, rows, n_limbs, x)
-        odd[0] = x
+        for place in range(len(x)):
+            odd[0, place] = x[place]
         _multiply(x, x, n_limbs, limbs, n_limbs, inverse, sums, y)
         for k in range(1, n_odd):
             _multiply(y, odd[k - 1], n_limbs, limbs, n_limbs, inverse, sums, odd[k])
-        x[:] = odd[digits[0]]
+        for place in range(len(x)):
+            x[place] = odd[digits[0], place]
         for step in range(1, len(digits)):
             for _ in range(squarings[step]):
                 _multiply(x, x, n_limbs, limbs, n_limbs, inverse, sums, x)

@@ -31,7 +31,8 @@ def _hash_dense(values, centre, directions, shifts, window, start, stop, out):
     """Hashes of rows `start` to `stop` - 1: ``out`` is int32 of shape (n_rows, n_hashes)."""
     projections = np.empty(len(shifts), dtype=np.float64)
     for row in range(start, stop):
-        projections[:] = shifts
+        for k in range(len(shifts)):
+            projections[k] = shifts[k]
         for f in range(values.shape[1]):
             distance = values[row, f] - centre[f]
             if not np.isnan(distance):
@@ -45,7 +46,8 @@ def _hash_csr(indptr, indices, values, centre, directions, of_zeros, window, sta
     """As `_hash_dense`, of a CSR matrix; `of_zeros` are the projections of a row of zeros."""
     projections = np.empty(len(of_zeros), dtype=np.float64)
     for row in range(start, stop):
-        projections[:] = of_zeros
+        for k in range(len(of_zeros)):
+            projections[k] = of_zeros[k]
         for e in range(indptr[row], indptr[row + 1]):
             f = indices[e]
             value = centre[f] if np.isnan(values[e]) else np.float64(values[e])

@@ -145,7 +145,8 @@ def _partition(rows, spare, codes, goes_left):
         else:
             spare[n_right] = row
             n_right += 1
-    rows[n_left:] = spare[:n_right]
+    for i in range(n_right):
+        rows[n_left + i] = spare[i]
     return n_left
 
 

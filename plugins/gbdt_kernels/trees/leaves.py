@@ -204,7 +204,8 @@ def _spread_leaves(words, n_levels, block):
 def _copy_leaves(block, start, first, last, leaf):
     """Copy the leaf numbers of the rows from `start` on, as far as they are `first` to `last` - 1."""
     first, last = max(first, start), min(last, start + _ROWS_AT_ONCE)
-    leaf[first:last] = block[first - start : last - start]
+    for row in range(first, last):
+        leaf[row] = block[row - start]
 
 
 @kernel

@@ -42,11 +42,12 @@ class RawTree:
 @kernel
 def _depth(left, right):
     """Splits on the longest path."""
-    depth = np.zeros(len(left), dtype=np.int64)
+    depth, deepest = np.zeros(len(left), dtype=np.int64), 0
     for node in range(len(left)):
+        deepest = max(deepest, depth[node])
         if left[node] >= 0:
             depth[left[node]] = depth[right[node]] = depth[node] + 1
-    return depth.max()
+    return deepest
 
 
 @kernel

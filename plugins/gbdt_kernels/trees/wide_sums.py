@@ -160,10 +160,11 @@ def _left_sums(bins, totals, n_bins, scale, g, h, has_missing):
     for node in range(len(bins)):
         first, candidate = 0, 0
         for f in range(len(n_bins)):
-            missing[:] = totals[node]
+            for q in range(4):
+                missing[q] = totals[node, q]
             for b in range(first, first + n_bins[f]):
                 _subtract(missing, bins[node, b])
-            has_missing[node, f] = missing.any()
+            has_missing[node, f] = (missing[0] | missing[1] | missing[2] | missing[3]) != 0
             running[:] = 0
             for b in range(first, first + n_bins[f]):
                 _add(running, bins[node, b])
