@@ -156,7 +156,7 @@ def test_a_circle_would_be_found():
                 "gbdt_parties.secure_sum",
             ),
         ),
-        ("xgb_fed", ("lightgbm", "phe", "grpc", "private_set_intersection")),
+        ("xgb_fed", ("lightgbm", "phe", "grpc", "nacl")),
         ("gbdt_hosts.lightgbm", ("xgboost",)),
         ("gbdt_hosts.xgboost", ("lightgbm",)),
     ],

@@ -79,7 +79,7 @@ def test_the_image_pins_what_the_tests_run_with():
     text = (DEPLOY / "Dockerfile").read_text()
     (constraint,) = re.findall(r"--constraint (\S+)", text)
     pins = dict(line.split("==") for line in (ROOT / constraint).read_text().split())
-    assert {"grpcio", "lightgbm", "numba", "openmined_psi", "xgboost"} <= pins.keys()
+    assert {"grpcio", "lightgbm", "numba", "pynacl", "xgboost"} <= pins.keys()
     bases = set(re.findall(r"^FROM python:(\S+)-slim", text, flags=re.MULTILINE))
     # One version builds the wheels and installs them: that of the workflow that tests these pins.
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
@@ -185,7 +185,7 @@ def test_no_home_and_read_only_packages_serve(which):
 @pytest.mark.slow
 def test_no_home_and_read_only_packages_train():
     """Kernels are compiled, and splits and journals written, by a user who owns two folders only."""
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     ids = [f"p{k:03d}" for k in range(20, 200)]
     with serving_as_nobody("compose") as (folder, port):
         party = xgb_fed.RemoteParty(f"127.0.0.1:{port}", certificates("acme"), "bank", 60)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         RowMismatchError,
         SessionLostError,
     )
-    from gbdt_parties.identity.alignment import Alignment, align
+    from gbdt_parties.identity.aligned_rows import Alignment
+    from gbdt_parties.identity.alignment import align
     from gbdt_parties.traffic import Traffic
     from gbdt_parties.transport.remote import RemoteParty
     from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
@@ -151,10 +152,8 @@ _NAMES_OF = {
         "RowMismatchError",
         "SessionLostError",
     ),
-    "gbdt_parties.identity.alignment": (
-        "Alignment",
-        "align",
-    ),
+    "gbdt_parties.identity.aligned_rows": ("Alignment",),
+    "gbdt_parties.identity.alignment": ("align",),
     "gbdt_parties.traffic": ("Traffic",),
     "gbdt_parties.transport.remote": ("RemoteParty",),
     "xgb_fed.ciphers.okamoto_uchiyama": ("OkamotoUchiyama",),

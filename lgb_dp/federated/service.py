@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
+from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Finish, Message
 from gbdt_parties.secure_sum.messages import (
     AskModel,

@@ -28,7 +28,8 @@ from gbdt_parties.errors import (
     ProtocolError,
     places_of,
 )
-from gbdt_parties.identity.alignment import Alignment, align
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import AUTHORITY_FILE, make_authority, make_certificate
 from gbdt_parties.identity.record import check_chain, read_record, write_traffic
 from gbdt_parties.quoting import quoted

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.identity.row_ids import fault_of
 from xgb_fed.boosting.features import Columns, read_columns
 
 UNSEEN = "values not seen in training"
@@ -223,8 +224,10 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] 
 
 
 def _checked_ids(values: list[Any], path: Path) -> list[str]:
-    if any(value is None or not value or "\n" in value for value in values):
-        raise InvalidDataError(f"{path}: an id is missing, empty or has more than one line")
+    for k, value in enumerate(values):
+        fault = "is missing, empty or null" if value is None else fault_of(value)
+        if fault is not None:
+            raise InvalidDataError(f"{path}: the id of row {k + 1} {fault}")
     if len(set(values)) != len(values):
         raise InvalidDataError(f"{path}: {len(values) - len(set(values))} ids occur more than once")
     return values

@@ -39,7 +39,7 @@ parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score
 
 
 def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     monkeypatch.chdir(tmp_path)
     ids = write_files(tmp_path)
     for name in ("acme", "bank", "eve"):

@@ -19,7 +19,7 @@ parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     monkeypatch.chdir(tmp_path)
     ids = write_files(tmp_path)
     # The last rows of acme's file become those that the model is evaluated on.

@@ -13,7 +13,7 @@ from fuzzing import mutated
 from gbdt_parties import messages
 from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.identity.alignment import AlignRows, IntersectIds
+from gbdt_parties.identity.alignment_messages import AlignRows, CommitIds, MaskIds, OpenAlignment, TellIds
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import NOBODY
 from veilboost.tables import Table
@@ -146,8 +146,11 @@ def test_a_service_answers_whatever_it_is_asked(tape, tmp_path):
         table, tmp_path, "bank", Limits(min_rows=1, allow_weak_key=True, allow_explanations="per-feature")
     )
     extra = [
-        messages.write(b"s" * 16, 0, IntersectIds(b"x" * 40, 3)),
-        messages.write(b"s" * 16, 0, AlignRows(2)),
+        messages.write(b"s" * 16, 0, OpenAlignment(bytes(32), bytes(32), b"x" * 32, 3)),
+        messages.write(b"s" * 16, 0, MaskIds()),
+        messages.write(b"s" * 16, 0, CommitIds(b"x" * 32)),
+        messages.write(b"s" * 16, 0, TellIds(b"x" * 96)),
+        messages.write(b"s" * 16, 0, AlignRows(np.array([128], np.uint8), b"x" * 32)),
         messages.write(b"s" * 16, 1, ResumeTraining(b"m" * 16, 0)),
     ]
     for k in range(TRIES):

@@ -16,7 +16,7 @@ from gbdt_parties.errors import (
     PartyUnavailableError,
     ProtocolError,
 )
-from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.parts import Parts
 from gbdt_parties.quoting import quoted
 from gbdt_parties.transport import streams
@@ -140,6 +140,11 @@ class RemoteParty:
         """Alignments of the rows to train on or to predict, then of each evaluation set."""
         return self._row_sets
 
+    @property
+    def own_fingerprint(self) -> str:
+        """SHA-256 of the certificate that this side shows, 64 hexadecimal digits; empty without TLS."""
+        return "" if self._connection is None else self._connection.own_fingerprint
+
     def with_rows(self, *row_sets: bytes) -> RemoteParty:
         """The same party, asked about other rows."""
         other = RemoteParty.__new__(RemoteParty)
@@ -261,6 +266,11 @@ class _Connection:
             channel = grpc.secure_channel(self._address, credentials, options)
         self.channel, self._made_at = channel, monotonic()
         self._exchange = channel.stream_stream("/" + "/".join(streams.METHOD))
+
+    @property
+    def own_fingerprint(self) -> str:
+        """See `RemoteParty`."""
+        return "" if self._tls is None else Identity.of(self._tls.certificate).fingerprint
 
     def exchange(self) -> Any:
         """The method to call, on a connection that is not too old; no call may be under way."""

@@ -25,10 +25,13 @@ from numpy.typing import NDArray
 from gbdt_parties import messages
 from gbdt_parties._files import make_folder
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT_REQUESTS
-from gbdt_parties.identity.alignment import Alignment, AlignRows, CommonIds, IntersectIds, Intersector
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
+from gbdt_parties.identity.alignment_messages import OpenAlignment
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.identity.intersector import Intersector
 from gbdt_parties.identity.record import Record
+from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import HourlyQuota
@@ -102,7 +105,7 @@ class RowService(ABC):
     Parameters
     ----------
     ids : sequence of str
-        A name for each row, all different.
+        A name for each row, all different and canonical (see `row_ids`).
     has_ids : bool
         Whether the names are the data's own: rows are then known to others only once aligned.
     directory : path
@@ -137,6 +140,8 @@ class RowService(ABC):
         openings_per_hour: int,
         max_memory: int,
     ) -> None:
+        if has_ids:
+            check_ids(ids, "ids of the rows")
         self._ids, self._has_ids, self._name = ids, has_ids, name
         self._max_rows, self._questions_per_hour = max_rows, questions_per_hour
         self._openings_per_hour, self._max_memory = openings_per_hour, max_memory
@@ -177,7 +182,7 @@ class RowService(ABC):
             return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
-            answer = self._answer(known, caller.name, row_sets, envelope, request)
+            answer = self._answer(known, caller, row_sets, envelope, request)
         except (InvalidDataError, ProtocolError) as error:
             answer = messages.write(envelope.session, envelope.sequence, messages.refusal(str(error)))
         answered = messages.read(answer)
@@ -196,17 +201,22 @@ class RowService(ABC):
         return answer
 
     def _answer(
-        self, caller: Caller, name: str, row_sets: RowSets, envelope: messages.Envelope, request: bytes
+        self,
+        caller: Caller,
+        identity: Identity,
+        row_sets: RowSets,
+        envelope: messages.Envelope,
+        request: bytes,
     ) -> bytes:
         message = envelope.message
         if not isinstance(message, (*ALIGNMENT_REQUESTS, *self.opening, *self.requests)):
             raise ProtocolError(
                 f"{type(message).__name__} is of another method of training than this party's"
             )
-        self.admit(name, message)
+        self.admit(identity.name, message)
         self._count(caller, message)
         if isinstance(message, ALIGNMENT_REQUESTS):
-            answer = self._align(caller, message)
+            answer = self._align(caller, identity, envelope)
         elif self._has_ids and not row_sets:
             answer = messages.refusal("rows of this party are named by aligned ids")
         elif (handler := self._handler(caller, row_sets, isinstance(message, self.opening))) is None:
@@ -220,7 +230,7 @@ class RowService(ABC):
 
     def _count(self, caller: Caller, message: Message) -> None:
         """Refuse a message of a kind of which there were too many in the last hour."""
-        is_question = isinstance(message, (IntersectIds, *self.questions))
+        is_question = isinstance(message, (OpenAlignment, *self.questions))
         if not is_question and not isinstance(message, self.opening):
             return
         with caller.lock:
@@ -233,7 +243,7 @@ class RowService(ABC):
 
     def served(self, caller: str, message: Message) -> None:
         """Log a request that was not refused, if it is of a kind that is counted."""
-        if isinstance(message, (IntersectIds, *self.questions, *self.opening)):
+        if isinstance(message, (OpenAlignment, *self.questions, *self.opening)):
             logger.info("%s: %s", caller, type(message).__name__)
 
     def folder_of(self, caller: str) -> Path:
@@ -248,7 +258,7 @@ class RowService(ABC):
                 make_folder(directory / "rows")
                 caller = self._callers[identity.name] = Caller(
                     directory,
-                    Intersector(self._ids, self._max_rows, memory),
+                    Intersector(self._ids, self._max_rows, self._name, memory),
                     HourlyQuota(directory / QUOTA_FILES[0], self._questions_per_hour),
                     HourlyQuota(directory / QUOTA_FILES[1], self._openings_per_hour),
                     memory,
@@ -265,6 +275,7 @@ class RowService(ABC):
         if not caller.lock.acquire(blocking=False):
             return
         try:
+            caller.intersector.end_abandoned(ABANDONED)
             for handler in caller.handlers.values():
                 handler.end_abandoned(ABANDONED)
             while RowService._forget_idle(caller):
@@ -272,14 +283,14 @@ class RowService(ABC):
         finally:
             caller.lock.release()
 
-    def _align(self, caller: Caller, message: IntersectIds | AlignRows | CommonIds) -> Message:
-        # Blinding many ids takes minutes, in which the caller's other requests go on.
+    def _align(self, caller: Caller, identity: Identity, envelope: messages.Envelope) -> Message:
+        # Masking many ids takes minutes, in which the caller's other requests go on.
         with caller.aligning:
-            if isinstance(message, IntersectIds):
-                return caller.intersector.blind(message)
-            if isinstance(message, AlignRows):
-                return caller.intersector.ask(message)
-            alignment, answer = caller.intersector.accept(message)
+            answer, alignment = caller.intersector.answer(
+                envelope.session, envelope.message, identity.fingerprint
+            )
+        if alignment is None:
+            return answer
         with caller.lock:
             path = caller.rows_file(alignment.digest)
             self._forget_oldest(path, {caller.rows_file(one) for sets in caller.handlers for one in sets})

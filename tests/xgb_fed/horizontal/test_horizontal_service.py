@@ -12,7 +12,7 @@ from gbdt_parties import messages
 from gbdt_parties._sealed import read_sealed
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
-from gbdt_parties.identity.alignment import AlignRows
+from gbdt_parties.identity.alignment_messages import MaskIds
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.traffic import Traffic
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
@@ -151,7 +151,7 @@ def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):
     empty = np.zeros(0, dtype=np.int32)
     for message, reason in [
         (OpenModel(bytes(16), 1, empty), "OpenModel is of another method of training"),
-        (AlignRows(1), "are not aligned"),
+        (MaskIds(), "are not aligned"),
     ]:
         answer = messages.read(party.handle(messages.write(bytes(16), 0, message))).message
         assert isinstance(answer, messages.Refusal)

@@ -9,11 +9,15 @@ import pytest
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
-from gbdt_parties.identity.alignment import (
-    Alignment,
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.alignment_messages import (
     AlignRows,
-    CommonIds,
-    align,
+    AnswerIds,
+    CommitIds,
+    IdsAnswered,
+    MaskIds,
+    TellIds,
 )
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
@@ -83,7 +87,7 @@ def trained(people, party, alignment, **how):
 
 
 def test_align_train_predict_export_over_a_restart(people, bank, tmp_path):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     ids, X, _ = people
     alignment = align([Local(bank())], ids[:50])
     assert alignment.ids == tuple(ids[10:50])
@@ -97,7 +101,7 @@ def test_align_train_predict_export_over_a_restart(people, bank, tmp_path):
 
 
 def test_alignment_with_several_parties_is_their_common_rows(people, tmp_path):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     ids = people[0]
     first = PassiveService(table_of(people, np.arange(0, 40)), tmp_path / "a", "a", OPEN)
     second = PassiveService(table_of(people, np.arange(20, 60)), tmp_path / "b", "b", OPEN)
@@ -108,7 +112,7 @@ def test_alignment_with_several_parties_is_their_common_rows(people, tmp_path):
 
 
 def test_blinded_ids_show_no_ids_and_change_every_time(people, bank):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     seen = []
 
     class Listener(Local):
@@ -119,29 +123,30 @@ def test_blinded_ids_show_no_ids_and_change_every_time(people, bank):
 
     align([Listener(bank())], people[0][:20])
     align([Listener(bank())], people[0][:20])
-    first, second = seen[0], seen[3]
-    assert len(seen) == 6
+    assert len(seen) == 12
     for part in (part for exchange in seen for part in exchange):
         assert b"customer" not in part
-    assert not set(_points(first)) & set(_points(second))
+    first, second = _points(seen[:6]), _points(seen[6:])
+    assert len(set(first)) == len(first) == len(second) == 20 + 50 + 20
+    assert not set(first) & set(second)
 
 
-def _points(exchange):
-    import private_set_intersection.python as psi
-
-    request, response = psi.Request(), psi.Response()
-    request.ParseFromString(messages.read(exchange[0]).message.blinded)
-    response.ParseFromString(messages.read(exchange[1]).message.response)
-    return [*request.encrypted_elements, *response.encrypted_elements]
+def _points(exchanges):
+    """All that was sent of both sides' masked ids."""
+    sent = [messages.read(part).message for exchange in exchanges for part in exchange]
+    told = b"".join(one.points for one in sent if isinstance(one, (TellIds, IdsAnswered)))
+    told += b"".join(one.answers for one in sent if isinstance(one, IdsAnswered))
+    return [told[k : k + 32] for k in range(0, len(told), 32)]
 
 
 def test_rows_are_not_aligned_without_an_intersection(people, bank):
-    for message in (AlignRows(1), AlignRows(0), AlignRows(-1), CommonIds(b"", b"", b"")):
+    rows = AlignRows(np.full(1, 128, np.uint8), b"x" * 32)
+    for message in (MaskIds(), CommitIds(bytes(32)), TellIds(b""), AnswerIds(), rows):
         assert "without an intersection" in Local(bank()).ask(message).reason
 
 
 def test_one_active_party_knows_nothing_of_anothers(people, bank):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     service = bank()
     alignment = align([Local(service)], people[0])
     model, rows = trained(people, Local(service, row_sets=[alignment.digest]), alignment)
@@ -215,12 +220,12 @@ def test_anything_that_is_no_message_is_refused_and_recorded(bank, tmp_path):
 
 def test_names_of_callers_stay_in_the_folder(people, bank, tmp_path):
     for name in ("../eve", "..", "a/b", "/etc"):
-        Local(bank(), name).ask(AlignRows(1))
+        Local(bank(), name).ask(MaskIds())
     assert {path.name for path in tmp_path.iterdir()} == {"bank"}
 
 
 def test_damaged_aligned_rows_are_refused(people, bank, tmp_path):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     alignment = align([Local(bank())], people[0])
     (path,) = tmp_path.glob("bank/for-acme/rows/*.ids")
     path.write_text(path.read_text().replace("customer-010\n", ""))

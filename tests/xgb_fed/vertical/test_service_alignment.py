@@ -5,25 +5,23 @@ import time
 import numpy as np
 import pytest
 
+from alignments import Asker
 from gbdt_parties import messages
-from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.identity.alignment import (
-    Alignment,
-    AlignRows,
-    BlindedIds,
-    CommonIds,
-    IntersectIds,
-    Question,
-    align,
-    answered,
-)
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.identity import masked_ids
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.alignment_messages import OpenAlignment
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.identity.record import read_record
 from gbdt_parties.transport.server import NOBODY
 from veilboost.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.vertical.messages import OpenTraining, TrainingOpened
 from xgb_fed.vertical.service import Limits, PassiveService
+
+pytest.importorskip("nacl")
 
 
 class Local:
@@ -49,138 +47,92 @@ def bank(tmp_path):
     return lambda **limits: PassiveService(table, tmp_path / "bank", "bank", Limits(min_rows=1, **limits))
 
 
-def common(service, ids, n_rows, others=("a", "b")):
+def asker(service, ids, session=b"s" * 16):
+    return Asker(lambda message: Local(service).ask(message, session), ids)
+
+
+def common(service, ids, n_rows, others=("customer-010", "customer-011")):
     """Answer to an alignment in which `ids` are called common, `n_rows` of them, whatever the bank has."""
-    assert isinstance(Local(service).ask(IntersectIds(Question(others).blinded, len(others))), BlindedIds)
-    own = Local(service).ask(AlignRows(n_rows))
-    if isinstance(own, messages.Refusal):
-        return own
-    digest = Question([Alignment(tuple(sorted(ids))).digest.hex()])
-    answer = Local(service).ask(CommonIds(*answered(own.blinded, own.n_ids, ids), digest.blinded))
-    return answer if isinstance(answer, messages.Refusal) else digest.matches(answer.setup, answer.response)
+    mine = asker(service, others).until_answered()
+    return mine.align([int(place) for place in mine.matched()[1][:n_rows]], ids)
 
 
 def test_unknown_ids_are_not_aligned_and_malformed_points_refused(bank):
-    pytest.importorskip("private_set_intersection")
     service = bank()
-    blinded = Question(["a", "b"]).blinded
     for ids, n_rows in ((["customer-010", "nobody"], 2), (["customer-010"], 2), (["nobody"], 1)):
-        answer = common(service, ids, n_rows)
-        assert "not in common" in answer.reason or "malformed" in answer.reason
-        assert "nobody" not in answer.reason
-    assert "more than were in it" in common(service, ["customer-010"], 3).reason
-    assert common(service, ["customer-010"], 1) == [0]
-    assert "not 3 different blinded ids" in Local(service).ask(IntersectIds(blinded, 3)).reason
-    for wrong in (b"", b"nonsense", blinded[:-3]):
-        assert isinstance(Local(service).ask(IntersectIds(wrong, 2)), messages.Refusal)
+        assert common(service, ids, n_rows) is False
+    mine = asker(service, ["customer-010"]).until_answered()
+    assert "2 rows were aligned of 50, where 1 ids were told" in mine.align([0, 1], ["customer-010"]).reason
+    assert common(service, ["customer-010", "customer-011"], 2) is True
+    for wrong in (b"", b"nonsense", b"\xff" * 32, b"\xff" * 96):
+        mine = asker(service, ["a", "b"])
+        mine.open(), mine.mask(), mine.commit()
+        assert "points of 32 bytes were due" in mine.tell(wrong).reason
+    mine = asker(service, ["a", "b"])
+    mine.open(), mine.mask()
+    mine.own.points = bytes(31) + b"\1" + b"\xff" * 32
+    mine.commit(), mine.tell()
+    assert "is not a point of the prime-order group" in mine.answer().reason
 
 
 def test_an_intersection_is_good_for_one_alignment_accepted_or_not(bank):
-    pytest.importorskip("private_set_intersection")
     for ids in (["nobody"], ["customer-010"]):
         service = bank()
-        common(service, ids, 1)
-        assert "without an intersection" in Local(service).ask(AlignRows(1)).reason
-        assert "without an intersection" in Local(service).ask(CommonIds(b"", b"", b"")).reason
+        mine = asker(service, ["customer-010"]).until_answered()
+        mine.align([int(mine.matched()[1][0])], ids)
+        assert "without an intersection" in mine.align([0], ids).reason
+        assert "without an intersection" in mine.answer().reason
 
 
-class LyingBank(Local):
-    """Makes all ids of the other match that are sent blinded, under a key of its own for each of them."""
-
-    def handle(self, request):
-        import private_set_intersection.python as psi
-
-        envelope = messages.read(request)
-        message = envelope.message
-        if not isinstance(message, IntersectIds):
-            self.heard.append(request)
-            return super().handle(request)
-        super().handle(request)
-        asked = psi.Request()
-        asked.ParseFromString(message.blinded)
-        returned, setup, points = psi.Response(), psi.ServerSetup(), set()
-        for _ in range(message.n_ids):
-            server = psi.server.CreateWithNewKey(True)
-            returned.encrypted_elements.append(server.ProcessRequest(asked).encrypted_elements[self.known])
-            points |= set(
-                server.CreateSetupMessage(0.0, 1, self.ids, psi.DataStructure.RAW).raw.encrypted_elements
-            )
-        setup.raw.encrypted_elements.extend(sorted(points))
-        answer = BlindedIds(setup.SerializeToString(), returned.SerializeToString())
-        return messages.write(envelope.session, envelope.sequence, answer)
+def test_an_alignment_is_counted_once_when_it_is_opened(bank):
+    service = bank(questions_per_hour=2)
+    for _ in range(2):
+        mine = asker(service, ["customer-010"]).until_answered()
+        assert mine.align(mine.matched()[1], ["customer-010"]) is True
+    assert "more than 2 alignments and predictions in an hour" in asker(service, ["a"]).open().reason
+    assert "more than 2 alignments" in asker(bank(questions_per_hour=2), ["a"]).open().reason
 
 
-@pytest.mark.parametrize("known", range(4))
-def test_alignment_attack_by_a_bank_that_makes_all_ids_match_reads_none(bank, known):
-    """One id in common sufficed: the other's were sent in clear, as ids in common."""
-    pytest.importorskip("private_set_intersection")
-    liar = LyingBank(bank())
-    liar.known, liar.ids, liar.heard = known, ["customer-010"], []
-    ids = ["acme-only-1", "customer-010", "acme-only-2", "acme-only-3"]
-    digest = Alignment(tuple(sorted(ids))).digest
-    with pytest.raises(ProtocolError if known == 1 else InvalidDataError, match=r"bank|no row"):
-        align([liar], ids)
-    assert len(liar.heard) == 2 * (known == 1)
-    for request in liar.heard:
-        assert not any(secret in request for secret in (b"acme-only", digest, digest.hex().encode()))
-
-
-def test_alignment_attack_by_the_active_party_aligns_no_rows_it_cannot_name(bank):
-    """It makes a row of the bank's match whose id it does not know, and tries out digests of one id."""
-    pytest.importorskip("private_set_intersection")
+def test_rows_are_kept_under_the_digest_that_was_not_sent(bank, tmp_path):
     service = bank()
-    Local(service).ask(IntersectIds(Question(["a"]).blinded, 1))
-    own = Local(service).ask(AlignRows(1))
-    setup, response = answered(own.blinded, own.n_ids, ["customer-010"])
-    digest = Question([Alignment(("customer-011",)).digest.hex()])
-    answer = Local(service).ask(CommonIds(setup, response, digest.blinded))
-    assert digest.matches(answer.setup, answer.response) == []
-    found = Alignment(("customer-010",)).digest
-    assert found not in answer.setup + answer.response
+    mine = asker(service, ["customer-010", "x"]).until_answered()
+    assert mine.align(mine.matched()[1], ["customer-010"]) is True
+    (path,) = tmp_path.glob("bank/for-acme/rows/*.ids")
+    assert path.read_text() == "customer-010\n"
+    assert path.name == f"{Alignment(('customer-010',)).digest.hex()}.ids"
 
 
-def test_a_response_of_other_length_or_with_a_point_twice_is_refused():
-    pytest.importorskip("private_set_intersection")
-    ids = ["a", "b", "c"]
-    question = Question(ids)
-    setup, response = answered(question.blinded, 3, ["b"])
-    assert question.matches(setup, response) == [1]
-    point = response[:35]
-    for wrong in (response[:-35], response + point, point * 3, b"", response[:-1]):
-        with pytest.raises(ProtocolError, match="not 3 different blinded ids"):
-            question.matches(setup, wrong)
-    for wrong in (b"", setup[:-1], setup + point, b"\x12" + setup[1:]):
-        with pytest.raises(ProtocolError, match="malformed"):
-            question.matches(wrong, response)
-    with pytest.raises(ProtocolError, match="malformed"):
-        question.matches(setup, response, 2)
+def test_every_message_of_an_alignment_is_recorded(bank, tmp_path):
+    align([Local(bank())], ["customer-010", "x"])
+    traffic, refusals, damaged = read_record(tmp_path / "bank" / "record.jsonl")
+    assert not refusals
+    assert not damaged
+    kinds = [kind for _, _, kind in traffic.flows]
+    requests = ["OpenAlignment", "MaskIds", "CommitIds", "TellIds", "AnswerIds", "AlignRows"]
+    answers = ["AlignmentOpened", "IdsMasked", "IdsCommitted", "Done", "IdsAnswered", "RowsAligned"]
+    assert sorted(kinds) == sorted(requests + answers)
+
+
+def test_a_table_whose_ids_are_not_canonical_is_not_served(tmp_path):
+    X = np.zeros((2, 1))
+    for ids in (["a", "b "], ["a", "a"], ["Zoe\u0308", "b"]):
+        table = Table(read_columns(X), ids, True, None, [], {})
+        with pytest.raises(InvalidDataError, match="ids of the rows: "):
+            PassiveService(table, tmp_path / "bank", "bank", Limits())
 
 
 def test_blinded_ids_have_the_size_of_their_number(bank, monkeypatch):
-    psi = pytest.importorskip("private_set_intersection.python")
-    blinded = Question([str(k) for k in range(40)]).blinded
+    ids = [str(k) for k in range(40)]
     service = bank(max_rows=40)
-    assert isinstance(Local(service).ask(IntersectIds(blinded, 40)), BlindedIds)
-    monkeypatch.setattr(psi, "Request", lambda: pytest.fail("parsed"))
-    empty = b"\x12\x00"
-    wrong = (
-        blinded[:2] + empty * 700,
-        blinded + empty,
-        blinded[:-70] + empty * 35,
-        blinded[2:],
-        blinded[:-35],
-        b"",
-    )
-    for request in wrong:
-        assert "not 40 different blinded ids" in Local(service).ask(IntersectIds(request, 40)).reason
-    assert "not 39 different blinded ids" in Local(service).ask(IntersectIds(blinded, 39)).reason
-    assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 0)).reason
-    assert "1 to 40 ids" in Local(service).ask(IntersectIds(blinded, 41)).reason
+    asker(service, ids).until_answered()
+    monkeypatch.setattr(masked_ids, "hash_to_group", lambda *args: pytest.fail("hashed"))
+    for n_ids in (0, 41):
+        wrong = OpenAlignment(bytes(32), bytes(32), bytes(32), n_ids)
+        assert f"1 to 40 ids, not {n_ids}" in Local(service).ask(wrong).reason
 
 
 def test_alignments_do_not_remove_the_rows_of_a_training_run(bank, monkeypatch):
     """Before, 64 alignments for predictions did, and a run of which the bank was restarted had no rows."""
-    pytest.importorskip("private_set_intersection")
     monkeypatch.setattr("gbdt_parties.transport.service.MAX_ALIGNMENTS", 3)
     ids = [f"customer-{k:03d}" for k in range(10, 60)]
     service = bank(allow_plain=True)

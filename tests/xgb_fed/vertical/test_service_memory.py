@@ -1,30 +1,37 @@
 """What allowed messages, in any number and order, may take of a passive party's memory and disk."""
 
 import gc
+import os
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from threading import Event
 
 import numpy as np
 import pytest
 
 import xgb_fed
+from alignments import Asker, Bank
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity import alignment as alignment_module
-from gbdt_parties.identity.alignment import (
-    BYTES_PER_ID,
+from gbdt_parties.identity import intersector as intersector_module
+from gbdt_parties.identity import masked_ids
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.alignment_messages import (
+    IDS_PER_MESSAGE,
+    AlignmentOpened,
     AlignRows,
-    BlindedIds,
-    CommonIds,
-    IntersectIds,
-    Intersector,
-    Question,
-    align,
+    AnswerIds,
+    CommitIds,
+    IdsMasked,
+    MaskIds,
+    OpenAlignment,
+    TellIds,
 )
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.identity.intersector import BYTES_PER_ID, Intersector
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
@@ -151,22 +158,67 @@ def test_memory_of_histograms_is_reserved_before_they_are_built():
     assert "statistics of this level would take" in talk.ask(FindSplits(**rest)).reason
 
 
-def test_memory_attack_by_points_without_content(monkeypatch):
-    """Empty fields are counted before they are parsed: there they would be points without end."""
-    psi = pytest.importorskip("private_set_intersection.python")
-    intersector = Intersector([str(k) for k in range(100)], 100)
-    blinded = Question([str(k) for k in range(100)]).blinded
-    intersector.blind(IntersectIds(blinded, 100))
-    intersector.ask(AlignRows(100))
-    monkeypatch.setattr(psi, "ServerSetup", lambda: pytest.fail("taken apart"))
-    empty = b"\x0a\x00" * MIB
-    message = CommonIds(b"\x0a\x80\x80\x80\x01" + empty, empty, b"")
+def test_memory_attack_by_lists_that_were_not_announced(monkeypatch):
+    """They are counted before they are taken apart, compared or multiplied."""
+    pytest.importorskip("nacl")
+    bank = Bank(Intersector([str(k) for k in range(100)], 100, "bank"))
+    points = os.urandom(4 * MIB)
+    for steps, message in (
+        (("open", "mask", "commit"), TellIds(points)),
+        (("open", "mask", "commit", "tell", "answer"), AlignRows(np.ones(4 * MIB, np.uint8), b"")),
+        (("open", "mask", "commit", "tell", "answer"), AlignRows(np.full(13, 128, np.uint8), points)),
+        (("open", "mask"), CommitIds(points)),
+    ):
+        asker = Asker(
+            lambda m: messages.read(bank.handle(messages.write(b"s" * 16, 0, m))).message, ["1", "2"]
+        )
+        for step in steps:
+            assert not isinstance(getattr(asker, step)(), messages.Refusal)
+        monkeypatch.setattr(masked_ids, "multiply", lambda *args: pytest.fail("multiplied"))
 
-    def attempt():
-        with pytest.raises(ProtocolError, match="malformed"):
-            intersector.accept(message)
+        def attempt(bank=bank, message=message):
+            with pytest.raises(ProtocolError):
+                bank.intersector.answer(b"s" * 16, message)
 
-    assert peak_of(attempt) < MIB / 2
+        if isinstance(message, AlignRows) and len(message.common) == 13:
+            monkeypatch.undo()
+        assert peak_of(attempt) < MIB / 2
+        monkeypatch.undo()
+
+
+def test_memory_of_an_alignment_is_within_what_is_reserved(monkeypatch):
+    """From the first message to the rows found, for each id of both sides."""
+    n = 30_000
+    hashed = [sha256(b"%d" % k).digest() for k in range(n)]
+    monkeypatch.setattr(masked_ids, "hash_to_group", lambda domain, inputs: b"".join(map(_sha256, inputs)))
+    monkeypatch.setattr(masked_ids, "multiply", lambda key, points: bytes(memoryview(points)))
+    monkeypatch.setattr(masked_ids, "refuse_reflection", lambda own, points: None)
+    monkeypatch.setattr(intersector_module, "refuse_reflection", lambda own, points: None)
+    intersector = Intersector([f"customer-{k:09d}" for k in range(n)], n, "bank")
+    opening = OpenAlignment(bytes(32), bytes(32), bytes(32), n)
+    told = b"".join(sorted(hashed))
+    flags = np.packbits(np.ones(n, dtype=bool))
+
+    def run():
+        def ask(message):
+            return intersector.answer(b"s" * 16, message)
+
+        opened, _ = ask(opening)
+        for _ in range(0, n, IDS_PER_MESSAGE):
+            ask(MaskIds())
+        ask(CommitIds(masked_ids._commitment(masked_ids.run_of(opening, opened), masked_ids.ACTIVE, told)))
+        for first in range(0, n, IDS_PER_MESSAGE):
+            ask(TellIds(told[32 * first : 32 * (first + IDS_PER_MESSAGE)]))
+        for _ in range(0, n, IDS_PER_MESSAGE):
+            ask(AnswerIds())
+        _, alignment = ask(AlignRows(flags, told[:32]))
+        assert len(alignment.ids) == n
+
+    assert peak_of(run) < BYTES_PER_ID * 2 * n
+
+
+def _sha256(octets):
+    return sha256(octets).digest()
 
 
 def test_memory_of_requests_is_bounded(service):
@@ -207,7 +259,7 @@ def test_sessions_are_counted_by_the_hour_over_a_restart(service):
 
 def test_disk_attack_by_alignments(service, tmp_path, monkeypatch):
     """The rows that were used last are kept, and those that are forgotten can be aligned again."""
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     monkeypatch.setattr(service_module, "MAX_ALIGNMENTS", 4)
     bank = service()
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
@@ -293,7 +345,7 @@ def test_memory_of_row_flags_is_bounded_by_what_the_active_party_sends(monkeypat
 
 
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     bank = service()
     caller = bank._caller(Identity("acme", "", NOBODY.expires))
     bank._has_ids = True
@@ -408,7 +460,7 @@ def test_memory_of_sessions_left_by_crashes_is_given_back_when_it_is_needed(serv
 
 
 def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     bank = service(max_memory=MIB)
     identity = Identity("acme", "", NOBODY.expires)
     sets = [align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
@@ -420,30 +472,61 @@ def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service)
         assert isinstance(talk.ask(messages.Finish()), messages.Done)
 
 
-def test_memory_of_blinded_ids_is_reserved(service, monkeypatch):
-    psi = pytest.importorskip("private_set_intersection.python")
+def opening_of(n_ids):
+    return OpenAlignment(bytes(32), bytes(32), bytes(32), n_ids)
+
+
+def test_memory_of_masked_ids_is_reserved_before_any_is_masked(service, monkeypatch):
+    pytest.importorskip("nacl")
     bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
+    memory = bank._caller(Identity("acme", "", NOBODY.expires)).memory
     assert len(align([Acme(bank)], [str(k) for k in range(50)]).ids) == 50
-    monkeypatch.setattr(psi.server, "CreateWithNewKey", lambda flag: pytest.fail("blinded"))
-    question = Question([str(k) for k in range(51)])
-    answer = Talk(bank, b"1" * 16).ask(IntersectIds(question.blinded, 51))
-    assert "blinded ids would take" in answer.reason
-    assert bank._caller(Identity("acme", "", NOBODY.expires)).memory.reserved == 0
+    assert memory.reserved == 0
+    monkeypatch.setattr(intersector_module, "OwnList", lambda *args: pytest.fail("masked"))
+    assert "masked ids would take" in Talk(bank, b"1" * 16).ask(opening_of(51)).reason
+    assert memory.reserved == 0
+
+
+def test_memory_of_an_alignment_is_held_until_it_ends_or_is_abandoned(service):
+    bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
+    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    for k in range(3):
+        # A new one takes the place of the one before.
+        assert isinstance(Talk(bank, bytes([k]) * 16).ask(opening_of(50)), AlignmentOpened)
+        assert caller.memory.reserved == BYTES_PER_ID * (N_ROWS + 50)
+    with pytest.raises(ProtocolError, match="would take"):
+        caller.memory.reserve(1 << 10, "something else")
+    caller.intersector._run.last_answer -= service_module.ABANDONED
+    room = caller.memory.reserve(1 << 10, "something else")
+    assert caller.memory.reserved == room.n_bytes
+    assert "without an intersection" in Talk(bank, bytes([2]) * 16).ask(MaskIds()).reason
+
+
+def test_memory_of_a_refused_alignment_is_given_back(service):
+    bank = service()
+    memory = bank._caller(Identity("acme", "", NOBODY.expires)).memory
+    talk = Talk(bank, b"1" * 16)
+    assert isinstance(talk.ask(opening_of(5)), AlignmentOpened)
+    assert memory.reserved == BYTES_PER_ID * (N_ROWS + 5)
+    assert "not due" in talk.ask(TellIds(b"")).reason
+    assert memory.reserved == 0
 
 
 def test_an_alignment_under_way_does_not_hold_up_the_callers_other_requests(service, monkeypatch):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     bank, begun, released = service(), Event(), Event()
+    mask_more = masked_ids.OwnList.mask_more
 
-    def slow(*args):
+    def slow(own):
         begun.set()
         assert released.wait(20)
-        return b"", b""
+        return mask_more(own)
 
-    monkeypatch.setattr(alignment_module, "answered", slow)
-    request = IntersectIds(Question(["1"]).blinded, 1)
+    monkeypatch.setattr(masked_ids.OwnList, "mask_more", slow)
+    talk = Talk(bank, b"1" * 16)
+    assert isinstance(talk.ask(opening_of(1)), AlignmentOpened)
     with ThreadPoolExecutor(2) as pool:
-        alignment = pool.submit(Talk(bank, b"1" * 16).ask, request)
+        alignment = pool.submit(talk.ask, MaskIds())
         assert begun.wait(20)
         opened = pool.submit(Talk(bank, b"2" * 16).ask, opening())
         try:
@@ -451,7 +534,7 @@ def test_an_alignment_under_way_does_not_hold_up_the_callers_other_requests(serv
             assert not alignment.done()
         finally:
             released.set()
-        assert isinstance(alignment.result(20), BlindedIds)
+        assert isinstance(alignment.result(20), IdsMasked)
 
 
 def test_memory_attack_by_sets_of_categories_is_refused():

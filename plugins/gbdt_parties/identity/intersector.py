@@ -1,0 +1,200 @@
+"""The passive party's part in an alignment: what it answers to each message, and in which order.
+
+A message out of order, malformed or about another run ends the alignment; what was answered before is not
+answered again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from threading import Lock
+
+import numpy as np
+
+from gbdt_parties.curve_group import POINT_BYTES
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment_messages import (
+    DIGEST_BYTES,
+    AlignmentOpened,
+    AlignRows,
+    AnswerIds,
+    CommitIds,
+    IdsAnswered,
+    IdsCommitted,
+    IdsMasked,
+    MaskIds,
+    OpenAlignment,
+    RowsAligned,
+    TellIds,
+)
+from gbdt_parties.identity.masked_ids import (
+    ACTIVE,
+    PASSIVE,
+    MaskedDigest,
+    OwnList,
+    ReceivedList,
+    certificate_digest,
+    chunk,
+    name_digest,
+    refuse_reflection,
+    run_of,
+)
+from gbdt_parties.memory import MemoryAllowance, Room
+from gbdt_parties.messages import Done, Message, from_bits
+
+BYTES_PER_ID = 512
+"""Memory that an id takes at most in an alignment: a test measures it."""
+
+
+class Intersector:
+    """The passive party's alignments with one active party, one at a time.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Canonical and different (see `row_ids`).
+    max_ids : int
+        That the active party may have.
+    name : str
+        This party's.
+    memory : MemoryAllowance, optional
+        What an alignment is reserved from; without limit by default.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], max_ids: int, name: str, memory: MemoryAllowance | None = None
+    ) -> None:
+        self._ids, self._max_ids, self._name = ids, max_ids, name
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
+        self._lock = Lock()
+        self._run: _Run | None = None
+
+    def answer(
+        self, session: bytes, message: Message, fingerprint: str = ""
+    ) -> tuple[Message, Alignment | None]:
+        """Answer the next message.
+
+        Parameters
+        ----------
+        session : bytes
+            The alignment's: one that is not the newest is not taken up again.
+        message : Message
+            One of `REQUESTS`.
+        fingerprint : str
+            Of the certificate that the active party showed.
+
+        Returns
+        -------
+        answer : Message
+        alignment : Alignment or None
+            The rows in common, with the last answer.
+
+        Raises
+        ------
+        ProtocolError
+            If the message is refused; the alignment has then ended.
+        """
+        if isinstance(message, OpenAlignment):
+            return self._open(session, message, fingerprint), None
+        with self._lock:
+            run = self._run
+            if run is None or run.session != session:
+                raise ProtocolError("rows were aligned without an intersection, or in another alignment's")
+            # Put back only after an answer: the difference between two refusals tells whose ids are known.
+            self._run = None
+        answer, alignment = run.answer(message)
+        if alignment is None:
+            run.last_answer = time.monotonic()
+            with self._lock:
+                # Unless another one was begun meanwhile.
+                self._run = self._run or run
+        return answer, alignment
+
+    def end_abandoned(self, seconds: float) -> None:
+        """Give up an alignment that was not gone on with for so long, and its memory."""
+        with self._lock:
+            if self._run is not None and time.monotonic() - self._run.last_answer > seconds:
+                self._run = None
+
+    def _open(self, session: bytes, message: OpenAlignment, fingerprint: str) -> AlignmentOpened:
+        with self._lock:
+            self._run = None
+        if not 0 < message.n_ids <= self._max_ids:
+            raise ProtocolError(f"this party intersects 1 to {self._max_ids} ids, not {message.n_ids}")
+        if message.certificate != certificate_digest(fingerprint):
+            raise ProtocolError("the alignment was opened for another certificate than the one shown")
+        opened = AlignmentOpened(os.urandom(DIGEST_BYTES), name_digest(self._name), len(self._ids))
+        run = run_of(message, opened)
+        n_bytes = BYTES_PER_ID * (message.n_ids + len(self._ids))
+        room = self._memory.reserve(n_bytes, "masked ids")
+        with self._lock:
+            self._run = _Run(session, self._ids, message.n_ids, run, room)
+        return opened
+
+
+class _Run:
+    """One alignment at the passive party.
+
+    Parameters
+    ----------
+    session : bytes
+    ids : sequence of str
+    n_theirs : int
+        Ids that the active party announced.
+    run : bytes
+    room : Room
+        Reserved for as long as the run lasts.
+    """
+
+    def __init__(self, session: bytes, ids: Sequence[str], n_theirs: int, run: bytes, room: Room) -> None:
+        self.session, self._ids, self._n_theirs, self._digest = session, ids, n_theirs, run
+        self.last_answer = time.monotonic()
+        self._room = room
+        self._own = OwnList(ids, run, PASSIVE)
+        self._theirs: ReceivedList | None = None
+        self._n_answered = 0
+
+    def answer(self, message: Message) -> tuple[Message, Alignment | None]:
+        """Answer a message that is due; `ProtocolError` for any other one."""
+        if isinstance(message, MaskIds) and self._theirs is None:
+            self._own.mask_more()
+            return IdsMasked(self._own.n_masked), None
+        if isinstance(message, CommitIds) and self._theirs is None and self._own.is_masked:
+            self._theirs = ReceivedList(self._n_theirs, self._digest, ACTIVE, message.commitment)
+            return IdsCommitted(self._own.commitment), None
+        theirs = self._theirs
+        if theirs is not None and isinstance(message, TellIds) and not theirs.is_complete:
+            theirs.add(message.points)
+            refuse_reflection(self._own.points, message.points)
+            return Done(), None
+        if theirs is not None and theirs.is_complete:
+            if isinstance(message, AnswerIds) and self._n_answered < max(self._n_theirs, len(self._ids)):
+                return self._answer_more(theirs), None
+            if isinstance(message, AlignRows) and self._n_answered >= max(self._n_theirs, len(self._ids)):
+                return self._align(message)
+        raise ProtocolError(f"{type(message).__name__} is not due in this alignment")
+
+    def _answer_more(self, theirs: ReceivedList) -> IdsAnswered:
+        """The next points of both lists; the other's under the own key too."""
+        first = self._n_answered
+        stop = first + chunk(self._n_theirs, first)
+        answers = self._own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
+        told = self._own.told(first)
+        self._n_answered = first + max(len(answers), len(told)) // POINT_BYTES
+        return IdsAnswered(told, answers)
+
+    def _align(self, message: AlignRows) -> tuple[RowsAligned, Alignment]:
+        """The rows in common, and the answer that shows the other whether they are those it found."""
+        flags = from_bits(message.common, len(self._ids))
+        n_common = int(np.count_nonzero(flags))
+        if not 0 < n_common <= min(self._n_theirs, len(self._ids)):
+            raise ProtocolError(
+                f"{n_common} rows were aligned of {len(self._ids)}, where {self._n_theirs} ids were told"
+            )
+        alignment = Alignment(tuple(sorted(self._ids[k] for k in self._own.order[flags])))
+        digest = MaskedDigest(alignment.digest, self._digest)
+        return RowsAligned(digest.point, digest.answer(message.digest)), alignment

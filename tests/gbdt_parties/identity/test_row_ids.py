@@ -1,0 +1,73 @@
+"""Ids of rows: one way to write each, and nothing that reads alike but differs."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.row_ids import check_ids, fault_of
+
+GOOD = ("7", "007", "customer 12", "a-b_c/d", "Zoë", "名前", "A", "a", "ß")
+BAD = {
+    "": "is empty",
+    " 7": "blank at its beginning or end",
+    "7 ": "blank at its beginning or end",
+    "7\n": "not printable",
+    "7\r": "not printable",
+    "a\tb": "not printable",
+    "a\0b": "not printable",
+    "a\u200bb": "not printable",
+    "\ufeffa": "not printable",
+    "7\u00a0": "not printable",
+    "\u20037": "not printable",
+    "a\u2028b": "not printable",
+    "a\ud800": "not printable",
+    "Zoe\u0308": "normalisation form C",
+    "\u212b": "normalisation form C",
+    7: "is of type int",
+    7.5: "is of type float",
+    b"7": "is of type bytes",
+    None: "is of type NoneType",
+}
+
+
+def test_canonical_ids_are_taken_as_they_are():
+    assert check_ids(GOOD, "ids") == list(GOOD)
+    assert Alignment(tuple(sorted(GOOD))).ids == tuple(sorted(GOOD))
+
+
+@pytest.mark.parametrize("one", BAD, ids=ascii)
+def test_others_are_refused_by_position_and_not_quoted(one):
+    with pytest.raises(InvalidDataError, match=f"ids: id 2 of 3 .*{BAD[one]}") as caught:
+        check_ids(["first", one, "third"], "ids")
+    assert "first" not in str(caught.value)
+    with pytest.raises(InvalidDataError, match="id 1 of 1"):
+        align([], [one])
+    with pytest.raises(InvalidDataError, match="canonical"):
+        Alignment((one,))
+
+
+@given(st.lists(st.text(max_size=4), min_size=2, max_size=2))
+def test_ids_that_read_alike_are_never_both_accepted(pair):
+    one, other = pair
+    if fault_of(one) is None and fault_of(other) is None and one != other:
+        assert unicodedata.normalize("NFC", one).strip() != unicodedata.normalize("NFC", other).strip()
+        assert one.encode() != other.encode()
+
+
+def test_ids_are_different_and_there_are_some():
+    with pytest.raises(InvalidDataError, match="3 ids, of which 2 are different"):
+        check_ids(["a", "b", "a"], "ids")
+    with pytest.raises(InvalidDataError, match="there are no ids"):
+        check_ids([], "ids")
+
+
+def test_an_aligned_file_with_ids_that_are_not_canonical_is_refused(tmp_path):
+    for text in ("b\na\n", "a\na\n", " a\n", "a\r\n", "Zoe\u0308\n"):
+        (tmp_path / "ids").write_bytes(text.encode())
+        with pytest.raises(InvalidDataError, match="canonical"):
+            Alignment.load(tmp_path / "ids")
