@@ -5,6 +5,7 @@ import json
 import math
 import re
 import resource
+import shutil
 import signal
 import socket
 import time
@@ -24,6 +25,7 @@ from gbdt_parties.errors import (
     ProtocolError,
     SessionLostError,
 )
+from gbdt_parties.identity.certificates import make_authority, make_certificate
 from gbdt_parties.identity.record import Record
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
@@ -58,6 +60,20 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
 
         (tmp_path / "eve.yaml").write_text(plan.read_text().replace("certs/acme", "certs/eve"))
         assert cli.main(["train", "eve.yaml"]) == cli.REFUSED
+        capsys.readouterr()
+
+        # Patience is for servers that are down, not for certificates that will never do.
+        make_certificate("certs/late", "certs/ca", "acme", days=-1)
+        make_authority("elsewhere")
+        make_certificate("certs/foreign", "elsewhere", "acme")
+        shutil.copy("certs/acme/ca.pem", "certs/foreign/ca.pem")
+        start = time.monotonic()
+        for name, words in (("late", "expired at 20"), ("foreign", "trusts another authority")):
+            content = PLAN.format(port=port, patience=600).replace("certs/acme", f"certs/{name}")
+            (tmp_path / f"{name}.yaml").write_text(content)
+            assert cli.main(["train", f"{name}.yaml"]) == cli.REFUSED
+            assert words in capsys.readouterr().err
+        assert time.monotonic() - start < 120
 
         process.send_signal(signal.SIGSTOP)
         start = time.monotonic()

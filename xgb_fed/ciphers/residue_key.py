@@ -233,7 +233,7 @@ class ResidueKey:
 
 
 def _is_plausible(n: int) -> bool:
-    """Whether n is odd, of a size that keys have, without small factors, and no power.
+    """Whether n is odd, of a size that keys have, without a factor below 2^16, and no power.
 
     Modulo a power of 3, say, r^n is one of few numbers: such a key would switch re-randomisation off.  That
     finds careless keys, not every made-up one: parties are taken to follow the protocol.
