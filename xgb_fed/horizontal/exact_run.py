@@ -241,7 +241,7 @@ class ExactRun:
             )
         n_rows = [len(rows.y), *(0 if own is None else len(own.y) for own in side.held_out)]
         size = needed_bytes(task, n_rows)
-        self._rooms.append(self._conditions.memory.reserve(size, "gradients, histograms and trees"))
+        self._rooms.append(self._conditions.memory.reserve(size, "gradients and histograms"))
         labelled = self._labelled(rows, task)
         held_out = [None if own is None else self._labelled(own, task) for own in side.held_out]
         held_out += [None] * (task.n_sets - len(held_out))
