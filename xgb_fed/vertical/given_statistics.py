@@ -26,8 +26,8 @@ SUMS_PER_NODE = 3
 MAX_STATISTICS = 0.25
 """Equations per row that a server gives one active party by default.
 
-100 trees of depth 5 on 150,000 rows are 0.06.  By 0.25, least squares had found a quarter of the bins (28 % of
-1,000 rows in 16 bins, of which guessing finds 6 %), by 0.6 a half, by 1.3 nine tenths.
+100 trees of depth 5 on 150,000 rows are 0.06.  By 0.25, least squares had found a quarter of the bins (28 %
+of those of 1,000 rows in 16 bins, where guessing finds 6 %), by 0.6 a half, by 1.3 nine tenths.
 """
 
 TELLING = 0.5
@@ -60,12 +60,12 @@ class GivenStatistics:
     """The equations per row that one active party has got, never less than that after a crash.
 
     A node of a run of k classes gives 1 + 2k sums of each bin over some rows: so many equations for the
-    indicators of the bin.  An opening gives one sum of each bin, the number of its rows: 1/(1 + 2k) of a node,
-    once for each set of rows and `max_bin`.
-    The rank of all equations for one bin is at most their number.  Equations about rows of a set S alone come
-    from runs and samples of any number of rows; each counts 1 / (rows of its run's sample), and one whose
-    sample lies within S counts at least 1 / |S|.  So at most `per_row` times |S| equations came from samples
-    within S, for every S.
+    indicators of the bin.  An opening gives one sum of each bin, the number of its rows, which is 1 / (1 + 2k)
+    of a node, once for each set of rows and `max_bin`.
+
+    Proof of the bound: each equation counts 1 / (rows of its sample), at least 1 / |S| if the sample lies
+    within a set of rows S; so samples within S gave at most `per_row` times |S| equations, and their rank for
+    any bin is no more than their number.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """At how many thresholds an active party has been told the sides of rows, over all its models.
 
-A split of a passive party tells the active one, row by row, whether a value is below a threshold: when a tree
-is grown, for evaluation rows, in predictions and explanations.  All of these answers follow from the thresholds
-of the splits and the party's values, so it is the thresholds that are counted, once each, whatever rows are
-asked about afterwards and however often.
+A split of a passive party tells the active one, row by row, whether a value is below a threshold: when a
+tree is grown, for evaluation rows, in predictions and explanations.  All of these answers follow from the
+thresholds of the splits and the party's values, so it is the thresholds that are counted, once each, whatever
+rows are asked about afterwards and however often.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ToldThresholds:
     """The different thresholds of each column, and sets of categories, that an active party knows sides at.
 
     With k of them, the sides of all rows at all splits of the column tell in which of k + 1 intervals each
-    value lies, or that it is missing, and nothing more.  They are at most k + 1 linear equations for each row:
-    one for each threshold, and one for missing values, which a split adds to either side.
+    value lies, or that it is missing, and nothing more.  They are at most k + 1 linear equations for each
+    row: one for each threshold, and one for missing values, which a split adds to either side.
 
     Parameters
     ----------

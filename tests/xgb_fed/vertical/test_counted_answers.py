@@ -101,7 +101,9 @@ class Party(PassiveParty):
 def test_every_message_that_is_answered_has_a_decision():
     answered = {*PassiveService.opening, *PassiveService.requests, *ALIGNMENT}
     assert set(DECISIONS) == answered
-    assert set(PassiveParty([[1.0]], [], {})._answers) | set(PassiveParty.opening) == answered - set(ALIGNMENT)
+    assert set(PassiveParty([[1.0]], [], {})._answers) | set(PassiveParty.opening) == answered - set(
+        ALIGNMENT
+    )
 
 
 def table(**how):
@@ -297,7 +299,9 @@ def test_a_server_counts_thresholds_for_each_caller_and_keeps_them(tmp_path):
         columns, ids, has_ids = read_columns(X, "X"), [f"p{k}" for k in range(N)], False
 
     def session(caller):
-        service = PassiveService(Table, tmp_path, "bank", Limits(min_rows=2, allow_plain=True, max_statistics=9))
+        service = PassiveService(
+            Table, tmp_path, "bank", Limits(min_rows=2, allow_plain=True, max_statistics=9)
+        )
         who = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
         talk = Talk(lambda request: service.handle(who, (), request))
         for message in (opening(N), start([0]), gradients(N), ROOT, split([0], 0, 1)):

@@ -95,7 +95,9 @@ def test_opening_counts_are_given_once_for_the_same_rows_and_bins(tmp_path):
         bank = Bank(tmp_path, max_statistics=1.0)  # restarted: what was written ahead counts as given
         bank.ask(N, max_bin=8)
         once = bank.service._given[bank.path.parent][0].per_row
-    for k, more in enumerate([{"max_bin": 4}, {"rows": some, "n_rows": 200}, {"rows": some[1:], "n_rows": 199}]):
+    for k, more in enumerate(
+        [{"max_bin": 4}, {"rows": some, "n_rows": 200}, {"rows": some[1:], "n_rows": 199}]
+    ):
         n_rows = more.pop("n_rows", N)
         before = bank.service._given[bank.path.parent][0].per_row
         for _ in range(2):
@@ -155,7 +157,9 @@ def test_opening_counts_are_not_in_refused_openings_and_cost_nothing(tmp_path, m
     assert bank.counted == 0
 
 
-@pytest.mark.parametrize("ending", [messages.Abort(), messages.Finish(), None], ids=["abort", "finish", "lost"])
+@pytest.mark.parametrize(
+    "ending", [messages.Abort(), messages.Finish(), None], ids=["abort", "finish", "lost"]
+)
 def test_opening_counts_stay_counted_however_the_session_ends(tmp_path, ending):
     bank = Bank(tmp_path, max_statistics=1.0)
     talk = Talk(bank.handle)

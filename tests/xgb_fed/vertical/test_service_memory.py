@@ -101,9 +101,7 @@ def service(tmp_path):
     def make(**limits):
         X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
         table = Table(read_columns(X), [str(k) for k in range(N_ROWS)], False, None, [], {})
-        limits = Limits(
-            min_rows=2, allow_plain=True, allow_weak_key=True, max_statistics=np.inf, **limits
-        )
+        limits = Limits(min_rows=2, allow_plain=True, allow_weak_key=True, max_statistics=np.inf, **limits)
         return PassiveService(table, tmp_path / "bank", "bank", limits)
 
     return make
