@@ -67,8 +67,9 @@ class DPBooster(PrivateBooster):
         if not isinstance(data, np.ndarray) and is_table(data):  # asking narwhals takes as long as one row
             columns = columns_of_model(self.model_to_string(num_iteration=1))
             if columns.names is not None and len(columns.names) != self.num_feature():
+                n_columns, n_features = len(columns.names), self.num_feature()
                 raise AlteredModelError(
-                    f"the model's text names {len(columns.names)} columns, and has {self.num_feature()} features"
+                    f"the model's text names {n_columns} columns, and has {n_features} features"
                 )
             data = columns.matrix(data, self.num_feature())
         return super().predict(data, *args, **kwargs)
@@ -119,7 +120,7 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     try:
         text = Path(model).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise NoGuaranteeError("the file is not the text of a model, and carries no privacy guarantee") from None
+        raise NoGuaranteeError("the file is not text, and carries no privacy guarantee") from None
     except ValueError:  # of a path with a null character
         raise ArgumentTypeError("model must be a path, the text of a model or a lightgbm.Booster") from None
     return report_in(text)

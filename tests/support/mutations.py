@@ -1,4 +1,4 @@
-"""Damaged and forged files: bytes that are flipped, cut or moved, and JSON whose values are of other kinds."""
+"""Damaged and forged files: bytes that are flipped, cut or moved, and JSON with values of other kinds."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ def removed(content, path):
 
 
 def mutated_json(content, rng, count):
-    """So many forgeries of a JSON document, as text: each differs in one place, or in two that are swapped."""
+    """So many forgeries of a JSON document, as text: each differs in one place, or has two swapped."""
     everywhere = list(places(content))
     for _ in range(count):
         path = everywhere[rng.integers(len(everywhere))]

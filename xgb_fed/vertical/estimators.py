@@ -24,6 +24,8 @@ from xgb_fed.vertical.estimator_base import VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model import VerticalModel
 
 CLASSES_FILE = "active.classes.json"
+_MAX_CLASS_BYTES = 1 << 16
+"""Bytes of a class at most, as a file says it."""
 
 
 @with_common_parameters
@@ -301,8 +303,11 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         path = directory / CLASSES_FILE
         try:
             content = read_sealed(path)
-            classes = np.array(content["classes"], dtype=np.dtype(content["dtype"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            dtype = np.dtype(content["dtype"])
+            if dtype.itemsize > _MAX_CLASS_BYTES or not isinstance(content["classes"], list):
+                raise ValueError("classes")
+            classes = np.array(content["classes"], dtype=dtype)
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             raise CorruptDataError(f"{path} does not hold a classifier's classes") from None
         if classes.shape != (max(2, model.n_classes),):
             raise CorruptDataError(f"{path} does not name the model's classes")

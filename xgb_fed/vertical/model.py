@@ -31,6 +31,7 @@ from xgb_fed.vertical.importances import check_kind, importances_of
 from xgb_fed.vertical.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
 from xgb_fed.vertical.model_columns import ask_columns
 from xgb_fed.vertical.model_parts import check_parts
+from xgb_fed.vertical.model_values import check_plain_values, objective_in, restart_in, tree_in
 from xgb_fed.vertical.routing import row_positions
 from xgb_fed.vertical.row_names import RowNames, check_rows
 from xgb_fed.vertical.sides import OWN
@@ -426,14 +427,18 @@ class VerticalModel:
             if content.pop("format") != FORMAT:
                 raise CorruptDataError(f"{path} is of another format version than {FORMAT}")
             content["model_id"] = bytes.fromhex(content["model_id"])
-            content["objective"] = Objective(**content["objective"])
+            content["objective"] = objective_in(content["objective"])
+            n_classes = content["objective"].n_classes
+            check_plain_values(content, n_classes)
             content["splits"] = Splits.from_dict(content["splits"])
-            content["trees"] = [FederatedTree(**tree) for tree in content["trees"]]
-            content["restarts"] = [Restart(**restart) for restart in content["restarts"]]
+            content["trees"] = [tree_in(tree, n_classes) for tree in content["trees"]]
+            content["restarts"] = [restart_in(restart) for restart in content["restarts"]]
+            if content.keys() & {"evals_result", "traffic"}:
+                raise ValueError("unknown entries")
             model = cls(**content)
             check_parts(model.trees, model.rounds, model.splits, model.parties, model.party_features)
             return model
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, CorruptDataError):
                 raise
             raise CorruptDataError(f"{path} is not an active party's model: {type(error).__name__}") from None

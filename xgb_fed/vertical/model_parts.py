@@ -30,10 +30,18 @@ def check_parts(
             raise ValueError("root")
         for node, owner in enumerate(tree.owner):
             if owner == LEAF:
+                if not tree.left[node] == tree.right[node] == tree.split_id[node] == LEAF:
+                    raise ValueError("leaves")
                 continue
             children = (tree.left[node], tree.right[node])
             # Children come after their parent, and know it: no walk down or up a tree goes in circles.
             if not all(node < child < len(tree) and tree.parent[child] == node for child in children):
                 raise ValueError("children")
-            if not 0 <= owner <= len(parties) or (owner == 0 and tree.split_id[node] >= len(splits)):
+            if not 0 <= owner <= len(parties) or tree.split_id[node] < 0:
                 raise ValueError("splits")
+            if owner == 0 and tree.split_id[node] >= len(splits):
+                raise ValueError("splits")
+        # Each node but the root is the child of one, so that every node is reached, once.
+        children = [c for pair in zip(tree.left, tree.right, strict=True) for c in pair if c != LEAF]
+        if sorted(children) != list(range(1, len(tree))):
+            raise ValueError("children")

@@ -1,0 +1,160 @@
+"""A damaged or forged file is read as a valid one, or refused by an error that we name.
+
+Forgeries carry digests that fit, as somebody who writes such a file on purpose makes them.
+"""
+
+import hashlib
+import json
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+from xgboost.core import XGBoostError
+
+import xgb_fed
+from gbdt_kernels.errors import VeilboostError
+from gbdt_parties._entries import entry_of, read_entries
+from mutations import mutated_bytes, mutated_json
+from xgb_fed.vertical.checkpoint import JOURNAL_FILE
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2))
+Z = pd.DataFrame({"p": RNG.normal(size=40), "c": pd.Categorical(RNG.integers(0, 3, 40))})
+Y = (X[:, 0] + Z["p"] > 0).to_numpy().astype(int)
+COUNTS = [40, pytest.param(1500, marks=pytest.mark.slow)]
+NAMED = (VeilboostError, XGBoostError)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def bank():
+    how = {"allow_explanations": "per-feature", "enable_categorical": True, "allow_export": True}
+    return xgb_fed.LocalParty(Z, "bank", **how)
+
+
+def classifier(**kwargs):
+    return xgb_fed.VerticalXGBClassifier(
+        enable_categorical=True, n_estimators=2, max_depth=2, cipher=xgb_fed.Plain(), **kwargs
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    party = bank()
+    model = classifier().fit(X, Y, parties=[party])
+    model.save_model(tmp_path / "active")
+    party.save_model(tmp_path / "passive")
+    return tmp_path
+
+
+def sealed(text):
+    """A sealed file with a content that may be nested too deeply to be read."""
+    try:
+        digest = hashlib.sha256(json.dumps(json.loads(text)).encode()).hexdigest()
+    except RecursionError:
+        digest = "0" * 64
+    return f'{{"sha256": "{digest}", "content": {text}}}'.encode()
+
+
+def forgeries(path, count, rng):
+    written = path.read_bytes()
+    yield from mutated_bytes(written, rng, count)
+    for text in mutated_json(json.loads(written)["content"], rng, count):
+        yield sealed(text)
+
+
+def loaded(folder):
+    party = bank()
+    party.load_model(folder / "passive")
+    model = xgb_fed.VerticalXGBClassifier()
+    model.load_model(folder / "active", parties=[party])
+    return model
+
+
+USES = (
+    lambda model: model.predict_proba(X),
+    lambda model: model.predict(X),
+    lambda model: model.model_.explain(X, [*model._parties(None)]),
+    lambda model: model.feature_importances_,
+    lambda model: model.model_.importances(),
+    lambda model: model.model_.to_json(),
+    lambda model: model.export_booster(),
+)
+
+
+def refused(attempt):
+    try:
+        attempt()
+    except NAMED:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "pattern", ["active/active.model.json", "active/*classes.json", "passive/*.splits.json"]
+)
+@pytest.mark.parametrize("count", COUNTS)
+def test_forged_model_folders_are_read_or_refused_by_name(folder, pattern, count):
+    (path,) = folder.glob(pattern)
+    rng, n_refused = np.random.default_rng(3), 0
+    for content in forgeries(path, count, rng):
+        path.write_bytes(content)
+        models = []
+        n_refused += refused(lambda models=models: models.append(loaded(folder)))
+        for model in models:
+            for use in USES:
+                refused(lambda use=use, model=model: use(model))
+    assert n_refused > count
+
+
+def forged_entries(path, count, rng):
+    """Journals in which one entry's JSON is forged, its digest is that of the forgery, and damaged ones."""
+    entries = [content for content, _ in read_entries(path)]
+    yield from mutated_bytes(path.read_bytes(), rng, count)
+    for _ in range(count):
+        which = int(rng.integers(len(entries)))
+        head, line_end, rest = entries[which].partition(b"\n")
+        for text in mutated_json(json.loads(head), rng, 1):
+            forged = [*entries[:which], text.encode() + line_end + rest, *entries[which + 1 :]]
+            yield b"".join(map(entry_of, forged))
+
+
+class Stopped(Exception):
+    pass
+
+
+class StoppingParty(xgb_fed.LocalParty):
+    """A party whose process ends after some requests."""
+
+    left = 7
+
+    def handle(self, request):
+        self.left -= 1
+        if self.left < 0:
+            raise Stopped
+        return super().handle(request)
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.slow)])
+def test_forged_checkpoints_are_taken_up_or_refused_by_name(tmp_path, count):
+    with pytest.raises(Stopped):
+        classifier().fit(
+            X, Y, parties=[StoppingParty(Z, "bank", enable_categorical=True)], checkpoint=tmp_path
+        )
+    path = tmp_path / JOURNAL_FILE
+    written, rng, n_refused = path.read_bytes(), np.random.default_rng(4), 0
+    assert len(list(read_entries(path))) > 1
+    for content in forged_entries(path, count, rng):
+        path.write_bytes(content)
+        n_refused += refused(lambda: classifier().fit(X, Y, parties=[bank()], checkpoint=tmp_path))
+    path.write_bytes(written)
+    classifier().fit(X, Y, parties=[bank()], checkpoint=tmp_path)
+    assert n_refused > count / 4
