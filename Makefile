@@ -85,6 +85,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/dpboost_paper.py --quick
 	$(BIN)/python benchmarks/mloss_paper.py --quick
 	$(BIN)/python benchmarks/ciphers.py --quick
+	$(BIN)/python benchmarks/alignment.py --quick
 	$(BIN)/python benchmarks/lossless.py --rounds 5
 	$(BIN)/python benchmarks/secureboost_plus.py --quick
 	$(BIN)/python benchmarks/horizontal_exact.py --quick

@@ -1,7 +1,7 @@
-"""Two processes over TLS beside one process: a tree, memory of a stream, prediction, SHAP values, alignment.
+"""Two processes over TLS beside one process: a tree, memory of a stream, prediction, SHAP values.
 
-    python benchmarks/remote.py [--rows 150000] [--trees 2] [--ids 100000]
-                                [--only tree stream predict explain align]
+    python benchmarks/remote.py [--rows 150000] [--trees 2]
+                                [--only tree stream predict explain]
     python benchmarks/remote.py --links [--trees 5] [--json build/links.json]
 
 The passive party is a process of its own (``veilboost serve``) on this machine.  With ``--links`` there are
@@ -25,7 +25,6 @@ import xgboost
 import xgb_fed
 import xgb_fed.vertical.splits
 from bank_process import Bank, Made, write_csv
-from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
 from links import measure_links
@@ -33,7 +32,7 @@ from report import machine, print_table, say, yield_when_busy
 from vertical_data import give_credit
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 32, "base_score": 0.5}
-SECTIONS = ("tree", "stream", "predict", "explain", "align")
+SECTIONS = ("tree", "stream", "predict", "explain")
 STREAM_BYTES = 1 << 30
 MESSAGE_BYTES = 8 << 20
 MIB = 1 << 20
@@ -184,28 +183,12 @@ def explanation(folder: Path, n_rows: int) -> None:
     say(f"largest difference of contributions, relative to max(1, |margin|): {worst:.2g}")
 
 
-def alignment(folder: Path, n_ids: int) -> None:
-    """Private set intersection of two sets that share half of their ids."""
-    theirs = [f"customer-{k:09d}" for k in range(n_ids // 2, n_ids // 2 + n_ids)]
-    file = write_csv(folder / "ids.parquet", np.zeros((n_ids, 1), dtype=np.float32), theirs)
-    bank = Bank(folder, file, "--id", "id")
-    traffic = xgb_fed.Traffic()
-    start = time.perf_counter()
-    common = align([bank.party], [f"customer-{k:09d}" for k in range(n_ids)], traffic)
-    seconds = time.perf_counter() - start
-    bank.close()
-    sizes = traffic.bytes_from("active") / MIB, traffic.bytes_from("bank") / MIB
-    head = ["ids each", "in common", "s", "MiB sent", "MiB received"]
-    print_table("private set intersection", head, [[n_ids, len(common.ids), seconds, *sizes]])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=150_000)
     parser.add_argument("--trees", type=int, help="2 by default, 5 with --links")
-    parser.add_argument("--ids", type=int, default=100_000)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
     parser.add_argument("--links", action="store_true", help="time of 100 trees over slow links, and no more")
     parser.add_argument("--json", type=Path, help="where to write the figures of --links")
@@ -230,8 +213,6 @@ def main() -> None:
             prediction(folder, args.rows)
         if "explain" in args.only:
             explanation(folder, min(args.rows, 10_000))
-        if "align" in args.only:
-            alignment(folder, args.ids)
         if "tree" in args.only:
             tree_times(folder, args.rows, 2 if args.trees is None else args.trees)
 

@@ -27,7 +27,7 @@ PUBLIC = {
 INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_hosts", "veilboost"]
 MESSAGE_MODULES = {
     "session": ["gbdt_parties.messages"],
-    "alignment": ["gbdt_parties.identity.alignment"],
+    "alignment": ["gbdt_parties.identity.alignment_messages"],
     "vertical": ["xgb_fed.vertical.messages"],
     "horizontal": ["xgb_fed.horizontal.messages"],
     "federated": ["lgb_dp.federated.messages"],

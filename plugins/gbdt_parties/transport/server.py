@@ -24,7 +24,7 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 logger = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 64 << 20
-"""Length of a request: gradients come in far shorter pieces, and the blinded ids of 1.8 million rows fit."""
+"""Length of a request: gradients and masked ids come in far shorter pieces."""
 
 SILENCE = 60.0
 """Seconds that a caller may take to send or to receive a frame before it is cut off.  Frames are of one

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from alignments import Asker
+from deployment import connected, serving, tls
 from gbdt_parties import messages
-from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError
 from gbdt_parties.identity import masked_ids
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.alignment_messages import OpenAlignment
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
+from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import NOBODY
 from veilboost.tables import Table
 from xgb_fed.boosting.features import read_columns
@@ -152,3 +154,27 @@ def test_alignments_do_not_remove_the_rows_of_a_training_run(bank, monkeypatch):
         align([Local(bank())], ids[:k])
     answer = Local(bank(allow_plain=True), rows).ask(opening, b"u" * 16)
     assert "align them first" in answer.reason
+
+
+def test_the_certificate_that_is_shown_is_the_one_that_is_hashed(bank, tmp_path, monkeypatch):
+    """Over TLS: a party in between would show another one, and the ids it passed on would match nothing."""
+    seen = []
+    ids = ["customer-010", "x"]
+    service = bank()
+    answer = service._caller(Identity("acme", "", NOBODY.expires)).intersector.answer
+    intersector = service._caller(Identity("acme", "", NOBODY.expires)).intersector
+    monkeypatch.setattr(intersector, "answer", lambda *args: seen.append(args) or answer(*args))
+    with serving(service) as server, connected(server) as party:
+        assert align([party], ids).ids == ("customer-010",)
+        fingerprint = party.own_fingerprint
+        assert len(bytes.fromhex(fingerprint)) == 32
+        assert fingerprint == Identity.of(tls("acme").certificate).fingerprint
+        assert party.with_rows(b"r" * 32).own_fingerprint == fingerprint
+        _, opening, shown = seen[0]
+        assert isinstance(opening, OpenAlignment)
+        assert opening.certificate.hex() == shown == fingerprint
+        monkeypatch.setattr(RemoteParty, "own_fingerprint", "ab" * 32)
+        with pytest.raises(PartyRefusedError, match="another certificate than the one shown"):
+            align([party], ids)
+    monkeypatch.undo()
+    assert RemoteParty("127.0.0.1:1", name="bank", insecure=True).own_fingerprint == ""
