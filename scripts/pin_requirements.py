@@ -2,8 +2,8 @@
 
     make requirements
 
-The versions are resolved for each Python's wheels on x86-64 Linux, so that none of the interpreters is needed.
-Where packages come from is the machine's own setting, of which nothing gets into the files.
+The versions are resolved for each Python's wheels on x86-64 Linux, so that none of the interpreters is
+needed.  Where packages come from is the machine's own setting, of which nothing gets into the files.
 """
 
 from __future__ import annotations
@@ -24,16 +24,24 @@ def supported_pythons(project: str) -> list[str]:
 def pinned(version: str) -> str:
     """Lines ``name==version`` for one Python, in the order of the names."""
     command = [
-        *("uv", "pip", "compile", "pyproject.toml", "--extra", "dev", "--quiet", "--upgrade"),
+        *(
+            str(Path(sys.executable).parent / "uv"),
+            "pip",
+            "compile",
+            "pyproject.toml",
+            "--extra",
+            "dev",
+            "--quiet",
+            "--upgrade",
+        ),
         *("--python-version", version, "--python-platform", "x86_64-manylinux_2_28"),
         *("--only-binary", ":all:", "--no-header", "--no-annotate", "--no-emit-index-url"),
     ]
-    bin_folder = Path(sys.executable).parent
-    command[0] = str(bin_folder / "uv")
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> None:
+    """Write all sets anew."""
     for version in supported_pythons((ROOT / "pyproject.toml").read_text()):
         path = ROOT / "requirements" / f"newest-{version}.txt"
         path.write_text(pinned(version))

@@ -83,8 +83,21 @@ def test_the_image_pins_what_the_tests_run_with():
     bases = set(re.findall(r"^FROM python:(\S+)-slim", text, flags=re.MULTILINE))
     # One version builds the wheels and installs them: that of the workflow that tests these pins.
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
-    assert [f'python: "{base}", set: newest' in workflow for base in bases] == [True]
+    assert [f'python: "{base}", set: newest-{base}' in workflow for base in bases] == [True]
     assert constraint.partition("/")[0] not in ignored()
+
+
+def test_the_image_compiles_its_kernels_for_whoever_runs_it():
+    """As root, beside sources whose times survive in a layer, before the user changes."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    (command,) = re.findall(r"veilboost (warm.*)", text)
+    cli._parser().parse_args(shlex.split(command))
+    assert text.index("pip install") < text.index("touch --date=") < text.index("veilboost warm")
+    assert (
+        text.index("veilboost warm")
+        < text.index("\nENV PYTHONDONTWRITEBYTECODE")
+        < text.index("\nUSER 65534")
+    )
 
 
 def ignored():

@@ -44,8 +44,24 @@ def test_targets_in_the_pages_are_the_makefiles(page):
 
 def test_the_workflow_uses_pinned_sets_that_exist():
     text = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
-    for name in re.findall(r"set: (\w+)", text):
+    for name in re.findall(r"set: ([\w.-]+)", text):
         assert (ROOT / "requirements" / f"{name}.txt").read_text()
+
+
+def test_every_supported_python_has_a_pinned_set_that_the_workflow_uses():
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    versions = re.findall(r"Python :: (3\.\d+)", text)
+    assert versions[0] == project["requires-python"].removeprefix(">=")
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    for version in versions:
+        assert f'python: "{version}", set: newest-{version}' in workflow
+        lines = (ROOT / "requirements" / f"newest-{version}.txt").read_text().splitlines()
+        assert all(re.fullmatch(r"[\w.-]+==[\w.+]+", line) for line in lines), version
+        names = {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines}
+        declared = project["dependencies"] + project["optional-dependencies"]["remote"]
+        needed = {re.match(r"[\w-]+", one)[0].lower() for one in declared if "python_version" not in one}
+        assert needed <= names, version
 
 
 def test_the_oldest_set_is_what_the_project_declares():

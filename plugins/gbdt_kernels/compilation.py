@@ -4,6 +4,8 @@
 the result in a cache directory.  The directory is chosen here, once for each source folder: the first that
 can be written of ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the source, the user's cache directory, and a
 private directory among the temporary files.  Where there is none, kernels are compiled in every process.
+Machine code beside the source is also read where it can no longer be written: `veilboost warm` puts it there
+while an image is built.
 
 Cached machine code is executed, so that a directory that another user can write to is never read.
 """
@@ -24,6 +26,7 @@ from typing import Any
 
 from numba import config as numba_config
 from numba import njit
+from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Listener, install_listener
 
 logger = logging.getLogger("gbdt_kernels")
@@ -47,16 +50,47 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     compiled = njit(nogil=True, **options)(function)
     directory = cache_directory(Path(function.__code__.co_filename).parent)
     if directory is not None:
-        # numba reads the setting while it enables the cache; other packages' functions keep theirs.
-        with _decorating:
-            before, settings.CACHE_DIR = settings.CACHE_DIR, directory
-            try:
-                compiled.enable_caching()
-            finally:
-                settings.CACHE_DIR = before
-        file = compiled._cache._cache_file
-        file.save = partial(_save_alone, Path(file._cache_path), file.save)
+        _keep(compiled, directory)
     return compiled
+
+
+def _keep(compiled: Any, directory: str) -> None:
+    """Let a kernel's machine code be kept in a directory; a cache that fails costs a warning and no more."""
+    # numba reads the setting while it enables the cache; other packages' functions keep theirs.
+    with _decorating:
+        before, settings.CACHE_DIR = settings.CACHE_DIR, directory
+        try:
+            compiled.enable_caching()
+        except (RuntimeError, OSError) as error:  # "no locator available", or a source file that is gone
+            _say(f"kernels are compiled anew in every process: {error}")
+            return
+        finally:
+            settings.CACHE_DIR = before
+    file = compiled._cache._cache_file
+    file.save = partial(_save_alone, Path(file._cache_path), file.save)
+    _guard(file)
+    kept = compiled._cache._impl
+    kept.rebuild = partial(_rebuild, compiled.__name__, kept.rebuild)
+    compiled._shipped = None
+    beside = Path(compiled.py_func.__code__.co_filename).parent / "__pycache__"
+    if directory and not os.access(beside, os.W_OK):
+        # What was compiled when an image was built lies there.
+        compiled._shipped = IndexDataCacheFile(str(beside), kept.filename_base, file._source_stamp)
+        _guard(compiled._shipped)
+        file.load = partial(_load_first, file.load, compiled._shipped.load)
+
+
+def _guard(file: Any) -> None:
+    """Let what cannot be read of a cache count as missing."""
+    place = Path(file._cache_path)
+    file._load_index = partial(_read_index, place, file._load_index)
+    file._load_data = partial(_read_data, place, file._load_data)
+
+
+def _load_first(own: Callable[[Any], Any], shipped: Callable[[Any], Any], key: Any) -> Any:
+    """A kernel's machine code from the own cache, or else from the one beside the source; or None."""
+    found = own(key)
+    return shipped(key) if found is None else found
 
 
 def _save_alone(directory: Path, save: Callable[[Any, Any], None], key: Any, data: Any) -> None:
@@ -65,9 +99,41 @@ def _save_alone(directory: Path, save: Callable[[Any, Any], None], key: Any, dat
     numba numbers the files of a kernel's signatures after those that its index names.  Two processes that
     save different signatures at once would choose the same number, and the code of one would be run for both.
     """
-    with open(directory / "veilboost-kernels.lock", "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
-        save(key, data)
+    try:
+        with open(directory / "veilboost-kernels.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
+            save(key, data)
+    except OSError as error:  # a full disk, or a directory that can no longer be written
+        _say(f"compiled kernels cannot be kept in {directory}: {error.strerror}")
+
+
+def _read_index(directory: Path, read: Callable[[], dict[Any, str]]) -> dict[Any, str]:
+    """The index of a kernel's machine code, empty if it is damaged: saving then writes another."""
+    try:
+        return read()
+    except Exception as error:  # unpickling raises nearly anything
+        _say(f"{directory} holds a damaged index ({type(error).__name__}): kernels are compiled anew")
+        return {}
+
+
+def _read_data(directory: Path, read: Callable[[str], Any], name: str) -> Any:
+    """A kernel's machine code; `OSError` if it is damaged, which numba takes for a file that is gone."""
+    try:
+        return read(name)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # as above
+        _say(f"{directory / name} is damaged ({type(error).__name__}): kernels are compiled anew")
+        raise OSError(f"{name} is damaged") from error
+
+
+def _rebuild(name: str, rebuild: Callable[[Any, Any], Any], context: Any, data: Any) -> Any:
+    """A kernel from what the cache held; None, for none, if that is something else."""
+    try:
+        return rebuild(context, data)
+    except Exception as error:
+        _say(f"the cache holds no machine code for {name} ({type(error).__name__}): it is compiled anew")
+        return None
 
 
 @lru_cache
@@ -182,7 +248,8 @@ def is_compiled(compiled: Any) -> bool:
         return False
     processor = compiled.targetctx.codegen().magic_tuple()
     # An index of another source, Python or numba reads as empty; a key is (signature, processor, function).
-    return any(key[1] == processor for key in file._load_index())
+    files = [one for one in (file, compiled._shipped) if one is not None]
+    return any(key[1] == processor for one in files for key in one._load_index())
 
 
 class _Announcement(Listener):
@@ -215,3 +282,25 @@ def announcing_compilation(say: Callable[[], None] | None) -> Iterator[None]:
         return
     with install_listener("numba:compile", _Announcement(say)):
         yield
+
+
+class _Record(Listener):
+    """Notes which kernels are compiled, not loaded."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def on_start(self, event: Any) -> None:
+        function = event.data["dispatcher"].py_func
+        self._names.append(f"{function.__module__}.{function.__name__}")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def recording_compilation() -> Iterator[list[str]]:
+    """Note the functions that numba compiles meanwhile, ours and its own, as ``module.function``."""
+    names: list[str] = []
+    with install_listener("numba:compile", _Record(names)):
+        yield names

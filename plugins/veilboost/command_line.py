@@ -45,6 +45,7 @@ from veilboost.predictions import write_contributions, write_predictions
 from veilboost.progress import RoundLines
 from veilboost.serving import add_serve
 from veilboost.tables import Table, log_unseen, read_table
+from veilboost.warming import add_warm
 from xgb_fed.vertical.checkpoint import Checkpoint
 from xgb_fed.vertical.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.task import ActiveData
@@ -147,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     add_models(commands)
     add_ledger(commands)
+    add_warm(commands)
     return parser
 
 

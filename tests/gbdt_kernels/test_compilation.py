@@ -1,16 +1,20 @@
 """Machine code on disk: where it is kept, known before and after the first call, and never out of date."""
 
+import errno
 import importlib
 import logging
 import os
+import pickle
 import pkgutil
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
@@ -223,6 +227,67 @@ def test_kernels_without_any_cache_still_run(monkeypatch):
     assert not is_compiled(local)
     assert local(1) == 0
     assert is_compiled(local)
+
+
+def test_a_source_that_no_cache_can_be_found_for_costs_a_warning(choice, private, monkeypatch, caplog):
+    """As from a zip file; numba says ``cannot cache function: no locator available``."""
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private))
+    names = {}
+    exec(compile("def f(x):\n    return x + 2\n", "<string>", "exec"), names)
+    compiled = kernel(names["f"])
+    assert compiled(1) == 3
+    assert caplog.text.count("compiled anew in every process") == 1
+
+
+def test_a_cache_that_can_no_longer_be_written_costs_a_warning(choice, private, monkeypatch, caplog):
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private))
+    cache_directory.cache_clear()
+    compiled = kernel(double.py_func)
+
+    def no_space(key, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = compiled._cache._cache_file
+    file.save = partial(compilation._save_alone, Path(file._cache_path), no_space)
+    assert compiled(2) == 4
+    assert compiled(2.5) == 5.0
+    assert caplog.text.count("No space left on device") == 1
+
+
+def test_machine_code_beside_the_source_is_read_where_nothing_can_be_written(tmp_path, private):
+    """As in an image: compiled while it was built, by a user who could write there."""
+    module_of_kernel(tmp_path, 5)
+    assert run(LOAD, tmp_path / "small.py").stdout.split() == ["False", "1", "6"]
+    read_only = f"import os\nos.access = lambda path, mode: mode != os.W_OK\n{LOAD}"
+    elsewhere = {"NUMBA_CACHE_DIR": str(private)}
+    assert run(read_only, tmp_path / "small.py", **elsewhere).stdout.split() == ["True", "0", "6"]
+    assert not list(private.rglob("*.nbc"))
+    assert run(LOAD, tmp_path / "small.py", **elsewhere).stdout.split() == ["False", "1", "6"]
+    assert list(private.rglob("*.nbc"))
+
+
+OTHER_NUMBA = pickle.dumps("0.0.1") + b"what that version wrote"
+NO_MORE_THAN_A_VERSION = pickle.dumps(numba.__version__)[:-1]
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("content", [b"", b"\x80", b"cut off", OTHER_NUMBA, NO_MORE_THAN_A_VERSION])
+def test_a_damaged_cache_or_one_of_another_numba_is_compiled_anew(
+    choice, private, monkeypatch, kind, content, caplog
+):
+    monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(private))
+    cache_directory.cache_clear()
+    assert kernel(double.py_func)(2) == 4
+    (file,) = private.rglob(f"*.{kind}")
+    good = file.read_bytes()
+    file.write_bytes(content)
+    again = kernel(double.py_func)
+    assert again(2) == 4
+    assert file.read_bytes() != content
+    assert len(file.read_bytes()) > len(good) // 2
+    third = kernel(double.py_func)
+    assert is_compiled(third)
+    assert third(2) == 4
 
 
 USE = {

@@ -1,0 +1,174 @@
+"""``veilboost warm``: compile the kernels of a trainer before it is first used, on made-up rows.
+
+Kernels are compiled for the types that they are called with.  The training runs below have those of common
+uses: dense and sparse columns, categories, missing values, several classes and regression, both ciphers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+import gbdt_kernels
+import lgb_dp
+import xgb_fed
+from gbdt_kernels.compilation import cache_directory, recording_compilation
+from veilboost.parsers import add_command
+
+_N_ROWS = 240
+_QUIET = {"verbosity": -1, "max_depth": 3, "num_leaves": 8}
+
+
+def _columns() -> NDArray[np.float64]:
+    """Made-up rows of three columns, shape (n_rows, 3), the last of which has the categories 0 to 3."""
+    row = np.arange(_N_ROWS)
+    return np.column_stack([np.sin(row), np.cos(3 * row), row % 4]).astype(np.float64)
+
+
+def _labels(n_classes: int = 2) -> NDArray[np.float64]:
+    return np.floor(np.arange(_N_ROWS) % (2 * n_classes) / 2)
+
+
+def _private(callback: Callable[[], Any], params: dict[str, Any], **data: Any) -> None:
+    settings: dict[str, Any] = {"bounds": (-1.0, 4.0), "max_bin": 16, **data}
+    X = settings.pop("X", None)
+    y = settings.pop("y", None)
+    train = lgb_dp.Dataset(_columns() if X is None else X, _labels() if y is None else y, **settings)
+    booster = lightgbm.train({**_QUIET, **params}, train, 2, callbacks=[callback()])
+    booster.predict(_columns())
+
+
+def _private_kinds(callback: Callable[[], Any], *, classes: bool, regression: bool) -> None:
+    """Train on every kind of table that a private trainer takes."""
+    with_gaps = _columns()
+    with_gaps[::5, 0] = np.nan
+    _private(callback, {"objective": "binary"})
+    _private(callback, {"objective": "binary"}, X=with_gaps, categories={2: [0, 1, 2, 3]})
+    _private(callback, {"objective": "binary"}, X=scipy.sparse.csr_matrix(_columns()))
+    if classes:
+        _private(callback, {"objective": "multiclass", "num_class": 3}, y=_labels(3))
+    if regression:
+        _private(callback, {"objective": "regression"}, y=_labels(8), label_bounds=(0.0, 7.0))
+
+
+def _warm_newton() -> None:
+    def newton() -> Any:
+        return lgb_dp.NewtonBoost(epsilon=50.0, delta=1e-5)
+
+    _private_kinds(newton, classes=True, regression=True)
+    _private(newton, {"objective": "poisson"}, y=_labels(8), label_bounds=(0.0, 7.0))
+
+
+def _warm_dpboost() -> None:
+    _private_kinds(lambda: lgb_dp.DPBoost(epsilon=50.0), classes=False, regression=True)
+
+
+def _warm_mboost() -> None:
+    _private_kinds(lambda: lgb_dp.MBoost(epsilon=50.0), classes=False, regression=False)
+
+
+def _warm_vertical() -> None:
+    own, other = _columns()[:60], _columns()[:60]
+    own[::7, 1] = np.nan
+    for cipher in (xgb_fed.Paillier(), xgb_fed.OkamotoUchiyama()):
+        party = xgb_fed.LocalParty(other, "other", allow_export=True)
+        model = xgb_fed.VerticalXGBClassifier(1, max_depth=2, max_bin=8, cipher=cipher)
+        model.fit(own, _labels()[:60], parties=[party])
+        model.predict(own, parties=[party])
+    party = xgb_fed.LocalParty(scipy.sparse.csr_matrix(other), "other")
+    sparse = xgb_fed.VerticalXGBRegressor(1, max_depth=2, max_bin=8, cipher=xgb_fed.Plain())
+    sparse.fit(own, _labels(8)[:60], parties=[party])
+
+
+def _thirds(X: Any) -> list[tuple[Any, NDArray[np.float64]]]:
+    return [(X[k::3], _labels()[k::3]) for k in range(3)]
+
+
+def _warm_exact() -> None:
+    for max_bin in (16, 256):
+        xgb_fed.HorizontalXGBClassifier(1, max_depth=2, max_bin=max_bin).fit(parties=_thirds(_columns()))
+
+
+def _warm_simfl() -> None:
+    for X in (_columns(), scipy.sparse.csr_matrix(_columns())):
+        xgb_fed.HorizontalXGBClassifier(1, max_depth=2, method="simfl").fit(parties=_thirds(X))
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "newton": _warm_newton,
+    "dpboost": _warm_dpboost,
+    "mboost": _warm_mboost,
+    "vertical": _warm_vertical,
+    "exact": _warm_exact,
+    "simfl": _warm_simfl,
+}
+"""What trains on made-up rows, by the name of the trainer."""
+
+
+def warm(part: str) -> list[str]:
+    """Compile the kernels of a part, as far as the cache does not have them.
+
+    Parameters
+    ----------
+    part : str
+        A name in `PARTS`.
+
+    Returns
+    -------
+    list of str
+        Kernels that were compiled, as ``module.function``; one with several types counts several times.
+    """
+    with warnings.catch_warnings(), recording_compilation() as compiled:
+        warnings.simplefilter("ignore")  # about parties and bounds that are made up
+        PARTS[part]()
+    return [name for name in compiled if name.startswith("gbdt_kernels.")]
+
+
+def _warm(args: argparse.Namespace) -> None:
+    folder = Path(gbdt_kernels.__path__[0]) / "trees"
+    place = cache_directory(folder)
+    if place is None:
+        raise OSError("compiled kernels cannot be kept: set NUMBA_CACHE_DIR to a directory of this user")
+    logging.disable(logging.INFO)  # what made-up training runs have to say
+    try:
+        for part in args.part or PARTS:
+            start = time.process_time()
+            n = len(warm(part))
+            print(f"{part}: {n} kernels compiled in {time.process_time() - start:.1f} s of processor time")
+    finally:
+        logging.disable(logging.NOTSET)
+    print(f"kept in {place or 'the folders __pycache__ beside their source'}")
+
+
+def _part(name: str) -> str:
+    if name not in PARTS:
+        raise argparse.ArgumentTypeError(f"there is no part {name!r}; there are {', '.join(PARTS)}")
+    return name
+
+
+def add_warm(commands: Any) -> None:
+    """Add the command ``warm``."""
+    parser = add_command(
+        commands,
+        "warm",
+        _warm,
+        "compile the kernels of trainers, so that their first fit need not",
+        "veilboost warm newton vertical",
+    )
+    parser.add_argument(
+        "part",
+        nargs="*",
+        type=_part,
+        metavar="PART",
+        help=f"{', '.join(PARTS)} (default: all)",
+    )

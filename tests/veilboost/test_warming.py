@@ -1,0 +1,106 @@
+"""``veilboost warm``: after it, a first fit compiles nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gbdt_kernels import compilation
+from veilboost import command_line as cli
+from veilboost import warming
+
+FITS = {
+    "newton": """
+X = np.random.default_rng(1).normal(size=(900, 5)).clip(-3, 3)
+data = lgb_dp.Dataset(X, label=X[:, 0] > 0, bounds=(-3, 3), max_bin=255, spacing="mixed")
+params = {"objective": "binary", "verbosity": -1}
+booster = lightgbm.train(params, data, 30, callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-5)])
+booster.predict(X)
+""",
+    "dpboost": """
+X = np.random.default_rng(1).normal(size=(900, 5)).clip(-3, 3)
+data = lgb_dp.Dataset(X, label=X[:, 0] > 0, bounds=(-3, 3))
+params = {"objective": "binary", "verbosity": -1}
+lightgbm.train(params, data, 5, callbacks=[lgb_dp.DPBoost(epsilon=1.0)])
+""",
+    "vertical": """
+X = np.random.default_rng(1).normal(size=(90, 5))
+model = xgb_fed.VerticalXGBClassifier(2, max_depth=3, max_bin=32)
+model.fit(X[:, :2], X[:, 0] + X[:, 3] > 0, parties=[xgb_fed.LocalParty(X[:, 2:], "bank")])
+""",
+    "exact": """
+X = np.random.default_rng(1).normal(size=(300, 5))
+parts = [(X[k::3], (X[k::3, 0] > 0).astype(int)) for k in range(3)]
+xgb_fed.HorizontalXGBClassifier(2, max_depth=3).fit(parties=parts)
+""",
+}
+"""Fits as a user writes them, on other sizes than `warming` does."""
+FRESH = """
+import sys, warnings
+import lightgbm, numpy as np
+import lgb_dp, xgb_fed
+from gbdt_kernels.compilation import recording_compilation
+from veilboost.warming import warm
+warnings.simplefilter("ignore")
+part, fit = sys.argv[1:]
+names = []
+if fit:
+    with recording_compilation() as names:
+        exec(fit)
+else:
+    with recording_compilation() as names:
+        assert warm(part)
+print(*sorted(set(names)), sep="\\n")
+"""
+
+
+def compiled_in_a_process(folder, part, fit):
+    """Functions that numba compiled, from a cache in a folder that nothing else uses."""
+    command = [sys.executable, "-c", FRESH, part, fit]
+    variables = {**compilation.os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", FITS)
+def test_after_warming_a_first_fit_compiles_nothing(tmp_path, part):
+    folder = tmp_path / "kernels"
+    folder.mkdir(mode=0o700)
+    compiled = compiled_in_a_process(folder, part, "")
+    assert any(name.startswith("gbdt_kernels.") for name in compiled)
+    # Numba compiles the texts of its own errors where an array is assigned to a slice: a loop costs nothing.
+    assert [name for name in compiled if name.startswith("numba.cpython.unicode")] == []
+    assert compiled_in_a_process(folder, part, FITS[part]) == []
+
+
+def test_parts_are_trained_once_each(monkeypatch, capsys):
+    trained = []
+    monkeypatch.setattr(warming, "PARTS", {name: lambda name=name: trained.append(name) for name in "abc"})
+    assert cli.main(["warm"]) == cli.OK
+    assert cli.main(["warm", "b"]) == cli.OK
+    assert trained == ["a", "b", "c", "b"]
+    assert "b: 0 kernels compiled" in capsys.readouterr().out
+
+
+def test_a_part_that_does_not_exist_is_refused(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["warm", "forest"])
+    assert caught.value.code == cli.WRONG_USE
+    assert "there is no part 'forest'; there are newton, dpboost" in capsys.readouterr().err
+
+
+def test_warming_in_vain_fails(monkeypatch, caplog):
+    monkeypatch.setattr(warming, "cache_directory", lambda folder: None)
+    assert cli.main(["warm", "newton"]) == cli.FAILED
+
+
+def test_a_compiled_kernel_is_recorded():
+    @compilation.kernel
+    def triple(x):
+        return 3 * x
+
+    with compilation.recording_compilation() as names:
+        assert triple(2) == 6
+    assert [name for name in names if name.endswith("triple")]
