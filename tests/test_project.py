@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import lgb_dp
 import veilboost
@@ -77,6 +78,30 @@ def test_the_oldest_set_is_what_the_project_declares():
         if match := re.match(r"([\w-]+)>=([\d.]+)", one):
             name, least = match.groups()
             assert pinned[name].split(".")[: least.count(".") + 1] == least.split("."), name
+
+
+def test_the_recipe_needs_what_the_project_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text())
+
+    def spaced(requirements):
+        return sorted(re.sub(r"^([\w-]+)(.*)$", r"\1 \2", one) for one in requirements)
+
+    python = f"python {project['project']['requires-python']}"
+    assert sorted(recipe["requirements"]["run"]) == sorted(
+        [python, *spaced(project["project"]["dependencies"])]
+    )
+    assert set(spaced(project["build-system"]["requires"])) <= set(recipe["requirements"]["host"])
+    scripts = [f"{name} = {target}" for name, target in project["project"]["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    assert recipe["context"]["version"] == lgb_dp.__version__
+    assert recipe["about"]["license"] == project["project"]["license"]
+    assert recipe["about"]["summary"] == project["project"]["description"]
+
+
+def test_this_version_has_its_section_in_the_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.index("## [Unreleased]") < text.index(f"## [{lgb_dp.__version__}]")
 
 
 def test_all_packages_have_one_version():
