@@ -60,8 +60,8 @@ class GivenStatistics:
     """The equations per row that one active party has got, never less than that after a crash.
 
     A node of a run of k classes gives 1 + 2k sums of each bin over some rows: so many equations for the
-    indicators of the bin.  An opening gives one sum of each bin, the number of its rows, which is 1 / (1 + 2k)
-    of a node, once for each set of rows and `max_bin`.
+    indicators of the bin.  An opening gives one sum of each bin, the number of its rows, which is
+    1 / (1 + 2k) of a node, once for each set of rows and `max_bin`.
 
     Proof of the bound: each equation counts 1 / (rows of its sample), at least 1 / |S| if the sample lies
     within a set of rows S; so samples within S gave at most `per_row` times |S| equations, and their rank for

@@ -1,4 +1,4 @@
-"""Every answer of a passive party that depends on its data is counted before it leaves, or follows from one."""
+"""Every answer of a passive party that depends on its data is counted, or follows from one that is."""
 
 from datetime import datetime, timezone
 
@@ -146,7 +146,7 @@ def whole_run(party):
 
 
 def test_each_answer_that_depends_on_data_changes_the_count():
-    """With counts that begin anew before each message, so that nothing is counted already by accident."""
+    """With counts that begin anew before each message, so that none is changed by accident."""
     party, seen = table(), set()
     for talk, message in whole_run(party):
         party.given = party._given = GivenStatistics()
@@ -267,7 +267,7 @@ def test_thresholds_are_kept_over_restarts_and_damage_is_found(tmp_path):
         told.add(names, [SplitRule(0, 1.5, True)])
     told.add(names, [SplitRule(0, 2.5, True)])
     before = path.read_bytes()
-    with pytest.raises(ProtocolError, match="at 3 thresholds of a column .* 3 at most"):
+    with pytest.raises(ProtocolError, match=r"at 3 thresholds of a column .* 3 at most"):
         told.add(names, [SplitRule(1, 0.0, True, (1,)), SplitRule(0, 3.5, True)])
     assert (path.read_bytes(), told.of("city")) == (before, 1)
     path.write_bytes(before + before[:20])  # cut off by a crash

@@ -95,13 +95,10 @@ def test_opening_counts_are_given_once_for_the_same_rows_and_bins(tmp_path):
         bank = Bank(tmp_path, max_statistics=1.0)  # restarted: what was written ahead counts as given
         bank.ask(N, max_bin=8)
         once = bank.service._given[bank.path.parent][0].per_row
-    for k, more in enumerate(
-        [{"max_bin": 4}, {"rows": some, "n_rows": 200}, {"rows": some[1:], "n_rows": 199}]
-    ):
-        n_rows = more.pop("n_rows", N)
+    for n_rows, more in [(N, {"max_bin": 4}), (200, {"rows": some}), (199, {"rows": some[1:]})]:
         before = bank.service._given[bank.path.parent][0].per_row
         for _ in range(2):
-            assert isinstance(bank.ask(n_rows, **more), TrainingOpened), k
+            assert isinstance(bank.ask(n_rows, **more), TrainingOpened)
             assert bank.service._given[bank.path.parent][0].per_row == pytest.approx(before + 1 / n_rows)
     other = Bank(tmp_path, caller="umbrella", max_statistics=1.0)
     other.ask(N)
