@@ -31,11 +31,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.data.tables import is_table
 from lgb_dp.data.weights import check_weight_bound, checked_weight
-from lgb_dp.errors import (
-    InvalidArgumentError,
-    PrivacyLeakWarning,
-    UnsupportedParameterError,
-)
+from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning, UnsupportedParameterError
 from lgb_dp.mechanisms.rng import SecureRandom
 
 LabelOverflow = Literal["raise", "clip"]
