@@ -112,7 +112,7 @@ def test_a_party_with_another_xgboost_is_refused():
     task = ExactTask(PARAMS, 1, 2, [], [0, 1], "grid", 10, 2, None, 0)
     assert ExactTask.from_json(task.to_json()) == task
     other = json.dumps({**json.loads(task.to_json()), "arithmetic": "1.7"})
-    with pytest.raises(UnsupportedParameterError, match=rf"XGBoost 1\.7: this process has {arithmetic()}"):
+    with pytest.raises(ProtocolError, match=rf"XGBoost 1\.7: this process has {arithmetic()}"):
         ExactTask.from_json(other)
 
 
