@@ -106,10 +106,10 @@ def test_a_party_learns_the_rows_of_all_and_not_those_of_two():
 
 
 def test_bytes_of_an_id_are_what_the_documentation_says():
-    traffic, party = Traffic(), bank(ids=[f"id-{k}" for k in range(1000)])
-    align([party], [f"id-{k}" for k in range(500, 1500)], traffic)
-    assert traffic.bytes_from("active") < 1000 * 32 + 1000 // 8 + 1000
-    assert traffic.bytes_from("bank") < 1000 * 64 + 1000
+    traffic, party = Traffic(), bank(ids=[f"id-{k}" for k in range(200)])
+    align([party], [f"id-{k}" for k in range(100, 300)], traffic)
+    assert traffic.bytes_from("active") < 200 * 32 + 200 // 8 + 700
+    assert traffic.bytes_from("bank") < 200 * 64 + 700
 
 
 def test_no_id_digest_or_key_is_sent(monkeypatch):
@@ -174,11 +174,11 @@ def test_lists_tell_nothing_of_the_order_of_rows(monkeypatch):
         own.mask_more()
         told.append(own.points)
         assert split(own.points) == sorted(split(own.points))
-        assert [ids[k] for k in own.order] == [THEIRS[k] for k in OwnListOrder(own.points)]
+        assert [ids[k] for k in own.order] == [THEIRS[k] for k in order_of(own.points)]
     assert told[0] == told[1]
 
 
-def OwnListOrder(points):
+def order_of(points):
     """Whose the points of THEIRS are, masked one by one."""
     single = [
         multiply(
