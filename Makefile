@@ -92,6 +92,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/simfl_paper.py --quick
 	$(BIN)/python benchmarks/private_peers.py --quick
 	$(BIN)/python benchmarks/reconstruction.py --quick
+	$(BIN)/python benchmarks/first_fit.py
 
 # Pinned versions of everything that the tests install, for each Python; see CONTRIBUTING.md.
 requirements: $(TOOLS)/.installed

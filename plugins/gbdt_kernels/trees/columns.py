@@ -67,6 +67,11 @@ class DenseColumns:
             Written there.
         """
         n_levels = min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
+        decided, deeper = np.split(feature, [(1 << n_levels) - 1])
+        is_first = np.zeros(len(decided), dtype=np.bool_)
+        is_first[np.unique(decided, return_index=True)[1]] = True
+        is_read = np.zeros(len(self.planes.plane_offsets) - 1, dtype=np.bool_)
+        is_read[deeper] = True
         kernels.leaves_dense(
             self.planes.bits,
             self.planes.plane_offsets,
@@ -76,6 +81,8 @@ class DenseColumns:
             goes_left,
             left_bits(goes_left[(1 << n_levels) - 1 :]).reshape(-1),
             n_levels,
+            is_first,
+            is_read,
             first,
             last,
             aligned_words(WORDS_PER_BLOCK << n_levels),

@@ -22,6 +22,8 @@ from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK
 _ROWS_AT_ONCE = ROWS_PER_BLOCK
 _WORDS = WORDS_PER_BLOCK
 LEVELS_TOGETHER = 8
+_CLEARED = np.where((np.arange(256)[:, None] >> np.arange(8)) & 1, np.uint64(0), ~np.uint64(0)).reshape(-1)
+"""All ones where a bit of a number below 256 is 0, else zeros; eight words per number."""
 
 # Vectors of 512 bits, which LLVM divides where a processor has shorter ones.  numba has no type for them, and
 # finds the same instructions in loops over eight words only by luck.
@@ -281,27 +283,6 @@ def _find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts,
 
 
 @kernel
-def _cleared_bits():
-    """All ones where a bit of a number below 256 is 0, else zeros; eight words per number."""
-    cleared = np.empty(256 * 8, dtype=np.uint64)
-    for number in range(256):
-        for bit in range(8):
-            cleared[8 * number + bit] = np.uint64(0) if (number >> bit) & 1 else ~np.uint64(0)
-    return cleared
-
-
-@kernel
-def _is_first(feature, n_features):
-    """Whether a node is the first one that splits its feature."""
-    is_seen = np.zeros(n_features, dtype=np.bool_)
-    is_first = np.empty(len(feature), dtype=np.bool_)
-    for node in range(len(feature)):
-        is_first[node] = not is_seen[feature[node]]
-        is_seen[feature[node]] = True
-    return is_first
-
-
-@kernel
 def leaves_dense(
     planes,
     plane_offsets,
@@ -311,6 +292,8 @@ def leaves_dense(
     goes_left,
     bits,
     n_levels,
+    is_first,
+    is_read,
     first,
     last,
     words,
@@ -318,23 +301,19 @@ def leaves_dense(
 ):
     """As `DenseColumns.leaves` of `gbdt_kernels.trees.columns`.
 
-    The nodes of the first `n_levels` levels are decided for blocks of rows.
+    The nodes of the first `n_levels` levels are decided for blocks of rows; `is_first` says of each of them
+    whether no node before it splits its feature, and `is_read` of each feature whether deeper nodes split it.
     """
     n_nodes = (1 << n_levels) - 1
     begins_right = np.empty(n_nodes, dtype=np.uint64)
     cuts = np.empty(n_nodes * 255, dtype=np.uint8)
-    cut_offsets = np.zeros(n_nodes + 1, dtype=np.int64)
+    cut_offsets = np.empty(n_nodes + 1, dtype=np.int64)
+    cut_offsets[0] = 0
     _find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts, cut_offsets)
-    cleared = _cleared_bits()
-    n_features = len(plane_offsets) - 1
-    is_first = _is_first(feature[:n_nodes], n_features)
     n_blocks = _number_of_blocks(planes, plane_offsets)
     block = np.empty(_ROWS_AT_ONCE, dtype=np.uint16)
     is_deep = len(feature) > n_nodes
-    ranks = np.empty(n_features * _ROWS_AT_ONCE if is_deep else 0, dtype=np.uint8)
-    is_read = np.zeros(n_features, dtype=np.bool_)
-    for node in range(n_nodes, len(feature)):
-        is_read[feature[node]] = True
+    ranks = np.empty(len(is_read) * _ROWS_AT_ONCE if is_deep else 0, dtype=np.uint8)
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
         b = start // _ROWS_AT_ONCE
         for node in range(n_nodes):
@@ -345,7 +324,7 @@ def leaves_dense(
             if is_first[node]:
                 _fetch(planes, at + n_planes * _WORDS, n_planes)
             for c in range(cut_offsets[node], cut_offsets[node + 1]):
-                _flip_above(planes, at, n_planes, cleared, cuts[c], words, node * _WORDS)
+                _flip_above(planes, at, n_planes, _CLEARED, cuts[c], words, node * _WORDS)
         _merge_levels(words, n_levels)
         _spread_leaves(words, n_levels, block)
         if is_deep:

@@ -31,7 +31,7 @@ def _find_present(codes, first, last, present):
 def _fill_planes(codes, rank, plane_offsets, first, last, planes):
     """Write the bit planes of blocks `first` to `last` - 1."""
     n_blocks = (len(codes) + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK
-    block = np.zeros(ROWS_PER_BLOCK, dtype=np.uint8)
+    block = np.empty(ROWS_PER_BLOCK, dtype=np.uint8)
     for b in range(first, last):
         start = b * ROWS_PER_BLOCK
         n = min(len(codes) - start, ROWS_PER_BLOCK)
