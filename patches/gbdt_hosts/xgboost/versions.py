@@ -11,33 +11,35 @@ import re
 import xgboost
 
 
-def _installed() -> tuple[int, int]:
-    """Major and minor version; those of a development version too."""
+def installed() -> tuple[int, int]:
+    """Major and minor version of the XGBoost that is installed."""
     major, minor = re.findall(r"\d+", xgboost.__version__)[:2]
     return int(major), int(minor)
 
 
 def draws_come_from_one_stream() -> bool:
-    """Whether rows and columns are drawn from one stream of random numbers.
+    """Whether rows and columns are drawn from one stream of random numbers; since 3.3.
 
-    Since 3.3 every booster has a stream of its own, from which each sample of rows and each sample of columns
-    takes one number, in the order in which they are drawn.  Until 3.2, columns have a stream of their own,
+    Every booster then has a stream of its own, from which each sample of rows and each sample of columns
+    takes one number, in the order in which they are drawn.  Before, columns have a stream of their own,
     and the rows of a tree depend on its number alone.
     """
-    return _installed() >= (3, 3)
+    return installed() >= (3, 3)
 
 
 def lowest_bounds_are_infinite() -> bool:
-    """Whether the threshold of a split that sends only missing values to the left is −∞.
+    """Whether the threshold of a split that sends only missing values to the left is −∞; since 3.3.
 
-    Since 3.3; until 3.2 it is a number below the least value of the column.
+    Before, it is a number below the least value of the column.
     """
-    return _installed() >= (3, 3)
+    return installed() >= (3, 3)
 
 
-def light_categories_have_weights() -> bool:
-    """Whether categories are sorted by their weights whatever their hessians are.
+def vector_leaves_share_hessians() -> bool:
+    """Whether the hessian of a node with vector leaves is the mean over its classes; since 3.4.
 
-    Since 3.4; until 3.3 a category with less hessian than `min_child_weight` is sorted as if it weighed 0.
+    A split then needs at least `min_child_weight` of it on either side, and gains are float64 numbers.
+    Before, it needs some hessian of every class, each class with less than `min_child_weight` weighs 0, and
+    gains follow from float32 weights.
     """
-    return _installed() >= (3, 4)
+    return installed() >= (3, 4)
