@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gbdt_hosts.xgboost.draws import are_reproduced
-from gbdt_hosts.xgboost.versions import draws_come_from_one_stream
 from gbdt_hosts.xgboost.margins import objective_config, words_of
+from gbdt_hosts.xgboost.versions import draws_come_from_one_stream
 from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
 from xgb_fed.boosting.constraint_params import (
     Interactions,
@@ -294,7 +294,8 @@ class Settings:
     def _order_of_columns_is_known(self) -> bool:
         """Whether a level's nodes are known when their columns are drawn.
 
-        With ``grow_policy="lossguide"``, XGBoost draws the columns of nodes in an order that is known too late.
+        With ``grow_policy="lossguide"``, the order in which XGBoost draws the columns of nodes is known too
+        late.
         """
         return self.grow_policy == "depthwise" or self.colsample_bynode == 1
 

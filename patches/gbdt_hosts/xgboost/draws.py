@@ -1,7 +1,7 @@
 """The rows and columns that XGBoost's ``hist`` draws for trees, levels and nodes, given its ``seed``.
 
-XGBoost does not expose its draws, but they follow from the seed.  Columns are drawn by a ``std::shuffle`` on a
-Mersenne Twister, of which the first columns are kept, in ascending order; rows by a linear congruential
+XGBoost does not expose its draws, but they follow from the seed.  Columns are drawn by a ``std::shuffle`` on
+a Mersenne Twister, of which the first columns are kept, in ascending order; rows by a linear congruential
 generator, one number per row.  How the generators are seeded differs between versions; see `SeparateStreams`
 and `OneStream`.  The shuffle is that of GNU's C++ library before version 11, which XGBoost's wheels for Linux
 are built with; other builds shuffle in other ways, so `are_reproduced` tries it out.  (XGBoost,
