@@ -62,7 +62,13 @@ def test_nothing_else_is_made_of_the_text_of_a_docstring():
             assert not made.search(path.read_text("utf-8")), path
 
 
+def run_without_docstrings(code):
+    return subprocess.run([sys.executable, "-OO", "-c", code], cwd=SOURCES, capture_output=True, check=False)
+
+
 def test_there_are_none_without_docstrings():
-    """LightGBM, and so `lgb_dp`, is not to be had with ``python -OO``; `xgb_fed` does not import it."""
+    """LightGBM and some versions of XGBoost make docstrings of their own, and are not to be had without."""
+    if run_without_docstrings("import xgboost.sklearn").returncode:
+        pytest.skip("this version of XGBoost is not to be had with python -OO")
     code = "import sys, xgb_fed; sys.exit(xgb_fed.HorizontalXGBClassifier.__doc__ is not None)"
-    subprocess.run([sys.executable, "-OO", "-c", code], check=True, cwd=SOURCES)
+    assert run_without_docstrings(code).returncode == 0
