@@ -27,18 +27,15 @@ _FACTOR, _MODULUS = 16807, 1 << 63
 
 
 class Draws(Protocol):
-    """The draws of one training run.
+    """The draws of one training run."""
 
-    Attributes
-    ----------
-    n_taken : int
-        Random numbers taken so far; draws go on from there.
-    draws_first_columns_twice : bool
-        Whether the columns of a run's first tree are drawn twice, and only the second draw counts.
-    """
+    @property
+    def draws_first_columns_twice(self) -> bool:
+        """Whether the columns of a run's first tree are drawn twice, and only the second draw counts."""
 
-    n_taken: int
-    draws_first_columns_twice: bool
+    @property
+    def n_taken(self) -> int:
+        """Random numbers taken so far; draws go on from there."""
 
     def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
         """Draw the rows of a tree, of which the run has grown so many before; before its columns."""
