@@ -13,6 +13,7 @@ from distributed import default_client as _untyped_default_client
 from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
+from gbdt_kernels.docstrings import with_words_replaced
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.checks import Auto
@@ -33,13 +34,14 @@ from lgb_dp.surroundings import surroundings
 _Local = TypeVar("_Local", bound=DPLGBMModel)
 _default_client: Any = _untyped_default_client
 _OWN = ("client", "timeout")
-_IN_ONE_PROCESS = "    n_jobs : int\n        Threads; 0 means all available processors."
-_ON_A_CLUSTER = (
-    "    n_jobs : int\n        Threads of a worker; 0 takes as many as it was given.\n"
-    "    client : distributed.Client, optional\n        The most recent one, by default.\n"
-    "    timeout : float\n        Seconds: a worker or a scheduler of which nothing is heard for so long is "
-    "taken to be lost."
-)
+_IN_ONE_PROCESS = "n_jobs : int\n    Threads; 0 means all available processors."
+_ON_A_CLUSTER = """\
+n_jobs : int
+    Threads of a worker; 0 takes as many as it was given.
+client : distributed.Client, optional
+    The most recent one, by default.
+timeout : float
+    Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost."""
 
 
 class _OnCluster(DPLGBMModel):
@@ -140,10 +142,12 @@ class _OnCluster(DPLGBMModel):
 
 
 class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):  # noqa: D101
-    __doc__ = (
-        (DPLGBMClassifier.__doc__ or "")
-        .replace("LightGBM classifier, binary", "LightGBM classifier on a Dask cluster, binary")
-        .replace(_IN_ONE_PROCESS, _ON_A_CLUSTER)
+    __doc__ = with_words_replaced(
+        DPLGBMClassifier.__doc__,
+        {
+            "LightGBM classifier, binary": "LightGBM classifier on a Dask cluster, binary",
+            _IN_ONE_PROCESS: _ON_A_CLUSTER,
+        },
     )
 
     def __init__(
@@ -298,10 +302,12 @@ class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):  # noqa: D101
 
 
 class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):  # noqa: D101
-    __doc__ = (
-        (DPLGBMRegressor.__doc__ or "")
-        .replace("LightGBM regressor.", "LightGBM regressor on a Dask cluster.")
-        .replace(_IN_ONE_PROCESS, _ON_A_CLUSTER)
+    __doc__ = with_words_replaced(
+        DPLGBMRegressor.__doc__,
+        {
+            "LightGBM regressor.": "LightGBM regressor on a Dask cluster.",
+            _IN_ONE_PROCESS: _ON_A_CLUSTER,
+        },
     )
 
     def __init__(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_kernels.docstrings import with_words_replaced
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.labels import REGRESSIONS
@@ -26,16 +27,16 @@ from lgb_dp.estimators.rows import as_target
 
 
 class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
-    __doc__ = (
-        (DPLGBMModel.__doc__ or "")
-        .replace(
-            "What the classifier and the regressor share.",
-            "Differentially private LightGBM classifier, binary or multi-class.",
-        )
-        .replace(
-            "    label_overflow : {",
-            '    alpha : float or "calibrated"\n        For "mboost": its α.\n    label_overflow : {',
-        )
+    __doc__ = with_words_replaced(
+        DPLGBMModel.__doc__,
+        {
+            "What the classifier and the regressor share.": (
+                "Differentially private LightGBM classifier, binary or multi-class."
+            ),
+            "label_overflow : {": (
+                'alpha : float or "calibrated"\n    For "mboost": its α.\nlabel_overflow : {'
+            ),
+        },
     )
 
     _objectives = ("binary", "multiclass", "multiclassova")
@@ -272,12 +273,16 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
 
 
 class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
-    __doc__ = (DPLGBMModel.__doc__ or "").replace(
-        "What the classifier and the regressor share.",
-        "Differentially private LightGBM regressor.\n\n"
-        '    With ``method="newton"``, the keyword `objective` accepts LightGBM\'s "regression",\n'
-        '    "regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"\n'
-        "    (with `tweedie_variance_power`).",
+    __doc__ = with_words_replaced(
+        DPLGBMModel.__doc__,
+        {
+            "What the classifier and the regressor share.": (
+                "Differentially private LightGBM regressor.\n\n"
+                'With ``method="newton"``, the keyword `objective` accepts LightGBM\'s "regression",\n'
+                '"regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"\n'
+                "(with `tweedie_variance_power`)."
+            )
+        },
     )
 
     _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))

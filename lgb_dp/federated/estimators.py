@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_kernels.docstrings import with_words_replaced
 from gbdt_parties.traffic import Traffic
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
@@ -140,9 +141,13 @@ def _as_parties(parties: Any, encode: Any, **declared: Any) -> list[Any]:
 
 
 class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):  # noqa: D101
-    __doc__ = (FederatedDPLGBMModel.__doc__ or "").replace(
-        "What the classifier and the regressor share.",
-        "Differentially private LightGBM classifier of rows that several organisations have.",
+    __doc__ = with_words_replaced(
+        FederatedDPLGBMModel.__doc__,
+        {
+            "What the classifier and the regressor share.": (
+                "Differentially private LightGBM classifier of rows that several organisations have."
+            )
+        },
     )
     classes_: NDArray[Any]
 
@@ -190,9 +195,13 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):  # noqa:
 
 
 class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):  # noqa: D101
-    __doc__ = (FederatedDPLGBMModel.__doc__ or "").replace(
-        "What the classifier and the regressor share.",
-        "Differentially private LightGBM regressor of rows that several organisations have.",
+    __doc__ = with_words_replaced(
+        FederatedDPLGBMModel.__doc__,
+        {
+            "What the classifier and the regressor share.": (
+                "Differentially private LightGBM regressor of rows that several organisations have."
+            )
+        },
     )
 
     def fit(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
 from gbdt_hosts.scikit_learn import KeywordParameters
+from gbdt_kernels.docstrings import with_words_replaced
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
@@ -37,48 +38,47 @@ TREE_PARAMETERS = (
 
 COMMON_PARAMETERS = """\
 n_estimators : int, default=100
-        Number of boosting rounds.
-    max_depth : int, optional
-        Maximum depth of a tree, from 1 to 30; in vertical training, 0 means no maximum.  XGBoost's default
-        is 6.
-    learning_rate : float, optional
-        Factor of every leaf value.  XGBoost's default is 0.3.
-    max_bin : int, optional
-        Maximum number of bins per column, from 2 to 65,535.  XGBoost's default is 256.
-    reg_lambda, reg_alpha : float, optional
-        L2 and L1 penalty of leaf values.  XGBoost's defaults are 1 and 0.
-    gamma : float, optional
-        Minimum loss change of a split.  XGBoost's default is 0.
-    min_child_weight : float, optional
-        Minimum sum of hessians in a child.  XGBoost's default is 1.
-    max_delta_step : float, optional
-        Maximum absolute leaf value before the learning rate.  XGBoost's default, 0, means no maximum.
-    subsample : float, optional
-        Fraction of the rows that a tree is grown on.  XGBoost's default is 1.
-    colsample_bytree : float, optional
-        Fraction of the columns that a tree is grown on.  XGBoost's default is 1.
-    base_score : float, optional
-        Prediction before the first tree.  Estimated from the labels by default.
-    scale_pos_weight : float, optional
-        Factor of the weights of rows of the second of two classes.  XGBoost's default is 1.
-    early_stopping_rounds : int, optional
-        Stop when the last metric of the last evaluation set has not improved for this many rounds.
-    eval_metric : str or list of str, optional
-        XGBoost's names of metrics.  The objective's own metric by default.  In vertical training also a
-        function of labels and predictions, as scikit-learn's metrics are.
-    callbacks : sequence of xgboost.callback.TrainingCallback, optional
-        Called before and after every round.
-    random_state : int, optional
-        Seed of everything that is sampled.  Drawn from the operating system by default.
-    **keywords : object
-        XGBoost's other parameters, and other names of these.  `fit` accepts what changes nothing, such as
-        ``tree_method="hist"`` or ``n_jobs``, and refuses the others by name."""
+    Number of boosting rounds.
+max_depth : int, optional
+    Maximum depth of a tree, from 1 to 30; in vertical training, 0 means no maximum.  XGBoost's default
+    is 6.
+learning_rate : float, optional
+    Factor of every leaf value.  XGBoost's default is 0.3.
+max_bin : int, optional
+    Maximum number of bins per column, from 2 to 65,535.  XGBoost's default is 256.
+reg_lambda, reg_alpha : float, optional
+    L2 and L1 penalty of leaf values.  XGBoost's defaults are 1 and 0.
+gamma : float, optional
+    Minimum loss change of a split.  XGBoost's default is 0.
+min_child_weight : float, optional
+    Minimum sum of hessians in a child.  XGBoost's default is 1.
+max_delta_step : float, optional
+    Maximum absolute leaf value before the learning rate.  XGBoost's default, 0, means no maximum.
+subsample : float, optional
+    Fraction of the rows that a tree is grown on.  XGBoost's default is 1.
+colsample_bytree : float, optional
+    Fraction of the columns that a tree is grown on.  XGBoost's default is 1.
+base_score : float, optional
+    Prediction before the first tree.  Estimated from the labels by default.
+scale_pos_weight : float, optional
+    Factor of the weights of rows of the second of two classes.  XGBoost's default is 1.
+early_stopping_rounds : int, optional
+    Stop when the last metric of the last evaluation set has not improved for this many rounds.
+eval_metric : str or list of str, optional
+    XGBoost's names of metrics.  The objective's own metric by default.  In vertical training also a
+    function of labels and predictions, as scikit-learn's metrics are.
+callbacks : sequence of xgboost.callback.TrainingCallback, optional
+    Called before and after every round.
+random_state : int, optional
+    Seed of everything that is sampled.  Drawn from the operating system by default.
+**keywords : object
+    XGBoost's other parameters, and other names of these.  `fit` accepts what changes nothing, such as
+    ``tree_method="hist"`` or ``n_jobs``, and refuses the others by name."""
 
 
 def with_common_parameters(cls: C) -> C:
     """Insert `COMMON_PARAMETERS` into a class's docstring, at the words ``common parameters``."""
-    if cls.__doc__:  # python -OO removes docstrings
-        cls.__doc__ = cls.__doc__.replace("[common parameters]", COMMON_PARAMETERS)
+    cls.__doc__ = with_words_replaced(cls.__doc__, {"[common parameters]": COMMON_PARAMETERS})
     return cls
 
 

@@ -34,7 +34,9 @@ MAX_BINS = 65_534
 MAX_VALUE = float(np.finfo(np.float32).max) / 2
 """Of a cell, up or down: XGBoost's last cut is twice the largest value, and its lower bound twice the least.
 
-Beyond it, a split that sends all values to one side has an infinite threshold, which no model file holds.
+Beyond it, a split that sends all values to the left has an infinite threshold, which no model file holds, and
+with some versions one that sends them to the right has, too; see
+`gbdt_hosts.xgboost.versions.lowest_bounds_are_infinite`.
 """
 
 
@@ -259,7 +261,7 @@ class BinnedFeatures:
     cuts : list of ndarray of float32
         Upper bounds of each feature's bins.
     lower : ndarray of float32, shape (n_features,)
-        XGBoost's lower bound of each feature: the threshold that no value is below.
+        XGBoost's lower bound of each feature: the threshold that no value is below; −∞ with some versions.
     codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
     bin_offsets : ndarray of int64, shape (n_features + 1,)
         Places of each feature in a histogram: its bins, then one for missing values.

@@ -11,6 +11,7 @@ import numpy as np
 
 from gbdt_hosts.xgboost.draws import are_reproduced
 from gbdt_hosts.xgboost.margins import objective_config, words_of
+from gbdt_hosts.xgboost.versions import draws_come_from_one_stream
 from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
 from xgb_fed.boosting.constraint_params import (
     Interactions,
@@ -279,17 +280,24 @@ class Settings:
         samples = self.subsample < 1 or self.sampling.draws_columns
         if self.random_state is None or not samples or self.goss is not None or self.tree_mode != "default":
             return None
+        if not self._order_of_columns_is_known and draws_come_from_one_stream():
+            return None
         return self.random_state if are_reproduced() else None
 
     @property
     def seed_of_columns(self) -> int | None:
-        """The same for columns.
+        """The same for columns."""
+        known = self._order_of_columns_is_known and self.sampling.draws_columns
+        return self.seed_of_rows if known else None
 
-        With ``grow_policy="lossguide"`` the order in which XGBoost draws the columns of nodes is known too
+    @property
+    def _order_of_columns_is_known(self) -> bool:
+        """Whether a level's nodes are known when their columns are drawn.
+
+        With ``grow_policy="lossguide"``, the order in which XGBoost draws the columns of nodes is known too
         late.
         """
-        known = self.grow_policy == "depthwise" or self.colsample_bynode == 1
-        return self.seed_of_rows if known and self.sampling.draws_columns else None
+        return self.grow_policy == "depthwise" or self.colsample_bynode == 1
 
     @property
     def split_gain(self) -> SplitGain:

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.versions import gains_are_those_of_weights, light_nodes_have_weight
+from gbdt_hosts.xgboost.versions import (
+    gains_are_those_of_weights,
+    light_nodes_have_weight,
+    vector_leaves_share_hessians,
+)
 
 MIN_LOSS_CHANGE = np.float32(1e-6)
 """XGBoost's kRtEps: the loss change of a split must be above it."""
@@ -163,6 +167,8 @@ class SplitGain:
             right = self.weights(g - left_g[:, 0], h - left_h[:, 0], bounds.own)
             wrong = ((directions > 0) & (left > right)) | ((directions < 0) & (left < right))
             return np.where(wrong, np.float32(-np.inf), changes)
+        if vector_leaves_share_hessians():
+            return self._vector_loss_changes(left_g, left_h, g, h)
         right_g, right_h = g - left_g, h - left_h
         both = self._vector_gains(left_g, left_h) + self._vector_gains(right_g, right_h)
         change = (both - np.float64(np.float32(self._vector_gains(g[None], h[None])[0]))).astype(np.float32)
@@ -188,3 +194,41 @@ class SplitGain:
     def is_worth(self, loss_change: np.floating) -> bool:
         """Whether a node is split at this loss change."""
         return bool(loss_change > MIN_LOSS_CHANGE and loss_change >= self.gamma)
+
+    def _vector_loss_changes(self, left_g: Sums, left_h: Sums, g: Sums, h: Sums) -> NDArray[np.float32]:
+        """Loss changes for vector leaves where a side's hessian is the mean over classes.
+
+        All in float64, class by class, but for the node's own gain, which is that of its float32 weights.
+        """
+        both, own = np.zeros(len(left_g)), 0.0
+        left_sum, right_sum = np.zeros(len(left_g)), np.zeros(len(left_g))
+        weights = self.weights(g, h)
+        for k in range(len(g)):
+            right_g, right_h = g[k] - left_g[:, k], h[k] - left_h[:, k]
+            both += self._class_gains(left_g[:, k], left_h[:, k])
+            both += self._class_gains(right_g, right_h)
+            left_sum += left_h[:, k]
+            right_sum += right_h
+            own += float(self._class_gain_of_weight(g[k], h[k], weights[k]))
+        left_sum, right_sum = left_sum / len(g), right_sum / len(g)
+        enough = (left_sum >= self.min_child_weight) & (right_sum >= self.min_child_weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = (both - own).astype(np.float32)
+        possible = enough & np.isfinite(change) & (left_sum > 0) & (right_sum > 0)
+        return np.asarray(np.where(possible, change, np.float32(-np.inf)), dtype=np.float32)
+
+    def _class_gains(self, g: Sums, h: Sums) -> Sums:
+        """Gains of one class of vector leaves: T(G)² / (H + λ), or what a limited weight gives."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.max_delta_step:
+                limit = np.float64(self.max_delta_step)
+                w = np.clip(-self._soft_threshold(g) / (h + np.float64(self.reg_lambda)), -limit, limit)
+                gain = self._class_gain_of_weight(g, h, w)
+            else:
+                gain = np.square(self._soft_threshold(g)) / (h + np.float64(self.reg_lambda))
+        return np.where(h <= 0, 0.0, gain)
+
+    def _class_gain_of_weight(self, g: Sums, h: Sums, w: NDArray[np.floating]) -> Sums:
+        """−(2·G·w + (H + λ)·w² + 2·α·|w|) in float64, but for the square of a float32 weight."""
+        fit = 2.0 * g * w.astype(np.float64) + (h + np.float64(self.reg_lambda)) * (w * w).astype(np.float64)
+        return np.asarray(-(fit + 2.0 * np.float64(self.reg_alpha) * np.abs(w).astype(np.float64)))

@@ -13,7 +13,7 @@ from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.vertical.messages import RevealedCategories, RevealedSplits
-from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.splits import Splits, can_split
 from xgb_fed.vertical.tree import LEAF, FederatedTree
 
 
@@ -52,7 +52,7 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
     splits = (answer.features, answer.thresholds, answer.default_left)
     fine = fine and len({len(part) for part in splits}) == 1
     fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
-    if not (fine and np.isfinite(answer.thresholds).all()):
+    if not (fine and all(map(can_split, answer.thresholds, answer.default_left))):
         raise ProtocolError(f"party {name!r} reveals splits that are none")
     splits_of_party = Splits(
         names,

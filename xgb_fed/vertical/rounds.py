@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.draws import ColumnDraws, sampled_rows
+from gbdt_hosts.xgboost.draws import Draws, draws_of
 from gbdt_parties import messages
 from gbdt_parties._files import digest_of
 from gbdt_parties.channel import Channel
@@ -328,7 +328,8 @@ class Rounds:
         self._name_restarts(number_of_tree, digest_of(g, h) if training.obj is not None else "")
         random = stream_of_tree(self.progress.seed, number_of_tree)
         seed = settings.seed_of_rows
-        rows_of_xgboost = seed if seed is None else partial(sampled_rows, seed, number_of_tree)
+        draws = None if seed is None else draws_of(seed, self.progress.n_drawn)
+        rows_of_xgboost = None if draws is None else partial(draws.rows, number_of_tree)
         sample = settings.sampling.draw_rows(g, random, rows_of_xgboost)
         factor = sample.factor.astype(np.float64)[:, None]
         gradients = FixedPointGradients.scaled(
@@ -341,9 +342,8 @@ class Rounds:
         # No party is asked about a sample that is too small to be split.
         able = self.finders.items() if sample.rows.sum() >= MIN_ROWS else ()
         searching = {k: f for k, f in able if len(levels.get(k, ()))}
-        seed = settings.seed_of_columns
-        self._draws_of_xgboost = None if seed is None else ColumnDraws(seed, self.progress.n_drawn)
-        columns = self._columns_among(searching, random)
+        of_columns = None if settings.seed_of_columns is None else draws
+        columns = self._columns_among(searching, random, of_columns)
         rules = TreeRules(self._constraints, self._pooled.first, columns)
         finders = self._with_columns(searching, columns.of_tree)
         passive_finders = [finder for finder in finders.values() if isinstance(finder, PassiveFinder)]
@@ -377,8 +377,8 @@ class Rounds:
             tree.set_values(quantiles, split_gain.learning_rate)
         self.model.trees.append(tree)
         self._note_splits()
-        if self._draws_of_xgboost is not None:
-            self.progress.n_drawn = self._draws_of_xgboost.n_taken
+        if draws is not None:
+            self.progress.n_drawn = draws.n_taken
         self.progress.restarts += self.record.restarts
         return leaf
 
@@ -399,14 +399,14 @@ class Rounds:
         # A ciphertext is at most twice as long as the modulus whose residues hold the plaintexts.
         return max(256, CHUNK_BYTES // max(1, self.key.public.plaintext_limit.bit_length() // 4))
 
-    def _columns_among(self, finders: Iterable[int], random: SecretStream) -> TreeColumns:
-        """Draw the tree's columns among those of some parties."""
+    def _columns_among(
+        self, finders: Iterable[int], random: SecretStream, draws: Draws | None
+    ) -> TreeColumns:
+        """Draw the tree's columns, as XGBoost does or among those of some parties."""
         first, sampling = self._pooled.first, self.training.settings.sampling
-        draws = self._draws_of_xgboost
         if draws is not None:
             everything = np.arange(first[-1], dtype=np.int64)
-            if not self.progress.n_drawn:
-                # XGBoost draws the columns of the first tree twice.
+            if draws.draws_first_columns_twice and not draws.n_taken:
                 sampling.draw_columns(everything, random, draws.some_of)
             return sampling.draw_columns(everything, random, draws.some_of)
         parts = [np.arange(first[k], first[k + 1]) for k in sorted(finders)]

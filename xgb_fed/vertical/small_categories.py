@@ -2,8 +2,8 @@
 
 A split by categories names every category that goes right, and these are the ones of lowest weight: that is
 up to one bit about the mean label of each category, and for a category of a few rows about their labels.
-Categories tied at weight 0, because their hessians are below `min_child_weight`, and columns split one
-category against all others tell far less.
+Columns split one category against all others tell far less, and so do, with versions of XGBoost that have
+them, categories tied at weight 0 because their hessians are below `min_child_weight`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ def warn_of_small_categories(name: str, columns: AgreedColumns, rules: CategoryR
             warnings.warn(
                 f"party {name!r}, column {column}: {n_small} rows are in categories of fewer than "
                 f"{SMALL_CATEGORY} rows. Each split by category tells the party which of these have low "
-                "gradients, and so much about labels. A larger max_cat_to_onehot or min_child_weight tells "
-                "less",
+                "gradients, and so much about labels. A larger max_cat_to_onehot tells less",
                 LabelLeakWarning,
                 stacklevel=2,
             )

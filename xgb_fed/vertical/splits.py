@@ -194,6 +194,16 @@ class Splits:
             ) from None
 
 
+def can_split(threshold: float, default_left: bool) -> bool:
+    """Whether a split may have such a threshold.
+
+    −∞ sends missing values alone to the left, as splits of XGBoost 3.3 and later do; see
+    `gbdt_hosts.xgboost.versions.lowest_bounds_are_infinite`.  Models outlive the version that trained them,
+    so it is accepted whatever version is installed.
+    """
+    return math.isfinite(threshold) or (threshold == -math.inf and default_left)
+
+
 def check_split(content: Any, splits: Splits) -> SplitRule:
     """A further split as read from a file.
 
@@ -205,7 +215,7 @@ def check_split(content: Any, splits: Splits) -> SplitRule:
     feature, threshold, default_left, *right = content
     if type(feature) is not int or type(threshold) is not float or type(default_left) is not bool:
         raise TypeError("not a split")
-    if not (0 <= feature < len(splits.names) and math.isfinite(threshold)):
+    if not (0 <= feature < len(splits.names) and can_split(threshold, default_left)):
         raise ValueError("a split that cannot be")
     if len(right) != (feature in splits.categories):
         raise ValueError("categories that go right, of a column without, or none")

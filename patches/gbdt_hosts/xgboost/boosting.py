@@ -41,7 +41,7 @@ class TreeGrower:
             "base_score": 0.0,
             "nthread": n_threads,
             "verbosity": 0,
-            # Draws then depend on seed and iteration, not on which thread has drawn how often before.
+            # Draws then depend on the seed, not on which thread has drawn how often before.
             "seed_per_iteration": True,
         }
 
@@ -64,11 +64,10 @@ class TreeGrower:
         values : ndarray of float32, shape (n_rows,)
             Leaf value of each row.  It comes from XGBoost's prediction cache, so that no tree is traversed.
         """
+        booster = xgboost.Booster({**self._params, "seed": seed}, cache=[self._data])
         if _ITERATION_IS_ASKED_FOR:
-            booster = xgboost.Booster(self._params, cache=[self._data])
-            booster.boost(self._data, seed, grad=g, hess=h)
+            booster.boost(self._data, 0, grad=g, hess=h)
         else:
-            booster = xgboost.Booster({**self._params, "seed": seed}, cache=[self._data])
             booster.boost(self._data, grad=g, hess=h)  # type: ignore[call-arg]
         return as_json(booster), booster.predict(self._data, output_margin=True)
 

@@ -123,12 +123,13 @@ def test_methods_share_their_arguments(method):
 
 
 def test_every_parameter_is_documented(case):
-    assert "[common parameters]" not in case.cls.__doc__
-    section = case.cls.__doc__.split("Attributes\n")[0]
+    doc = inspect.getdoc(case.cls)
+    assert "[common parameters]" not in doc
+    section = doc.split("Attributes\n")[0]
     documented = {
         name.strip().removeprefix("**")
         for line in section.splitlines()
-        if line.startswith("    ") and line[4:5].strip() and " : " in line
+        if line[:1].strip() and " : " in line
         for name in line.split(" : ")[0].split(",")
     }
     assert set(inspect.signature(case.cls).parameters) == documented
