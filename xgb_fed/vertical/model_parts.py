@@ -42,6 +42,6 @@ def check_parts(
             if owner == 0 and tree.split_id[node] >= len(splits):
                 raise ValueError("splits")
         # Each node but the root is the child of one, so that every node is reached, once.
-        children = [c for pair in zip(tree.left, tree.right, strict=True) for c in pair if c != LEAF]
-        if sorted(children) != list(range(1, len(tree))):
+        reached = [c for pair in zip(tree.left, tree.right, strict=True) for c in pair if c != LEAF]
+        if sorted(reached) != list(range(1, len(tree))):
             raise ValueError("children")
