@@ -95,8 +95,10 @@ def _thirds(X: Any) -> list[tuple[Any, NDArray[np.float64]]]:
 
 
 def _warm_exact() -> None:
-    for max_bin in (16, 256):
-        xgb_fed.HorizontalXGBClassifier(1, max_depth=2, max_bin=max_bin).fit(parties=_thirds(_columns()))
+    # Codes of more than 255 bins take two bytes.
+    parts = [(np.sin(k + np.arange(1200.0))[:, None], np.arange(1200) % 2) for k in range(3)]
+    xgb_fed.HorizontalXGBClassifier(1, max_depth=2, max_bin=16).fit(parties=parts)
+    xgb_fed.HorizontalXGBClassifier(1, max_depth=2, max_bin=512).fit(parties=parts)
 
 
 def _warm_simfl() -> None:
