@@ -65,6 +65,9 @@ OBJECTIVES: Mapping[str, tuple[str, ...]] = {
 }
 """Every objective that vertical training supports, and its own parameters."""
 
+SHARED_PARAMETERS: Mapping[str, tuple[str, ...]] = {"count:poisson": ("max_delta_step",)}
+"""Parameters of trees that an objective reads, too."""
+
 REGRESSIONS = tuple(name for name in OBJECTIVES if name not in (*CLASS_OBJECTIVES, *RANKING, "survival:aft"))
 """Objectives of a regressor: labels are numbers, one per row."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from xgb_fed.boosting.objectives import OBJECTIVES, Objective
+from xgb_fed.boosting.objectives import OBJECTIVES, SHARED_PARAMETERS, Objective
 from xgb_fed.vertical.tree import FederatedTree
 from xgb_fed.vertical.tree_record import Restart
 
@@ -56,7 +56,7 @@ def objective_in(content: Mapping[str, Any]) -> Objective:
     _check(_is_integer(objective.n_classes) and 1 <= objective.n_classes <= _MAX_CLASSES, "n_classes")
     _check(_is_number(objective.scale_pos_weight), "scale_pos_weight")
     _check(isinstance(objective.parameters, dict), "parameters")
-    known = OBJECTIVES[objective.name]
+    known = {*OBJECTIVES[objective.name], *SHARED_PARAMETERS.get(objective.name, ())}
     for name, value in objective.parameters.items():
         is_plain = _is_number(value) or _is_text(value) or _is_list(value, _is_number)
         _check(name in known and is_plain, "parameters")

@@ -19,7 +19,7 @@ from counted_answers import (
 )
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.identity.alignment import REQUESTS as ALIGNMENT
+from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import to_bits
 from xgb_fed.boosting.features import SplitRule, read_columns

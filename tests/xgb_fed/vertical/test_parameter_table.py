@@ -55,7 +55,7 @@ def continued(configuration):
 
 
 LOSSLESS = {
-    "objective": [made(SOFT, num_class=3), custom(made(SQUARED))],
+    "objective": [made(SOFT, num_class=3), custom(made(SQUARED, reg_lambda=0.1))],
     "quantile_alpha": [
         made("reg:quantileerror", quantile_alpha=0.7),
         made("reg:pseudohubererror", huber_slope=5.0, base_score=10.0),
