@@ -13,10 +13,10 @@ TOOLS := .venv-tools
 
 .PHONY: demo demo-remote test test-hosts test-slow test-all lint docs bench requirements dist clean
 
-# The demos need the package and its plots, or its transport; the tests add everything else.
+# The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[plot]'
+	$(BIN)/python -m pip install --quiet --editable '.[pandas,plot]'
 	touch $@
 
 $(VENV)/.remote: pyproject.toml
