@@ -14,23 +14,23 @@ TOOLS := .venv-tools
 .PHONY: demo demo-remote test test-hosts test-slow test-all lint docs bench requirements dist clean
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
-$(VENV)/.demo: pyproject.toml
+$(VENV)/.demo: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[pandas,plot]'
 	touch $@
 
-$(VENV)/.remote: pyproject.toml
+$(VENV)/.remote: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[remote]'
 	touch $@
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 # The oldest supported LightGBM and XGBoost, beside everything else at its newest.
-$(OLDEST)/.installed: pyproject.toml
+$(OLDEST)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev]' 'lightgbm==4.2.0' 'xgboost==2.0.3'
 	touch $@
@@ -71,7 +71,7 @@ lint: $(VENV)/.installed
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
-$(DOCS)/.installed: pyproject.toml
+$(DOCS)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --editable '.[docs]'
 	touch $@
@@ -98,7 +98,7 @@ bench: $(VENV)/.installed
 requirements: $(TOOLS)/.installed
 	$(TOOLS)/bin/python scripts/pin_requirements.py
 
-$(TOOLS)/.installed: pyproject.toml
+$(TOOLS)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip install --quiet 'build>=1.2' 'twine>=6.1' 'uv>=0.5'
 	touch $@
