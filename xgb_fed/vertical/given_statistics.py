@@ -4,7 +4,8 @@ Each node with statistics tells the active party, which knows the node's rows an
 sums over the rows of every bin: their number, and their sums of g and h.  They are linear equations for the
 same unknown: which rows are in the bin.  About as many equations as rows solve for it, however many rows each
 bin and each node has.  The opening of a training run tells the first of these sums for all its rows.  Nothing
-exact in fixed bins avoids this, so it is counted, said and limited.
+exact in fixed bins avoids this, so it is counted, said and limited, for active parties that encrypt gradients.
+The limit does not bound one that encrypts other numbers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import math
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from gbdt_parties._sealed import read_sealed, write_sealed
 from gbdt_parties.errors import InvalidDataError, ProtocolError
@@ -41,7 +43,9 @@ _STEP = 0.001
 
 
 def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
-    """Classes whose g and h a row's ciphertexts hold, at most: their width follows from the number of rows.
+    """Classes whose g and h a row's ciphertexts are announced to hold, at most.
+
+    The width of a class follows from the number of rows.
 
     Parameters
     ----------
@@ -56,6 +60,16 @@ def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
     return n_groups * -(-field_bits // one_class)
 
 
+def _counted(per_row: Any) -> float:
+    """Equations per row as a file holds them; `ValueError` for a number that is no count."""
+    if isinstance(per_row, bool) or not isinstance(per_row, (int, float)) or not 0 <= per_row < math.inf:
+        raise ValueError("per_row is not a finite number of at least 0")
+    try:
+        return float(per_row)
+    except OverflowError:
+        raise ValueError("per_row is beyond float64") from None
+
+
 class GivenStatistics:
     """The equations per row that one active party has got, never less than that after a crash.
 
@@ -66,6 +80,10 @@ class GivenStatistics:
     Proof of the bound: each equation counts 1 / (rows of its sample), at least 1 / |S| if the sample lies
     within a set of rows S; so samples within S gave at most `per_row` times |S| equations, and their rank for
     any bin is no more than their number.
+
+    The bound assumes honestly encrypted gradients.  The protocol has no proof of what is encrypted: an active
+    party that encrypts 2^k for row k reads from one sum which rows are in the bin, as many as the plaintext
+    space has bits, and `limit` does not bound what it learns.
 
     Parameters
     ----------
@@ -87,7 +105,7 @@ class GivenStatistics:
         if path is not None and path.exists():
             try:
                 kept = read_sealed(path)
-                self.per_row = self._written = float(kept["per_row"])
+                self.per_row = self._written = _counted(kept["per_row"])
                 self._openings = dict.fromkeys(map(str, kept.get("openings", [])))
             except (KeyError, TypeError, ValueError):
                 logger.error("%s does not hold what an active party was told", path)

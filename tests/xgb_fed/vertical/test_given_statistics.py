@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import xgb_fed
+from gbdt_parties._sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
@@ -80,3 +81,20 @@ def test_what_is_written_is_never_behind(tmp_path):
 def test_a_limit_that_is_not_a_number_limits():
     with pytest.raises(ProtocolError, match="at most nan"):
         GivenStatistics(float("nan")).add(1, 1, 300)
+
+
+@pytest.mark.parametrize(
+    "per_row", [10**400, -1, -0.5, math.inf, -math.inf, math.nan, True, "0.5", None, [1]]
+)
+def test_a_file_whose_number_is_no_count_is_refused(tmp_path, per_row):
+    path = tmp_path / "statistics.json"
+    write_sealed(path, {"per_row": per_row, "openings": []})
+    with pytest.raises(InvalidDataError, match="cannot be read"):
+        GivenStatistics(1.0, path)
+
+
+@pytest.mark.parametrize("per_row", [0, 0.5, 3])
+def test_a_file_with_a_count_is_read(tmp_path, per_row):
+    path = tmp_path / "statistics.json"
+    write_sealed(path, {"per_row": per_row, "openings": []})
+    assert GivenStatistics(1.0, path).per_row == per_row
