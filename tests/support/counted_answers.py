@@ -37,11 +37,17 @@ class Talk:
         return messages.read(answer).message
 
 
+def layout(n_rows, n_classes=1, key=KEY):
+    """`field_bits` and `n_groups` as an honest active party announces them."""
+    packing = packing_for(n_rows, n_classes, key.public.plaintext_limit)
+    return packing.gh.bits * packing.classes_per_ciphertext, len(packing.groups)
+
+
 def opening(n_rows, rows=ALL_ROWS, max_bin=8, n_classes=1, eval_rows=(), max_depth=3):
-    bits = packing_for(n_rows, 1, 1 << 4096).gh.bits
+    bits, n_groups = layout(n_rows, n_classes)
     rows, evaluation = np.asarray(rows, dtype=np.int32), np.array(eval_rows, dtype=np.int64)
     public = KEY.public.public_bytes()
-    return OpenTraining(public, n_rows, max_bin, bits, n_classes, max_depth, rows, evaluation)
+    return OpenTraining(public, n_rows, max_bin, bits, n_groups, max_depth, rows, evaluation)
 
 
 def start(columns, sampled=None, tree=0):
@@ -130,7 +136,7 @@ class HonestLooking:
         for tree in range(2):
             sampled = np.ones(m, dtype=bool) if r.random() < 0.5 else r.random(m) < 0.7
             talk.ask(start(range(X.shape[1]), sampled, tree))
-            for group in range(self.n_classes):
+            for group in range(asked.n_groups):
                 talk.ask(gradients(int(sampled.sum()), group))
             yield from self._grow(talk, rows, sampled)
         if r.random() < 0.5:

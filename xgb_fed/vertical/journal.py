@@ -21,7 +21,7 @@ from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.categories import from_json, to_json
 from xgb_fed.vertical.splits import Splits, check_split
 
-FORMAT = 1
+FORMAT = 2
 MAX_JOURNALS = 32
 """Training runs, ended or not, whose splits are kept for one active party; the oldest is removed first."""
 
@@ -36,19 +36,28 @@ class Terms:
     key_bits : int
         At least as many.
     max_bin : int
+    rows : str
+        Digest of the names, or positions, of the rows trained on and of every evaluation set's.
     data : str
-        Digest of the cut columns and their rows.
+        Digest of the values of these rows.
     """
 
     scheme: str
     key_bits: int
     max_bin: int
+    rows: str
     data: str
 
     def check(self, now: Terms) -> None:
-        """Raise `ProtocolError` if a run with these terms cannot be resumed under the present ones."""
-        if now.data != self.data or now.max_bin != self.max_bin:
-            raise ProtocolError("this party's data, or max_bin, is not what the training run began with")
+        """Raise `ProtocolError` if a run with these terms cannot be resumed under the present ones.
+
+        The active party chooses the rows.  Values are compared of rows with the same names only, so that the
+        answer tells that this party's data has changed, and never whether two rows are equal.
+        """
+        if now.rows != self.rows or now.max_bin != self.max_bin:
+            raise ProtocolError("the rows, or max_bin, are not what the training run began with")
+        if now.data != self.data:
+            raise ProtocolError("this party's data is not what the training run began with")
         if now.scheme != self.scheme or now.key_bits < self.key_bits:
             raise ProtocolError("a training run is not resumed with another scheme or a shorter key")
 

@@ -99,8 +99,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Counts the sums of bins that the active party is told; without limit by default.
     thresholds : ToldThresholds, optional
         Counts the thresholds at which it is told sides; without limit by default.
-    rows_digest : str
-        Tells the rows of `columns` from others with the same values, by their names.
+    rows_digest, eval_digest : str
+        Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
     allow_explanations : {"none", "per-party", "per-feature"}
         Whether it tells every row's side at its splits, and which of them share a column.
     """
@@ -127,6 +127,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         given: GivenStatistics | None = None,
         thresholds: ToldThresholds | None = None,
         rows_digest: str = "",
+        eval_digest: str = "",
         allow_explanations: str = NONE,
     ) -> None:
         super().__init__(used)
@@ -142,7 +143,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._given = GivenStatistics() if given is None else given
         self._thresholds = ToldThresholds() if thresholds is None else thresholds
-        self._rows_digest = rows_digest
+        self._rows_digest, self._eval_digest = rows_digest, eval_digest
         self._allow_explanations = allow_explanations
         self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
             ResumeTraining: self._resume_training,
@@ -240,6 +241,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
                 key.scheme,
                 key.n.bit_length() if isinstance(key, ResidueKey) else space,
                 message.max_bin,
+                digest_of(self._rows_digest, self._eval_digest, message.rows, columns.n_rows, own),
                 digest_of(columns.names, columns.identity, *(e.identity for e in self.eval_sets)),
             ),
             memory=self._memory,

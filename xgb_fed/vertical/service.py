@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties._files import make_folder
+from gbdt_parties._files import digest_of, make_folder
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.transport.service import Caller, RowService
@@ -76,8 +76,9 @@ class Limits:
         Bins of a column, and levels of a tree, of a training run.
     max_statistics : float
         Statistics per row that one active party gets in all its training runs: about one per row tells it the
-        bins of most values (`GivenStatistics`).  The default leaves room for four runs of 100 trees of
-        depth 5 on 150,000 rows; runs on a few hundred rows need more.
+        bins of most values, and far fewer do if it encrypts other numbers than gradients (`GivenStatistics`).
+        The default leaves room for four runs of 100 trees of depth 5 on 150,000 rows; runs on a few hundred
+        rows need more.
     max_thresholds : float
         Thresholds of a column, or sets of its categories, at which one active party is told the sides of rows
         in all training runs and predictions (`ToldThresholds`).
@@ -250,12 +251,10 @@ class PassiveService(RowService):
             )
         return self._given[folder]
 
-    def _rows_digest(self, positions: list[NDArray[np.int64]]) -> str:
-        """Which rows a handler trains on: by their names, since positions change with the table."""
-        if not positions:
-            return ""
+    def _rows_digest(self, rows: NDArray[np.int64]) -> str:
+        """Which rows these are: by their names, since positions change with the table."""
         digest = hashlib.sha256()
-        for position in positions[0].tolist():
+        for position in rows.tolist():
             name = self._table.ids[position].encode()
             digest.update(len(name).to_bytes(8, "little") + name)
         return digest.hexdigest()
@@ -269,6 +268,7 @@ class PassiveService(RowService):
         """Make the passive party of some rows, and of evaluation sets."""
         table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
+        names = [self._rows_digest(rows) for rows in positions] or [""]
         given, thresholds = self._given_to(caller)
         return PassiveParty(
             columns[0],
@@ -286,6 +286,7 @@ class PassiveService(RowService):
             memory=caller.memory,
             given=given,
             thresholds=thresholds,
-            rows_digest=self._rows_digest(positions),
+            rows_digest=names[0],
+            eval_digest=digest_of(*names[1:]),
             allow_explanations=self._limits.allow_explanations,
         )

@@ -381,7 +381,7 @@ def test_files_with_other_categories_are_refused(change, tmp_path):
 
 def test_journals_keep_categories_on_the_disk(tmp_path):
     splits = Splits(["a", "b"], categories={0: ("x", "y", "z"), 1: None})
-    terms = Terms("plain", 100, 8, "digest")
+    terms = Terms("plain", 100, 8, "rows", "digest")
     journal = Journals(tmp_path).start(b"m" * 16, terms, splits)
     for rule in ((0, 0.0, True, (0, 2)), (1, 0.0, False, (7,))):
         splits.add(*rule)

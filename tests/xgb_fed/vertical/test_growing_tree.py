@@ -79,7 +79,7 @@ def test_a_few_rows_are_not_worth_a_sum_of_their_own(monkeypatch):
 
 
 def session(max_bytes=1 << 30):
-    terms = Terms("okamoto-uchiyama", 512, 6, "digest")
+    terms = Terms("okamoto-uchiyama", 512, 6, "rows", "digest")
     return TrainingSession(
         COLUMNS,
         Splits(COLUMNS.names),

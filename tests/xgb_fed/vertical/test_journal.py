@@ -13,7 +13,7 @@ from limits import no_more_descriptors
 from xgb_fed.vertical.journal import MAX_JOURNALS, Journals, Terms
 from xgb_fed.vertical.splits import Splits
 
-TERMS = Terms("paillier", 2048, 32, "digest")
+TERMS = Terms("paillier", 2048, 32, "rows", "digest")
 MODEL = b"m" * 16
 NAMES = ["a", "β"]
 SPLIT = st.tuples(

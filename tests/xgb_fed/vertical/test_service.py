@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import xgb_fed
+from counted_answers import layout
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -254,7 +255,10 @@ class Talk:
 
 def opening(n_rows, *, max_bin=8, max_depth=3, n_groups=1, rows=NOBODYS, eval_rows=()):
     evaluation = np.array(eval_rows, dtype=np.int64)
-    return OpenTraining(KEY.public.public_bytes(), n_rows, max_bin, 64, n_groups, max_depth, rows, evaluation)
+    bits = layout(n_rows, key=KEY)[0]
+    return OpenTraining(
+        KEY.public.public_bytes(), n_rows, max_bin, bits, n_groups, max_depth, rows, evaluation
+    )
 
 
 def start(sampled=(), columns=(0, 1), tree=0):
@@ -309,7 +313,7 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
     talk.ask(opening(50))
     assert "not the number of a model" in talk.ask(ResumeTraining(b"odd", 0)).reason
     assert "max_bin" in resumed(len(splits), max_bin=9)[1].reason
-    assert "data" in resumed(len(splits), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
+    assert "the rows" in resumed(len(splits), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
     for n_splits in (0, len(splits) - 1, len(splits) + 1):
         assert "not kept" in resumed(n_splits)[1].reason
     for journal in path.parent.glob("*.journal"):

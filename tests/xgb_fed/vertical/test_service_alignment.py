@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from alignments import Asker
+from counted_answers import layout
 from deployment import connected, serving, tls
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError
@@ -140,7 +141,8 @@ def test_alignments_do_not_remove_the_rows_of_a_training_run(bank, monkeypatch):
     service = bank(allow_plain=True)
     rows = (align([Local(service)], ids[:20]).digest,)
     none = np.empty(0, dtype=np.int32)
-    opening = OpenTraining(Plain().public.public_bytes(), 20, 8, 150, 1, 3, none, none.astype(np.int64))
+    bits = layout(20)[0]
+    opening = OpenTraining(Plain().public.public_bytes(), 20, 8, bits, 1, 3, none, none.astype(np.int64))
     assert isinstance(Local(service, rows).ask(opening), TrainingOpened)
     for k in range(21, 26):
         time.sleep(0.01)  # files' times are not exact

@@ -14,6 +14,7 @@ import pytest
 
 import xgb_fed
 from alignments import Asker, Bank
+from counted_answers import layout
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity import intersector as intersector_module
@@ -56,6 +57,7 @@ from xgb_fed.vertical.service import Limits, PassiveService
 from xgb_fed.vertical.splits import Splits
 
 KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+CLASSES_PER_CIPHERTEXT = 2
 NONE = np.empty(0, dtype=np.int32)
 NO_FLAGS = np.empty(0, dtype=np.uint8)
 N_ROWS = 200
@@ -91,7 +93,9 @@ class Acme:
 
 def opening(n_groups=1, n_rows=N_ROWS):
     evaluation = np.empty(0, dtype=np.int64)
-    fields = {"n_rows": n_rows, "max_bin": 8, "field_bits": 64, "n_groups": n_groups, "max_depth": 4}
+    n_classes = 1 if n_groups == 1 else CLASSES_PER_CIPHERTEXT * n_groups
+    field_bits, n_groups = layout(n_rows, n_classes, KEY)
+    fields = {"n_rows": n_rows, "max_bin": 8, "field_bits": field_bits, "n_groups": n_groups, "max_depth": 4}
     known = {name: value for name, value in fields.items() if name in OpenTraining.__annotations__}
     return OpenTraining(public_key=KEY.public.public_bytes(), rows=NONE, eval_rows=evaluation, **known)
 
