@@ -28,6 +28,7 @@ from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
 from xgb_fed.vertical.explanation_consent import NONE, tell_columns, tell_sides
 from xgb_fed.vertical.finder import MIN_ROWS
 from xgb_fed.vertical.given_statistics import GivenStatistics
+from xgb_fed.vertical.gradients import check_layout
 from xgb_fed.vertical.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.journal import Journals, Terms
 from xgb_fed.vertical.messages import (
@@ -224,8 +225,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         # Refused now if it could never be held, and not when the first tree has half arrived.
         self._memory.reserve(columns.n_rows * message.n_groups * key.ciphertext_bytes, "encrypted gradients")
         space = key.plaintext_limit.bit_length() - 1
-        if not 1 <= message.field_bits <= space:
-            raise ProtocolError(f"fields of {message.field_bits} bits do not fit the key's plaintexts")
+        check_layout(message.field_bits, message.n_groups, columns.n_rows, key.plaintext_limit)
         bins = columns.binned(message.max_bin)
         session = TrainingSession(
             columns,

@@ -1,14 +1,18 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels.residues.limbs import from_rows
+from gbdt_parties.errors import ProtocolError
 from packed_fields import decoded, decoded_pairs
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PackingError, PlaintextRangeError
+from xgb_fed.vertical.gradients import check_layout, packing_for
 from xgb_fed.vertical.histogram import build_histograms
 from xgb_fed.vertical.packing import GHPacking, MultiClassPacking
 
@@ -148,3 +152,28 @@ def test_from_gradients_to_split_statistics(scheme):
         part = slice(f * n_bins, (f + 1) * n_bins)
         np.testing.assert_allclose(got_g[part], np.bincount(codes[:, f], g), atol=1e-12)
         np.testing.assert_allclose(got_h[part], np.bincount(codes[:, f], h), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [2, 1000, 150_000])
+@pytest.mark.parametrize("bits", [341, 682, 2047])
+def test_the_layouts_that_are_accepted_are_those_of_honest_parties(n_rows, bits):
+    """Of all widths of fields, and as many groups as ten classes can take."""
+    honest = set()
+    for n_classes in range(1, 11 + bits // 100):
+        packing = packing_for(n_rows, n_classes, 1 << bits)
+        honest.add((packing.gh.bits * packing.classes_per_ciphertext, len(packing.groups)))
+    n_groups = {groups for _, groups in honest}
+    assert {1, 2} <= n_groups
+    accepted = set()
+    for layout in itertools.product(range(-1, bits + 200), n_groups):
+        try:
+            check_layout(*layout, n_rows, 1 << bits)
+        except ProtocolError:
+            continue
+        accepted.add(layout)
+    assert accepted == honest
+
+
+def test_a_layout_that_is_refused_is_named():
+    with pytest.raises(ProtocolError, match=r"field_bits=1 with n_groups=1 .* 127 bits, .* 16 classes"):
+        check_layout(1, 1, 1000, 1 << 2047)

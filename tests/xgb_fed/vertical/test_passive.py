@@ -233,7 +233,12 @@ def test_statistics_of_no_rows_or_no_nodes_are_refused():
         {"max_depth": 0},
         {"max_depth": 1 << 40},
         {"field_bits": 0},
+        {"field_bits": 1},
+        {"field_bits": 118},
+        {"field_bits": 120},
         {"field_bits": 512},
+        {"field_bits": 5 * 119},
+        {"field_bits": -119},
         {"field_bits": -(1 << 60)},
         {"n_groups": 0},
         {"n_groups": 1 << 50},
@@ -241,10 +246,12 @@ def test_statistics_of_no_rows_or_no_nodes_are_refused():
     ids=str,
 )
 def test_openings_that_make_no_sense(fields):
-    session = Session(
-        LocalParty(X[:, 2:]), Paillier(512, True).generate(), **{"n_rows": 60, "field_bits": 118, **fields}
-    )
+    key = Paillier(512, True).generate()
+    sensible = Session(LocalParty(X[:, 2:]), key, n_rows=60, field_bits=119)
+    assert isinstance(sensible.opened, TrainingOpened)
+    session = Session(LocalParty(X[:, 2:]), key, **{"n_rows": 60, "field_bits": 119, **fields})
     assert isinstance(session.opened, messages.Refusal)
+    assert all(name in session.opened.reason for name in fields if name == "field_bits")
 
 
 @pytest.mark.parametrize(
@@ -428,7 +435,10 @@ def rows_seen_through_obfuscators(key, party, n_rows):
         subsets[value] = subset
         value = value * gamma % modulus
     crafted = [(1 + (i + 1) * n) * mark % modulus for i, mark in enumerate(marks)]
-    session = Session(party, key, n_rows, max_bin=16, field_bits=public.plaintext_limit.bit_length() - 1)
+    packing = packing_for(n_rows, 3, public.plaintext_limit)
+    field_bits = packing.gh.bits * packing.classes_per_ciphertext
+    assert 2 * field_bits > public.plaintext_limit.bit_length() - 1
+    session = Session(party, key, n_rows, max_bin=16, field_bits=field_bits)
     session.ask(StartTree(0, NONE, np.array([0], dtype=np.int32)))
     session.ask(Gradients(0, 0, public.to_bytes(encode(crafted, public.modulus))))
     answer = session.ask(FindSplits(NONE, NONE))
