@@ -86,7 +86,7 @@ class TrainingSession(PredictionSession):
 
     @property
     def n_classes(self) -> int:
-        """Classes whose gradients the ciphertexts of a row hold, at most."""
+        """Classes whose gradients the ciphertexts of a row are announced to hold, at most."""
         return n_classes_of(self.field_bits, self.n_groups, self.columns.n_rows)
 
     def start_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:

@@ -1,4 +1,8 @@
-"""Every answer of a passive party that depends on its data is counted, or follows from one that is."""
+"""Every answer of a passive party that depends on its data is counted, or follows from one that is.
+
+Equations are counted, of gradients that the active party encrypted honestly.  Refusals to resume
+tell that the party's own data has changed (`test_runs_taken_up`).
+"""
 
 from datetime import datetime, timezone
 
@@ -6,6 +10,7 @@ import numpy as np
 import pytest
 
 from counted_answers import (
+    KEY,
     ROOT,
     Equations,
     HonestLooking,
@@ -204,6 +209,32 @@ def test_no_more_equations_are_given_than_are_counted(seed):
     assert n_answers > 25
     assert equations.of_one_bin() > 0.3 * N, "the sessions ask for little"
     assert sum(map(equations.of_sides, range(3))) > N
+
+
+def test_powers_of_two_tell_more_than_is_counted():
+    """The documented limit of counting: one root with honest layout, and the bins of all cells are known."""
+    party = Party(read_columns(X, "X"), [], {})
+    talk = Talk(party.handle)
+    asked = opening(N)
+    opened = talk.ask(asked)
+    talk.ask(start([0, 1, 2]))
+    powers = KEY.public.to_bytes(KEY.encrypt([1 << k for k in range(N)]))
+    talk.ask(Gradients(0, 0, powers))
+    answer = talk.ask(ROOT)
+    per = (KEY.public.plaintext_limit.bit_length() - 1) // asked.field_bits
+    plaintexts = KEY.decrypt(KEY.public.from_bytes(answer.sums))
+    field = (1 << asked.field_bits) - 1
+    sums = [v >> asked.field_bits * (per - 1 - k) & field for v in plaintexts for k in range(per)]
+    occupied = np.flatnonzero(answer.counts)
+    bins = np.full(X.shape, -1)
+    offsets = np.concatenate([[0], np.cumsum(opened.n_bins + 1)])
+    for place, rows in zip(occupied, sums, strict=False):
+        column = int(np.searchsorted(offsets, place, side="right")) - 1
+        told = [k for k in range(N) if rows >> k & 1]
+        bins[told, column] = place - offsets[column]
+    missing = np.isnan(X)
+    assert (np.where(missing, opened.n_bins, X) == bins).all()
+    assert party.given.per_row == pytest.approx(4 / N)
 
 
 def test_samples_are_counted_by_their_own_rows():
