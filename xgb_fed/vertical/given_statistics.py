@@ -4,8 +4,8 @@ Each node with statistics tells the active party, which knows the node's rows an
 sums over the rows of every bin: their number, and their sums of g and h.  They are linear equations for the
 same unknown: which rows are in the bin.  About as many equations as rows solve for it, however many rows each
 bin and each node has.  The opening of a training run tells the first of these sums for all its rows.  Nothing
-exact in fixed bins avoids this, so it is counted, said and limited, for active parties that encrypt gradients.
-The limit does not bound one that encrypts other numbers.
+exact in fixed bins avoids this, so it is counted, said and limited, for parties that encrypt gradients.
+The limit does not bound an active party that encrypts other numbers.
 """
 
 from __future__ import annotations
