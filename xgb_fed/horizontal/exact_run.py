@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -266,6 +266,8 @@ class ExactRun:
     def _start(self, public_seed: bytes) -> None:
         assert self._training is not None
         self._training.public_seed = public_seed
+        roster, _ = self._member.parts()
+        self._training.draws = replace(self._training.draws, members=roster.names)
         self._steps = in_parts(self._training.run(), MAX_OPENED_BYTES // self._member.n_parties)
         self._question = next(self._steps)
 

@@ -6,7 +6,9 @@ which the two differ.  So these must be none, or as many as a node must have.
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,17 +51,18 @@ def least_difference(min_rows: int) -> int:
 
 
 def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
-    """Refuse a `subsample` whose samples could differ in few rows from each other, or from all rows.
+    """Refuse a `subsample` whose samples of a party's rows could differ in few rows, or from all of them.
 
-    Whatever another set is, if it was chosen or drawn independently (all rows, another sample, rows of other
-    parties): each of the n rows is in the sample but not in the other set with probability s, or the other
-    way round with probability 1 − s, independently.  So they differ in n·min(s, 1 − s) rows at least, in
-    expectation, and in fewer than `min_rows` with the probability that `least_difference` bounds.
+    Whatever another set is, if it was chosen or drawn independently (all rows, another sample, no rows): each
+    of the n rows is in the sample but not in the other set with probability s, or the other way round with
+    probability 1 − s, independently.  So they differ in n·min(s, 1 − s) rows at least, in expectation, and in
+    fewer than `min_rows` with the probability that `least_difference` bounds.  That holds for the rows of one
+    party, so that it is safe even if all others subtract theirs; and so it holds for the rows of all.
 
     Parameters
     ----------
     n_rows : int
-        Of all parties, of weights above 0.
+        Of this party, of weights above 0.  It is not in the error, which others read.
     subsample : float
     min_rows : int
 
@@ -74,12 +77,32 @@ def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
     expected = n_rows * min(subsample, 1 - subsample)
     # 600·(1 − 0.9) is 60 but for rounding.
     if expected < least * (1 - 1e-9):
-        low = math.ceil(1000 * least / n_rows - 1e-6) / 1000
-        accepted = f"{low:g} to {1 - low:g}, or 1" if low <= 0.5 else "1"
         raise InvalidDataError(
-            f"subsample={subsample:g} of {n_rows} rows of all parties takes or leaves out {expected:g} in "
-            f"expectation, fewer than {least}: differences of sums could be over fewer rows than "
-            f"min_rows_per_node={min_rows}; accepted is {accepted}"
+            f"subsample={subsample:g} takes or leaves out fewer than {least} of this party's rows in "
+            f"expectation, so that differences of sums could be over fewer than min_rows_per_node={min_rows} "
+            f"of them; accepted is 1, or {least}/n to 1 - {least}/n for n rows of weights above 0"
+        )
+
+
+def check_own_sample(n_drawn: int, n_rows: int, min_rows: int) -> None:
+    """Refuse to add up a sample with few of a party's rows, or with all but few of them.
+
+    Parameters
+    ----------
+    n_drawn, n_rows : int
+        Of the party, of weights above 0: in the sample, and in all.
+    min_rows : int
+
+    Raises
+    ------
+    InvalidDataError
+        Without the numbers, which others read.
+    """
+    left_out = n_rows - n_drawn
+    if min_rows > 1 and (n_drawn < min_rows or 0 < left_out < min_rows):
+        raise InvalidDataError(
+            "a sample takes or leaves out fewer of this party's rows than "
+            f"min_rows_per_node={min_rows}; accepted is subsample=1"
         )
 
 
@@ -90,7 +113,8 @@ class RowDraws:
     A sample depends on the party's key and rows, on whose rows are added up, and on `subsample`; not on other
     settings, nor on the coordinator.  Samples of other values of `subsample`, and with other parties or other
     rows of theirs, are independent at all parties alike: if some parties drew anew and others did not, the
-    difference of two sums would be over the rows of those that did.
+    difference of two sums would be over the rows of those that did.  Marks alone do not name the parties: one
+    that lies can shift its own, so that their sum is that of other parties.
 
     Parameters
     ----------
@@ -99,11 +123,14 @@ class RowDraws:
         Digest of the party's rows.
     max_samples : int
         In all training runs.
+    members : sequence of str
+        Names of all parties of the run, in any order.
     """
 
     kept: KeptState
     rows: str
     max_samples: int
+    members: Sequence[str] = ()
 
     def mark(self) -> NDArray[np.int64]:
         """Numbers that name this party's rows, and tell nothing of them: the same in all runs."""
@@ -125,7 +152,8 @@ class RowDraws:
         InvalidDataError
             If the party would draw more samples than `max_samples`.
         """
-        agreed = (self.rows.encode(), marks.tobytes(), float(subsample).hex().encode())
+        members = json.dumps(sorted(self.members)).encode()
+        agreed = (self.rows.encode(), marks.tobytes(), float(subsample).hex().encode(), members)
         name = self.kept.stream("name of samples", *agreed).words(1, 2).tobytes()
         self.kept.count_samples(name, n_rounds, n_classes, self.max_samples)
         return self.kept.stream("rows of trees", *agreed).words(1, SIZE // 8).tobytes()

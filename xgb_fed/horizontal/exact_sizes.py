@@ -1,6 +1,7 @@
-"""The first sum of an exact training run: numbers of rows, of those that sets differ in, and sizes of labels.
+"""The first sum of an exact training run: numbers of rows, and sizes of labels.
 
-It is checked before anything else of the rows leaves: sums are over enough rows, and so are differences.
+Before it, each party checks its own rows: sums over them are over enough rows, and so are differences of
+sums, even if all other parties subtract their own.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from xgb_fed.horizontal.exact_metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact_questions import Asking, ask_counts
 from xgb_fed.horizontal.exact_samples import check_subsample
 from xgb_fed.horizontal.exact_task import ExactTask
-from xgb_fed.horizontal.row_sets import differences, row_codes
+from xgb_fed.horizontal.row_sets import RowSet, rows_of_its_own
 
 SCALE = 80
 """Binary digits after the point of gradients: every float32 above 2^-56 is exact."""
@@ -99,7 +99,7 @@ def ask_sizes(
     mark: NDArray[np.int64],
     max_rows: int,
 ) -> Asking[Sizes]:
-    """Ask for all sizes, and check them.
+    """Check this party's rows, ask for all sizes, and check them.
 
     Parameters
     ----------
@@ -115,27 +115,23 @@ def ask_sizes(
     Raises
     ------
     InvalidDataError
-        If a sum, or the difference of two, would be over too few rows, or rows and numbers are too large.
+        If a sum, or a combination of sums, would be over too few of this party's rows; or rows and numbers
+        are too large.
     """
+    _check_own_rows(task, rows)
+    _check_own_sets(task, [rows, *held_out])
     sizes = [rows.n_counted, *(0 if own is None else own.n_counted for own in held_out)]
     largest = _exponent(task, [rows, *(own for own in held_out if own is not None)])
-    pairs = _own_differences(task, [rows, *held_out])
-    lists = (sizes, [largest == one for one in _EXPONENTS], pairs, mark)
+    lists = (sizes, [largest == one for one in _EXPONENTS], mark)
     parts = [np.asarray(part, dtype=np.int64) for part in lists]
     pooled = yield from ask_counts("rows, and powers of two of labels and weights", np.concatenate(parts))
     ends = np.cumsum([len(part) for part in parts])[:-1]
-    n_rows, n_parties, n_differing, marks = np.split(pooled, ends)
+    n_rows, n_parties, marks = np.split(pooled, ends)
     if n_rows[0] > max_rows:
         raise InvalidDataError(
             f"{n_rows[0]} rows of all parties; this party takes part with at most {max_rows}"
         )
     _check_numbers(task, n_rows.tolist())
-    _check_differences(task, n_differing.tolist())
-    if 0 < sizes[0] < task.min_rows_per_node:
-        raise InvalidDataError(
-            f"this party has fewer rows of weights above 0 than min_rows_per_node={task.min_rows_per_node}: "
-            "runs with and without it would differ in these rows alone"
-        )
     needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + _headroom(task)
     common = Sizes(int(n_rows[0]), int(n_rows.max()).bit_length(), needed, marks)
     if common.losses < 20:
@@ -167,37 +163,45 @@ def _headroom(task: ExactTask) -> int:
     return _HEADROOM + math.ceil(settings.max_delta_step / math.log(2))
 
 
-def _own_differences(task: ExactTask, sets: Sequence[LabelledRows | None]) -> list[int]:
-    """In how many of this party's rows the sets differ that sums are asked of, pair by pair."""
-    if task.min_rows_per_node <= 1 or len(sets) == 1:
-        return []
-    none = np.empty(0, dtype=np.uint64)
-    return differences([none if own is None else row_codes(own.columns, own.y, own.weight) for own in sets])
+def _check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
+    """Refuse to train on few rows of this party: runs without it, or others' sums, would show theirs."""
+    least = task.min_rows_per_node
+    if least > 1 and rows.n_counted < least:
+        raise InvalidDataError(
+            f"this party has fewer rows of weights above 0 than min_rows_per_node={least}: runs with and "
+            f"without it would differ in these rows alone; accepted are {least} or more"
+        )
+    check_subsample(rows.n_counted, task.settings.subsample, least)
+
+
+def _check_own_sets(task: ExactTask, sets: Sequence[LabelledRows | None]) -> None:
+    """Refuse sets of this party of which sums can be combined to the losses of few of its rows."""
+    least = task.min_rows_per_node
+    present = {k: one for k, one in enumerate(sets) if one is not None and one.n_counted}
+    if least <= 1 or len(present) == 1:
+        return
+    own = rows_of_its_own([RowSet.of(one.columns, one.y, one.weight) for one in present.values()])
+    for k, count in zip(present, own, strict=True):
+        if count < least:
+            name = f"held-out set {k - 1}" if k else "the set of rows to train on"
+            raise InvalidDataError(
+                f"{name} has fewer than min_rows_per_node={least} rows of this party that are in no other "
+                "set: metrics could be combined to the losses of few rows; accepted are sets that are the "
+                f"same with the same weights, and sets with {least} rows or more that no other set has"
+            )
 
 
 def _check_numbers(task: ExactTask, n_rows: Sequence[int]) -> None:
     """Refuse to train, or to evaluate, on few rows."""
-    least, subsample = task.min_rows_per_node, task.settings.subsample
-    if n_rows[0] * subsample < least:
+    least = task.min_rows_per_node
+    if n_rows[0] * task.settings.subsample < least:
         raise InvalidDataError(
-            f"{n_rows[0]} rows of weights above 0 at all parties together, times subsample={subsample:g}, "
-            f"are fewer than min_rows_per_node={least}"
+            f"{n_rows[0]} rows of weights above 0 at all parties together, times "
+            f"subsample={task.settings.subsample:g}, are fewer than min_rows_per_node={least}"
         )
-    check_subsample(n_rows[0], subsample, least)
     for k, size in enumerate(n_rows[1:]):
         if size < least:
             raise InvalidDataError(
                 f"held-out set {k} has {size} rows of weights above 0 at all parties together, which is "
                 f"fewer than min_rows_per_node={least}"
-            )
-
-
-def _check_differences(task: ExactTask, n_differing: Sequence[int]) -> None:
-    """Refuse sets that differ in few rows: losses of rows to train on may follow from sums at leaves."""
-    names = ["the rows to train on", *(f"held-out set {k}" for k in range(task.n_sets))]
-    for (one, other), count in zip(combinations(names, 2), n_differing, strict=False):
-        if 0 < count < task.min_rows_per_node:
-            raise InvalidDataError(
-                f"{one} and {other} differ in {count} rows of all parties, fewer than "
-                f"min_rows_per_node={task.min_rows_per_node}: the difference of their metrics would be theirs"
             )

@@ -26,7 +26,7 @@ from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.exact_cuts import bounds_of_bins, find_cuts
 from xgb_fed.horizontal.exact_metrics import METRICS, OF_NUMBERS, History, metric_names
 from xgb_fed.horizontal.exact_questions import Asking, ask_numbers, ask_words
-from xgb_fed.horizontal.exact_samples import RowDraws
+from xgb_fed.horizontal.exact_samples import RowDraws, check_own_sample
 from xgb_fed.horizontal.exact_sizes import MAX_BITS, LabelledRows, Sizes, ask_sizes
 from xgb_fed.horizontal.exact_task import ExactTask
 from xgb_fed.horizontal.exact_trees import GrowingRules, GrownTree, SplitColumns, grow_trees
@@ -193,7 +193,10 @@ class ExactTraining:
                 np.concatenate([fixed_point(g[:, group], scale), fixed_point(h[:, group], scale)], axis=1)
             )
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
-            sampled.append(self._drawn(number, group) & (rows.weight > 0))
+            drawn = self._drawn(number, group) & (rows.weight > 0)
+            if self._is_sampled:
+                check_own_sample(int(drawn.sum()), rows.n_counted, self.task.min_rows_per_node)
+            sampled.append(drawn)
         columns = self._columns
         if settings.colsample_bytree < 1:
             random = _stream(self.public_seed, number, 0)

@@ -1,6 +1,6 @@
 """Sums at roots are over the same rows, or over sets that differ in `min_rows_per_node` rows or more."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,10 +12,11 @@ from xgb_fed.boosting.features import Columns, codes_of
 from xgb_fed.horizontal import exact_trees
 from xgb_fed.horizontal.exact_cuts import bounds_of_bins
 from xgb_fed.horizontal.exact_questions import Question
-from xgb_fed.horizontal.exact_samples import check_subsample, least_difference
+from xgb_fed.horizontal.exact_samples import RowDraws, check_own_sample, check_subsample, least_difference
+from xgb_fed.horizontal.exact_training import ExactTraining
 from xgb_fed.horizontal.exact_trees import GrowingRules
 from xgb_fed.horizontal.kept_state import KeptState
-from xgb_fed.horizontal.row_sets import differences, n_differing, row_codes
+from xgb_fed.horizontal.row_sets import RowSet, rows_of_its_own
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.FewPartiesWarning")
 
@@ -107,9 +108,47 @@ def test_subsample_difference_reads_no_rows(opened, runs):
     assert rows_read(opened, runs, 20) == 0
 
 
+def test_subsample_difference_of_a_small_party_is_refused():
+    """Before, the other one of two parties subtracted its own sums, and read 11 of 12 rows in 200 rounds."""
+    X, y = load_breast_cancer(return_X_y=True)
+    few, many = np.split(np.random.default_rng(0).permutation(len(y)), [12])
+    members = [
+        HorizontalParty(X[own], y[own], name, categorical_labels=True)
+        for name, own in (("a", many), ("b", few))
+    ]
+    with pytest.raises(
+        PartyRefusedError, match=r"'?b'?.*subsample=0\.2 .* fewer than 60 of this party's rows"
+    ):
+        train_exact({**PARAMS, "subsample": 0.2}, members, 200)
+    train_exact(PARAMS, members, 1)
+
+
+def test_subsample_difference_of_a_partys_own_rows_is_checked_as_drawn(monkeypatch):
+    """However unlikely: nothing of a sample leaves that few of the party's rows are in, or not in."""
+    for drawn in (9, 591, 600 - 9):
+        with pytest.raises(InvalidDataError, match="a sample takes or leaves out fewer of this party's rows"):
+            check_own_sample(drawn, 600, 10)
+    for drawn in (10, 590, 600):
+        check_own_sample(drawn, 600, 10)
+    check_own_sample(1, 600, 1)
+    members = [(X[:200], LABELS["binary:logistic"][:200]), (X[200:400], LABELS["binary:logistic"][200:400])]
+    monkeypatch.setattr(ExactTraining, "_drawn", lambda self, *_: np.arange(len(self.rows.y)) < 9)
+    with pytest.raises(PartyRefusedError, match="a sample takes or leaves out fewer"):
+        train_exact({**PARAMS, "subsample": 0.5}, members, 1)
+
+
+def test_samples_depend_on_the_names_of_all_parties():
+    """Before, a party that shifted its mark had others draw the same samples with other parties."""
+    marks = np.arange(4)
+    draws = [RowDraws(KeptState("", bytes(32)), "rows", 100, names) for names in ("ab", "ba", "ac", "abc")]
+    seeds = [own.seed(marks, 0.5, 1, 1) for own in draws]
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds)) == 3
+
+
 # The class: over any sequence of runs, no two roots are over sets that differ in a few rows.
 
-SIZES = (150, 152, 154, 157)
+SIZES = (410, 412, 414, 417)
 IDS = dict(zip(SIZES, np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1]), strict=True))
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(sum(SIZES), 2)).astype(np.float32)
@@ -144,6 +183,7 @@ def roots(monkeypatch):
     def noted(trees, counts, rules, what):
         for tree in trees:
             own = set(IDS[len(tree.sampled)][tree.sampled].tolist())
+            seen.setdefault("own", set()).add((len(tree.sampled), frozenset(own)))
             seen.setdefault((seen["run"], what, tree.group), set()).update(own)
         return ask(trees, counts, rules, what)
 
@@ -159,7 +199,20 @@ def check_drawn_runs(roots, n_runs, seed):
     groups = {objective: members_of(objective) for objective in LABELS}
     changed = members_of("binary:logistic", 1), members_of("binary:logistic", 0, one_less)
     n = len(X)
-    shares = [0.8, 0.8 + 1e-9, 0.8001, 0.5, 0.85, 60 / n, 1 - 60 / n, 1 - 1 / n, 1 - 9 / n, 2 / n, 1.0]
+    shares = [
+        0.8,
+        0.8 + 1e-9,
+        0.8001,
+        0.5,
+        0.85,
+        65 / 410,
+        1 - 65 / 410,
+        60 / n,
+        1 - 1 / n,
+        1 - 9 / n,
+        2 / n,
+        1.0,
+    ]
     refused = 0
     for run in range(n_runs):
         roots["run"] = run
@@ -179,9 +232,13 @@ def check_drawn_runs(roots, n_runs, seed):
                 raise
             refused += 1
     assert refused
-    sets = {frozenset(rows) for name, rows in roots.items() if name != "run"}
+    sets = {frozenset(rows) for name, rows in roots.items() if name not in ("run", "own")}
     for one, other in combinations(sets, 2):
         assert len(one ^ other) >= MIN_ROWS
+    # What is left where all other parties subtract theirs: a party's own rows.
+    for (n_one, one), (n_other, other) in combinations(roots["own"], 2):
+        assert min(len(one), len(other)) >= MIN_ROWS
+        assert n_one != n_other or len(one ^ other) >= MIN_ROWS
     return len(sets)
 
 
@@ -210,15 +267,11 @@ def test_fewer_rows_than_the_minimum_are_as_good_as_ruled_out(min_rows):
 def test_subsample_is_accepted_where_enough_rows_are_taken_and_left_out():
     for subsample in (0.1, 0.5, 0.9, 1.0):
         check_subsample(600, subsample, 10)
-    for n_rows, subsample, accepted in (
-        (599, 0.9, "0.101 to 0.899, or 1"),
-        (600, 0.0999, "0.1"),
-        (100, 0.5, "is 1"),
-    ):
-        with pytest.raises(
-            InvalidDataError, match=rf"subsample=.* of {n_rows} rows .*min_rows_per_node=10.*{accepted}"
-        ):
+    for n_rows, subsample in ((599, 0.9), (600, 0.0999), (100, 0.5)):
+        match = f"subsample={subsample} .*min_rows_per_node=10 .* accepted is 1, or 60/n to 1 - 60/n"
+        with pytest.raises(InvalidDataError, match=match) as refused:
             check_subsample(n_rows, subsample, 10)
+        assert str(n_rows) not in str(refused.value)
     check_subsample(1, 0.5, 1)
 
 
@@ -330,46 +383,100 @@ def test_a_party_of_few_rows_does_not_take_part():
     train_exact(PARAMS, members, 1, min_rows_per_node=3)
 
 
-@pytest.mark.parametrize("other", [(200, 249), (201, 251)])
-def test_held_out_sets_that_differ_in_few_rows_are_refused(other):
-    """Before, the difference of two metrics was the loss of one row, and with it its label."""
+# Of 500 rows, which sets a party holds out; it trains on the first 100.
+TRAINED, MEN, WOMEN, ONE = (np.arange(*ends) for ends in ((0, 100), (100, 200), (200, 280), (280, 281)))
+TOGETHER = np.concatenate([MEN, WOMEN, ONE])
+REST = "held-out set {} has fewer than min_rows_per_node=10 rows of this party that are in no other set"
+
+
+def hold_out(*sets, trained=TRAINED, min_rows=10):
+    """Train with a party that has these sets of rows, or rows and weights, held out, and one without any."""
     y = LABELS["binary:logistic"]
-    evals = [((X[slice(*rows)], y[slice(*rows)]), str(rows)) for rows in ((200, 250), other)]
-    members = [(X[:200], y[:200]), (X[300:400], y[300:400]), (X[400:500], y[400:500])]
-    with pytest.raises(PartyRefusedError, match=r"1 differ in [12] rows of all parties, fewer than"):
-        train_exact(PARAMS, members, 1, evals=evals)
+    held_out = []
+    for own in sets:
+        rows, weight = own if isinstance(own, tuple) else (own, 1.0)
+        held_out.append((X[rows], y[rows], np.broadcast_to(weight, len(rows))))
+    terms = ExactTerms(held_out=held_out, min_rows_per_node=min_rows)
+    one = HorizontalParty(X[trained], y[trained], "one", categorical_labels=True, exact=terms)
+    model = train_exact(PARAMS, [one, (X[-99:], y[-99:])], 1, min_rows_per_node=min_rows, verbose_eval=False)
+    return len(model.evals_result)
 
 
-def test_sets_of_several_parties_are_compared_together():
-    """What is few rows at one party may be enough at all of them; the rows to train on are a set as well."""
+@pytest.mark.parametrize(
+    ("sets", "which"),
+    [
+        ([MEN, MEN[1:]], 0),
+        ([MEN, np.append(MEN[1:], ONE)], 0),
+        # Before, losses over all less those over men and women were the loss of one row.
+        ([MEN, WOMEN, TOGETHER], 0),
+        # Before, all rows of other weights differed, so that twice one loss less the other was one row's.
+        ([(MEN, 2.0), np.append(MEN, ONE)], 0),
+        ([(MEN, 1.0), (MEN, np.where(MEN == 150, 2.0, 1.0))], 0),
+        ([TRAINED[1:]], 0),
+        ([np.append(TRAINED, ONE)], 0),
+        ([(TRAINED, 2.0)], 0),
+        # Before, runs with and without the party differed in the loss of this row.
+        ([ONE], 0),
+        ([MEN, WOMEN[:9]], 1),
+    ],
+)
+def test_held_out_sums_that_combine_to_few_rows_are_refused(sets, which):
+    match = (
+        "the set of rows to train on has fewer" if sets[0] is not MEN and which == 0 else REST.format(which)
+    )
+    with pytest.raises(PartyRefusedError, match=f"{match}|{REST.format(which)}"):
+        hold_out(*sets)
+
+
+def test_held_out_sets_are_accepted_that_are_apart_or_the_same():
+    assert hold_out(MEN, WOMEN, MEN[::-1], TRAINED) == 4
+    assert hold_out(WOMEN[:10]) == 1
+    assert hold_out(np.append(MEN, TRAINED[:3])) == 1  # as rows of different people may be the same
+    assert hold_out(ONE, MEN, MEN[1:], min_rows=1) == 3
+
+
+def test_held_out_rows_of_a_party_are_enough_without_those_of_others():
+    """Before, rows of all parties were counted together, and others can subtract theirs."""
     y = LABELS["binary:logistic"]
-
-    def train(*lacking):
-        members = []
-        for k, starts in enumerate(lacking):
-            rows = np.arange(200 * k, 200 * k + 200)
-            sets = [(X[rows[start:]], y[rows[start:]]) for start in starts]
-            terms = ExactTerms(held_out=sets)
-            members.append(HorizontalParty(X[rows], y[rows], f"h{k}", categorical_labels=True, exact=terms))
+    sets = [(X[400:409], y[400:409]), (X[300:400], y[300:400])]
+    members = [
+        HorizontalParty(
+            X[100 * k : 100 * k + 100],
+            y[100 * k : 100 * k + 100],
+            f"h{k}",
+            categorical_labels=True,
+            exact=ExactTerms(held_out=[own]),
+        )
+        for k, own in enumerate(sets)
+    ]
+    with pytest.raises(PartyRefusedError, match=REST.format(0)):
         train_exact(PARAMS, members, 1, verbose_eval=False)
 
-    train([100, 105], [100, 105])
-    train([0, 0], [0, 0])
-    train([5], [5])
-    with pytest.raises(PartyRefusedError, match="held-out set 0 and held-out set 1 differ in 9 rows"):
-        train([100, 105], [100, 104])
-    with pytest.raises(PartyRefusedError, match="the rows to train on and held-out set 0 differ in 9 rows"):
-        train([5], [4])
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_combination_of_held_out_sums_is_about_few_rows(seed):
+    """Of sets that are accepted, whatever the factors: tried on those that leave the fewest rows."""
+    rng = np.random.default_rng(seed)
+    columns, y = Columns(np.arange(40, dtype=np.float32)[:, None], ["a"]), np.zeros(40, dtype=np.float32)
+    weights = np.where(rng.random((3, 40)) < rng.choice([0.2, 0.5, 0.9], (3, 1)), 1.0, 0.0).astype(np.float32)
+    weights *= rng.choice([1.0, 2.0], (3, 40)) if seed % 2 else 1
+    least = min(rows_of_its_own([RowSet.of(columns, y, weight) for weight in weights]))
+    fewest = 40
+    for factors in product(np.arange(-4, 5) / 2, repeat=3):
+        about = int((np.asarray(factors) @ weights != 0).sum())
+        fewest = min(fewest, about or 40)
+    assert least <= fewest
 
 
-def test_rows_are_compared_by_content_and_as_often_as_they_occur():
+def test_rows_are_compared_by_content():
     columns = Columns(np.array([[0.0, np.nan], [-0.0, np.nan], [1, 2], [2, 1]], dtype=np.float32), ["a", "b"])
     y, ones = np.zeros(4, dtype=np.float32), np.ones(4, dtype=np.float32)
-    codes = row_codes(columns, y, ones)
-    assert len(np.unique(codes)) == 3
-    labelled = row_codes(columns, np.float32([0, 1, 0, 0]), ones)
-    weighted = row_codes(columns, y, np.float32([1, 1, 0, 2]))
-    assert differences([codes, labelled, weighted]) == [2, 3, 5]
-    assert n_differing(codes, codes[:0]) == 4
-    assert n_differing(codes[:0], codes[:0]) == 0
-    assert n_differing(codes, np.sort(np.repeat(codes, 2))) == 4
+    one = RowSet.of(columns, y, ones)
+    assert [len(np.unique(codes)) for codes in (one.rows, one.weighted)] == [3, 3]
+    labelled = RowSet.of(columns, np.float32([0, 1, 0, 0]), ones)
+    weighted = RowSet.of(columns, y, np.float32([1, 1, 0, 2]))
+    assert [len(own.rows) for own in (one, labelled, weighted)] == [4, 4, 3]
+    assert rows_of_its_own([one, one]) == [4, 4]
+    assert rows_of_its_own([one, labelled]) == [0, 1]
+    assert rows_of_its_own([one, weighted]) == [1, 0]
+    assert rows_of_its_own([labelled]) == [4]
