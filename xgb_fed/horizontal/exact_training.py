@@ -193,10 +193,9 @@ class ExactTraining:
                 np.concatenate([fixed_point(g[:, group], scale), fixed_point(h[:, group], scale)], axis=1)
             )
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
-            drawn = self._drawn(number, group) & (rows.weight > 0)
+            sampled.append(self._drawn(number, group) & (rows.weight > 0))
             if self._is_sampled:
-                check_own_sample(int(drawn.sum()), rows.n_counted, self.task.min_rows_per_node)
-            sampled.append(drawn)
+                check_own_sample(int(sampled[-1].sum()), rows.n_counted, self.task.min_rows_per_node)
         columns = self._columns
         if settings.colsample_bytree < 1:
             random = _stream(self.public_seed, number, 0)

@@ -156,15 +156,15 @@ def test_trees_are_not_grown_on_few_rows(params, rows, match):
 def test_rows_of_weight_0_do_not_make_nodes_larger():
     """Before, they counted: a node of one row of weight 1 and nine of weight 0 was that row."""
     one = np.arange(30) == 0
-    with pytest.raises(PartyRefusedError, match="3 rows of weights above 0"):
+    with pytest.raises(PartyRefusedError, match="fewer rows of weights above 0 than min_rows_per_node=10"):
         fit([(X[k::3], Y[k::3], one.astype(float)) for k in range(3)])
 
 
 def test_held_out_sets_have_a_minimum_of_rows():
     """Before, the metric of a set of one row was that row's label."""
     members = [(X[k::3], Y[k::3]) for k in range(3)]
-    with pytest.raises(PartyRefusedError, match="held-out set 0 has 5 rows"):
-        fit(members, evals=[((X[:5], Y[:5]), "v")])
+    with pytest.raises(PartyRefusedError, match="held-out set 0 has fewer than min_rows_per_node=10 rows"):
+        fit(members, evals=[((X[:5] + 10, Y[:5]), "v")])
     with pytest.raises(InvalidArgumentError, match="n_sets=1000000000"):
         ExactTask(PARAMS, 1, 2, [], [0, 1], "grid", 10, 2, None, 10**9)
 
@@ -178,7 +178,16 @@ def test_runs_with_other_settings_draw_other_rows(monkeypatch):
         return grow_trees(columns, words, rows, *others)
 
     monkeypatch.setattr("xgb_fed.horizontal.exact_training.grow_trees", noted)
-    members = three(min_rows_per_node=3)
+    members = [
+        HorizontalParty(
+            np.tile(X, (4, 1))[k::3],
+            np.tile(Y, 4)[k::3],
+            f"bank{k}",
+            categorical_labels=True,
+            exact=ExactTerms(cuts=["given"], min_rows_per_node=3),
+        )
+        for k in range(3)
+    ]
     for subsample in (0.5, 0.502, 0.5):
         fit(members, {**PARAMS, "subsample": subsample}, min_rows_per_node=3)
     rows = [{one.tobytes() for one in sampled[k : k + 6]} for k in (0, 6, 12)]
