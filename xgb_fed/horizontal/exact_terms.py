@@ -25,8 +25,9 @@ class ExactTerms:
     Parameters
     ----------
     min_rows_per_node : int, default=10
-        Rows of all parties that a node must have, at least, before more than its sums is asked for.  Training
-        runs with a lower minimum are refused.
+        Rows of all parties that a node must have, at least, before more than its sums is asked for; and rows
+        of this party, at least, to train on, in each sample, left out of it, and in each of its held-out sets
+        but in no other set.  Training runs with a lower minimum are refused.
     min_parties : int, default=2
         Parties that must take part, at least.  Of two parties, each learns the other's sums.
     cuts : sequence of str, default=("grid",)
@@ -39,8 +40,8 @@ class ExactTerms:
         training runs together; 0 takes part with all rows only.  Runs that differ in other settings have the
         same samples.
     held_out : sequence of (X, y) or (X, y, sample_weight), default=()
-        Sets of rows that are not trained on.  Metrics of a set are means over all parties' rows in it; a
-        place can be None where others have rows.
+        Sets of rows that metrics are computed of, as means over all parties' rows in them; a place can be None
+        where others have rows.  A set is the same as another one, or has rows that no other one has.
     tls : TLS or path, optional
         The party's certificate and key, and the authorities that it trusts.  Without it, it signs with a
         certificate of its own making, which is for parties in one process.
