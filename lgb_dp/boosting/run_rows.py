@@ -6,12 +6,11 @@ A run reads a copy that nobody else has.
 
 from __future__ import annotations
 
-from typing import Any
-
+from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.data.dataset import Dataset
 
 
-def rows_of_run(train_set: Dataset, predictor: Any) -> Dataset:
+def rows_of_run(train_set: Dataset, model: InitialModel | None) -> Dataset:
     """What a run from an initial model reads of a Dataset, from one moment, and out of everybody's reach.
 
     Start scores are those of this initial model, even if another thread has set another one since.  Labels,
@@ -20,12 +19,15 @@ def rows_of_run(train_set: Dataset, predictor: Any) -> Dataset:
     Parameters
     ----------
     train_set : Dataset
-    predictor : object or None
-        LightGBM's predictor of the initial model that the booster has; compared by identity.
+    model : InitialModel or None
+        What the booster continues; start scores are predicted anew unless this very text gave them.
     """
     with train_set._lock.held():
         data = train_set.snapshot()
-        data._predictor, data._used_scores = predictor, data._scores_of(predictor)
+        data._predictor = None if model is None else model.predictor
+        data._used_scores = data._scores_of(model)
+        if model is not None:
+            train_set._used_scores = data._used_scores
     data.label, data.weight, data._group_of_row = (
         None if values is None else values.copy() for values in (data.label, data.weight, data._group_of_row)
     )

@@ -104,7 +104,7 @@ class PrivateTrainer(ABC):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         model = host.InitialModel.of(booster)
-        data = rows_of_run(train_set, None if model is None else model.predictor)
+        data = rows_of_run(train_set, model)
         params = training_parameters({**(data.params or {}), **env.params}, data.max_bin)
         settings = copy.copy(self)  # the plan and its accounting hold for these alone
         vars(settings).pop("booster_", None)  # or every run would keep the one before alive

@@ -316,7 +316,7 @@ class Training(ABC):
         """Follow the scores of an evaluation set."""
         assert self.data.bins is not None
         if isinstance(data, Dataset):
-            rows = rows_of_run(data, self.data._predictor)
+            rows = rows_of_run(data, self.initial_model)
             is_public, start, codes = rows.public, rows.start_scores, rows.codes
             if rows.bins is not self.data.bins:
                 raise InvalidArgumentError(

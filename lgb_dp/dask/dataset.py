@@ -12,6 +12,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
+from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.accounting.report import checked_reports
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.checks import checked_flag
@@ -261,8 +262,8 @@ class RowlessDataset(Dataset):
         self.weight = None if self.weight is None else np.empty(0)
         self._group_of_row = None if self._groups is None else nothing
 
-    def _scores_of(self, predictor: Any) -> None:
-        if predictor is not None:
+    def _scores_of(self, model: InitialModel | None) -> None:
+        if model is not None:
             raise UnsupportedParameterError(
                 "init_model is not supported for rows on a cluster; train anew, or in one process"
             )

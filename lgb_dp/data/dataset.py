@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm import StandInDataset
+from gbdt_hosts.lightgbm import InitialModel, StandInDataset
 from gbdt_kernels.read_only import read_only
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport, checked_reports
@@ -249,28 +249,29 @@ class Dataset(StandInDataset):
         return self.codes.n_rows
 
     def _predict_start_scores(self, predictor: Any) -> None:
-        self._used_scores = self._scores_of(predictor)
+        self._used_scores = self._scores_of(InitialModel.behind(predictor))
 
-    def _scores_of(self, predictor: Any) -> StartScores | None:
+    def _scores_of(self, model: InitialModel | None) -> StartScores | None:
         """Scores that a run from this initial model starts from, whichever other runs share the Dataset."""
         used, parent, data = self._used_scores, self.reference, self.data
-        if used is not None and used.predictor is predictor:
+        if used is not None and used.model_digest == (None if model is None else model.digest):
             return used
-        if predictor is None:
+        if model is None:
             return self._given_scores
         if (rows := self._rows_of_parent) is not None:
             assert isinstance(parent, Dataset)
             whole = parent.snapshot()
-            if whole._used_scores is not None and whole._used_scores.predictor is predictor:
+            if whole._used_scores is not None and whole._used_scores.model_digest == model.digest:
                 return whole._used_scores.take(rows)
             data = None if whole.data is None else rows_of(checked_data(whole.data), rows)
         if data is None:
             raise UnsupportedParameterError(
-                "init_model cannot predict the start scores of rows whose data is gone; make the whole "
-                "Dataset with free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
+                "init_model cannot predict the start scores of rows whose data is gone, and is not the model "
+                "that predicted them before (it may have been changed since); make the whole Dataset with "
+                "free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
             )
         assert self.bins is not None
-        return StartScores.predicted(predictor, data, self._n_rows(), self.bins.columns)
+        return StartScores.predicted(model, data, self._n_rows(), self.bins.columns)
 
     # What LightGBM's users call.
 
@@ -332,7 +333,8 @@ class Dataset(StandInDataset):
 
     def _provenance_of_start(self) -> Provenance:
         used = self._used_scores
-        if (None if used is None else used.predictor) is not self._predictor:
+        # Which initial model they are of was settled when the run took its text (`rows_of_run`).
+        if (used is not None and used.model_digest is not None) != (self._predictor is not None):
             raise InvalidArgumentError(
                 "the start scores of the Dataset are not those of this run's init_model; make a new Dataset"
             )

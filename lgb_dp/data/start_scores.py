@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm import predictor_text
+from gbdt_hosts.lightgbm import InitialModel
 from gbdt_kernels.read_only import read_only
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.model_columns import columns_of_model
@@ -35,15 +35,15 @@ class StartScores:
     Parameters
     ----------
     values : ndarray of float64, shape (n_rows, n_outputs)
-    predictor : object or None
-        LightGBM's predictor of the initial model that predicted them; None if they were given as
-        `init_score`.  It is compared by identity.
+    model_digest : str or None
+        `InitialModel.digest` of the initial model that predicted them; None if they were given as
+        `init_score`.
     is_public : bool
         Whether scores that were given are declared public.
     """
 
     values: NDArray[np.float64]
-    predictor: Any = None
+    model_digest: str | None = None
     is_public: bool = False
 
     def __post_init__(self) -> None:
@@ -69,8 +69,10 @@ class StartScores:
         return cls(values, is_public=is_public)
 
     @classmethod
-    def predicted(cls, predictor: Any, data: Any, n_rows: int, columns: Columns) -> StartScores:
+    def predicted(cls, model: InitialModel, data: Any, n_rows: int, columns: Columns) -> StartScores:
         """Raw scores that an initial model predicts; they need not be finite.
+
+        A model of its own is loaded from the text whose guarantee is read: the live one may change meanwhile.
 
         Raises
         ------
@@ -79,7 +81,7 @@ class StartScores:
         InvalidArgumentError
             If the model has other columns or categories than the `columns` of the data.
         """
-        known = columns_of_model(predictor_text(predictor, 1))
+        known = columns_of_model(model.text)
         if known.names and columns.names and known.names != columns.names:
             raise InvalidArgumentError(
                 "the columns of init_model must be those of the Dataset in the same order, "
@@ -91,10 +93,10 @@ class StartScores:
             )
         if is_table(data):  # never read by LightGBM, which refuses tables by what one cell makes of a column
             if not known.to_dict():
-                columns = _of_foreign_model(columns, predictor.pandas_categorical)
+                columns = _of_foreign_model(columns, model.pandas_categorical)
             data = columns.matrix(data, data.shape[1])
-        scores = np.asarray(predictor.predict(data, raw_score=True), dtype=np.float64)
-        return cls(scores.reshape(n_rows, -1), predictor=predictor)
+        scores = np.asarray(model.loaded().predict(data, raw_score=True), dtype=np.float64)
+        return cls(scores.reshape(n_rows, -1), model_digest=model.digest)
 
     def take(self, rows: NDArray[np.int64]) -> StartScores:
         """The scores of some rows, of the same origin."""
@@ -106,7 +108,7 @@ class StartScores:
 
         The guarantee of an initial model is charged separately, where it is known.
         """
-        if self.predictor is not None:
+        if self.model_digest is not None:
             return Provenance()
         if self.is_public:
             return Provenance(notes=(_INIT_SCORE_IS_PUBLIC,))

@@ -212,6 +212,60 @@ def test_threads_do_not_change_the_start_scores_of_a_run(stock):
     np.testing.assert_array_equal(booster._grower.raw_score(data), expected)
 
 
+class Edited:
+    """A private model, one of whose leaves is far off until `restore`."""
+
+    def __init__(self):
+        self.model = lgb_dp.DPBooster(model_str=fit(dataset(X, Y)).model_to_string())
+        self.intact = self.model.predict(X, raw_score=True)
+        self._value = self.model.get_leaf_output(0, 0)
+        self.model.set_leaf_output(0, 0, 9.0)
+
+    def restore(self):
+        self.model.set_leaf_output(0, 0, self._value)
+
+
+@pytest.mark.parametrize("is_public", [False, True])
+@pytest.mark.parametrize("window", ["before the text is taken", *WINDOWS])
+def test_threads_that_restore_an_init_model_hide_no_start_scores(monkeypatch, window, is_public):
+    """Guarantee, start scores and trees are of one text, whenever the init_model is edited and restored."""
+    windows = {**WINDOWS, "before the text is taken": (host.InitialModel, "of", False)}
+    edited = Edited()
+    data = dataset(X, Y, free_raw_data=False)
+    valid = data.create_valid(X, Y, public=is_public)
+    inside = Inside(edited.restore)
+    owner, name, after = windows[window]
+    pause(monkeypatch, owner, name, inside, after=after)
+    model = fit(data, init_model=edited.model, valid_sets=[valid], keep_training_booster=True)
+    assert inside.end() is None
+    starts = model._grower.data.start_scores[:, 0]
+    is_intact = np.array_equal(starts, edited.intact)
+    assert model.privacy.private == is_intact == (window == "before the text is taken")
+    np.testing.assert_array_equal(model.predict(X, num_iteration=2, raw_score=True), starts)
+
+
+def test_an_init_model_that_was_restored_is_refused_if_the_rows_are_gone(monkeypatch):
+    edited = Edited()
+    inside = Inside(edited.restore)
+    pause(monkeypatch, host.InitialModel, "of", inside, after=False)
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="changed since"):
+        fit(dataset(X, Y), init_model=edited.model)
+    inside.end()
+
+
+def test_an_init_model_may_change_once_its_scores_are_predicted():
+    """A Dataset that keeps its scores for another run predicts them anew if the model is another by then."""
+    edited = Edited()
+    data = dataset(X, Y, free_raw_data=False)
+    assert not fit(data, init_model=edited.model).privacy.private
+    edited.restore()
+    booster = lgb.Booster({**QUIET, **data.get_params()}, data)  # of the predictor that the Dataset has
+    env = lgb.callback.CallbackEnv(booster, QUIET, 0, 0, 2, None)
+    lgb_dp.NewtonBoost(0.5, 1e-6)(env)
+    np.testing.assert_array_equal(booster._grower.data.start_scores[:, 0], edited.intact)
+    assert booster.privacy.private
+
+
 def test_threads_may_train_a_live_init_model_on():
     """The native model that a predictor reads stays until nothing has its handle."""
     first = live()

@@ -2,15 +2,14 @@
 
 import gbdt_hosts.lightgbm.host  # noqa: F401
 from gbdt_hosts.lightgbm.booster import (
-    InitialModel,
     PrivateBooster,
     TreeGrower,
     claimed,
-    predictor_text,
     take_over,
 )
 from gbdt_hosts.lightgbm.dataset import StandInDataset
 from gbdt_hosts.lightgbm.folding import folded_text
+from gbdt_hosts.lightgbm.initial import InitialModel
 from gbdt_hosts.lightgbm.log import log_info
 from gbdt_hosts.lightgbm.params import default_parameters, main_names, resolve_aliases
 from gbdt_hosts.lightgbm.text import (
@@ -44,7 +43,6 @@ __all__ = [
     "log_info",
     "main_names",
     "model_text",
-    "predictor_text",
     "resolve_aliases",
     "take_over",
     "tree_blocks",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -21,6 +20,7 @@ import numpy as np
 from lightgbm.basic import _LIB, LightGBMError  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
+from gbdt_hosts.lightgbm.initial import InitialModel
 from gbdt_hosts.lightgbm.metrics import Evaluator
 from gbdt_hosts.lightgbm.params import main_names
 from gbdt_hosts.lightgbm.predicting import FastPredictor, fast_predictor, takes
@@ -40,7 +40,6 @@ from gbdt_kernels.locks import OwnLock
 if TYPE_CHECKING:
     from lightgbm.basic import (
         EvalResult,
-        _InnerPredictor,
         _LGBM_CustomObjectiveFunction,
         _LGBM_LabelType,
         _LGBM_WeightType,
@@ -359,34 +358,6 @@ class PrivateBooster(lightgbm.Booster):
         super().__del__()
 
 
-@dataclass(frozen=True)
-class InitialModel:
-    """The model that training continues from, as it was when the booster was taken over.
-
-    Parameters
-    ----------
-    text : str
-    predictor : object
-        LightGBM's predictor of it, which start scores are known by.
-    """
-
-    text: str
-    predictor: _InnerPredictor
-
-    @classmethod
-    def of(cls, booster: lightgbm.Booster) -> InitialModel | None:
-        """The model that a live booster continues, None if there is none.
-
-        That of the Dataset may by now be another training run's; the trees of this one are in the booster.
-        """
-        predictor = booster._Booster__init_predictor  # type: ignore[attr-defined]
-        return None if predictor is None else cls(predictor_text(predictor), predictor)
-
-    def loaded(self) -> lightgbm.Booster:
-        """A model of its own to predict with, which nobody else can change."""
-        return lightgbm.Booster(model_str=self.text)
-
-
 @contextmanager
 def claimed(booster: lightgbm.Booster) -> Iterator[None]:
     """Let one thread take a live booster over; of two that both release numbers, one would be reported.
@@ -434,15 +405,3 @@ def take_over(
         _handle=_NativeModel(vars(booster)["_handle"].value),
     )
     booster.__class__ = booster_class
-
-
-def predictor_text(predictor: _InnerPredictor, n_iterations: int = -1) -> str:
-    """Text of the model that a predictor holds, or of its first iterations."""
-    shell: Any = lightgbm.Booster.__new__(lightgbm.Booster)  # its handle may be None only here
-    shell.pandas_categorical = None
-    shell.best_iteration = -1
-    shell._handle = predictor._handle
-    try:
-        return str(shell.model_to_string(num_iteration=n_iterations))
-    finally:
-        shell._handle = None
