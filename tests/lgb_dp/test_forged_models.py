@@ -4,6 +4,8 @@ LightGBM reads the trees, so that they are damaged only where the text is read b
 """
 
 import json
+import subprocess
+import sys
 
 import lightgbm as lgb
 import numpy as np
@@ -99,6 +101,60 @@ def test_damaged_files_of_models_carry_no_guarantee_or_the_same(text, tmp_path, 
             line = parameter_lines(content.decode())[GUARANTEE]
             assert report == same or line != parameter_lines(text)[GUARANTEE]
     assert damaged > count
+
+
+def with_leaf_line(text, change):
+    """The text whose first line of leaf values, and one of values far off, are as `change` puts them."""
+    real = next(line for line in text.split("\n") if line.startswith("leaf_value="))
+    far = "leaf_value=" + " ".join(["9"] * len(real.split()))
+    return text.replace(real, change(real, far), 1)
+
+
+SEPARATORS = ["\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\n", "\r\n"]
+HIDDEN = {
+    **{f"after {sep!r}": lambda real, far, sep=sep: f"{far}\nzz={sep}{real}" for sep in SEPARATORS},
+    **{f"in one line by {sep!r}": lambda real, far, sep=sep: f"{far}{sep}{real}" for sep in SEPARATORS},
+    "behind an empty line": lambda real, far: f"{far}\n\n{real}",
+    "behind a line without a name": lambda real, far: f"{far}\nzz\n{real}",
+    "beyond the lines that are read": lambda real, far: "\n".join(
+        [far, *(f"z{chr(97 + i)}=" for i in range(22)), real]
+    ),
+    "with an underscore": lambda real, far: real.replace(".", "_0.", 1),
+    "twice": lambda real, far: f"{real}\n{real}",
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_no_tree_is_private_that_lightgbm_reads_otherwise(text, hidden):
+    forged = with_leaf_line(text, HIDDEN[hidden])
+    assert forged != text
+    with pytest.raises(lgb_dp.AlteredModelError):
+        lgb_dp.privacy_of(forged)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_models_whose_lines_end_as_lightgbm_knows_them_stay_private(text, tmp_path, end):
+    ended = text.replace("\n", end)
+    assert lgb_dp.privacy_of(ended if "\n" in ended else f"{ended}\n") == lgb_dp.privacy_of(text)
+    path = tmp_path / "model.txt"
+    path.write_bytes(ended.encode())
+    data = X[:, [0, 1, 2, 2, 0]]
+    expected = lgb_dp.DPBooster(model_str=text).predict(data)
+    for booster in (lgb_dp.DPBooster(model_str=ended), lgb_dp.DPBooster(model_file=path)):
+        assert booster.privacy == lgb_dp.privacy_of(text)
+        np.testing.assert_array_equal(booster.predict(data), expected)
+
+
+@pytest.mark.parametrize("source", ["model_str", "model_file"])
+def test_a_leaf_line_that_is_longer_than_it_was_does_not_end_the_process(text, tmp_path, source):
+    """In a process of its own: LightGBM's abort would end the tests."""
+    path = tmp_path / "model.txt"
+    path.write_text(text.replace("leaf_value=", "leaf_value=1", 1))
+    given = "model_file=path" if source == "model_file" else "model_str=open(path).read()"
+    code = f"import sys, lgb_dp; path = sys.argv[1]; booster = lgb_dp.DPBooster({given}); booster.privacy"
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "AlteredModelError" in run.stderr
 
 
 def test_a_path_that_cannot_be_is_refused_by_name():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -33,6 +34,7 @@ from gbdt_hosts.lightgbm.text import (
     tree_block,
     tree_blocks,
     tree_digest,
+    without_tree_sizes,
 )
 from gbdt_kernels.arithmetic import silent_arithmetic
 from gbdt_kernels.locks import OwnLock
@@ -109,6 +111,13 @@ class _NativeModel(ctypes.c_void_p):
             _LIB.LGBM_BoosterFree(self)
 
 
+def _text_in(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise LightGBMError(f"{path} is not the text of a model") from None
+
+
 class PrivateBooster(lightgbm.Booster):
     """A LightGBM booster whose trees are grown by a `TreeGrower`, then native like any other.
 
@@ -122,6 +131,17 @@ class PrivateBooster(lightgbm.Booster):
     _is_stale: bool = False
     _fast: FastPredictor | None
     _n_rows_predicted: int = 0
+
+    def __init__(
+        self,
+        params: dict[str, Any] | None = None,
+        train_set: lightgbm.Dataset | None = None,
+        model_file: str | Path | None = None,
+        model_str: str | None = None,
+    ) -> None:
+        if train_set is None and model_file is not None and Path(model_file).is_file():
+            model_file, model_str = None, _text_in(Path(model_file))
+        super().__init__(params, train_set, model_file, model_str)
 
     @property
     def _lock(self) -> OwnLock:
@@ -309,7 +329,7 @@ class PrivateBooster(lightgbm.Booster):
         with self._lock.held():
             self._end_training()
             self._handle = ctypes.c_void_p()
-            super().model_from_string(model_str)
+            super().model_from_string(without_tree_sizes(model_str))
         return self
 
     def set_leaf_output(self, tree_id: int, leaf_id: int, value: float) -> PrivateBooster:

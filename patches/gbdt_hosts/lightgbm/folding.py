@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm.text import CATEGORICAL, tree_blocks
+from gbdt_hosts.lightgbm.text import CATEGORICAL, block_fields, tree_blocks
 
 _OF_SPLITS = ("split_feature", "threshold", "decision_type", "internal_count")
 """Lines with a number per split that are kept as they are."""
@@ -56,7 +56,7 @@ class _Tree:
 
 
 def _read(block: str) -> _Tree:
-    fields = dict(line.partition("=")[::2] for line in block.splitlines())
+    fields = block_fields(block)
     left, right = ([int(child) for child in fields[name].split()] for name in ("left_child", "right_child"))
     value, count = (np.array(fields[name].split(), dtype=np.float64) for name in ("leaf_value", "leaf_count"))
     n_splits = len(left)

@@ -16,7 +16,14 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm.text import CATEGORICAL, DEFAULT_LEFT, MISSING_IS_NAN, tree_blocks
+from gbdt_hosts.lightgbm.text import (
+    CATEGORICAL,
+    DEFAULT_LEFT,
+    MISSING_IS_NAN,
+    block_fields,
+    text_lines,
+    tree_blocks,
+)
 from gbdt_kernels.trees import Forest, NodeLists, plant
 
 _MISSING_IS_ZERO = 4
@@ -117,10 +124,10 @@ def fast_predictor(text: str) -> FastPredictor | None:
         None if the model has what only LightGBM predicts: averaged or linear trees, zeros that count as
         missing, or more than a `Forest` has room for.
     """
-    header = text.split("\nTree=", 1)[0].splitlines()
+    header = text_lines(text.split("\nTree=", 1)[0])
     fields = {name: value for name, _, value in (line.partition("=") for line in header)}
     n_outputs = int(fields.get("num_tree_per_iteration", 0))
-    trees = _node_lists([_fields(block) for block in tree_blocks(text)])
+    trees = _node_lists([block_fields(block) for block in tree_blocks(text)])
     if n_outputs < 1 or "average_output" in fields or trees is None or len(trees.n_leaves) % n_outputs:
         return None
     forest = plant(trees)
@@ -130,10 +137,6 @@ def fast_predictor(text: str) -> FastPredictor | None:
     is_raw = not objective or objective in _IDENTITIES
     converter = None if is_raw else _converter(objective, int(fields["num_class"]), n_outputs)
     return FastPredictor(forest, len(trees.n_leaves), n_outputs, converter)
-
-
-def _fields(block: str) -> dict[str, str]:
-    return dict(line.partition("=")[::2] for line in block.splitlines())
 
 
 def _numbers(text: str, dtype: Any) -> NDArray[Any]:

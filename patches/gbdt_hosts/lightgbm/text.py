@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -195,10 +196,37 @@ def _plain_number(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
+def text_lines(text: str) -> list[str]:
+    """Lines as LightGBM splits them, which knows "\\n", "\\r\\n" and "\\r".
+
+    `str.splitlines` knows more separators: of a line that holds one, we would read what LightGBM does not.
+    """
+    return _with_newlines(text).split("\n")
+
+
+def _with_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def without_tree_sizes(text: str) -> str:
+    """A model text that LightGBM reads tree by tree, as we do.
+
+    With the sizes, it jumps to where the trees would be, and one that is elsewhere ends the process.
+    """
+    top, mark, trees = _with_newlines(text).partition("\nTree=")
+    lines = [line for line in top.split("\n") if not line.startswith("tree_sizes")]
+    return "\n".join(lines) + mark + trees
+
+
 def tree_blocks(text: str) -> list[str]:
     """The trees of a model text, as `tree_block` would write them."""
-    body = text.split("\nend of trees", 1)[0]
-    return [part.partition("\n")[2].strip() + "\n" for part in body.split("\nTree=")[1:]]
+    body = _with_newlines(text).split("\nend of trees", 1)[0]
+    return [part.partition("\n")[2].strip("\n") + "\n" for part in body.split("\nTree=")[1:]]
+
+
+def block_fields(block: str) -> dict[str, str]:
+    """The lines of a tree by name."""
+    return dict(line.partition("=")[::2] for line in text_lines(block) if line)
 
 
 @dataclass(frozen=True)
@@ -222,7 +250,7 @@ class TreeFields:
 
 def tree_fields(block: str) -> TreeFields:
     """Read a tree's structure and leaf values."""
-    fields = dict(line.partition("=")[::2] for line in block.splitlines() if line)
+    fields = block_fields(block)
     feature, left, right, decision = (
         np.array(fields.get(name, "").split(), dtype=np.int64)
         for name in ("split_feature", "left_child", "right_child", "decision_type")
@@ -233,9 +261,9 @@ def tree_fields(block: str) -> TreeFields:
 
 def parameter_lines(text: str) -> dict[str, str]:
     """The parameter block of a model text."""
-    _, _, after = text.partition("\nparameters:")
+    _, _, after = _with_newlines(text).partition("\nparameters:")
     block = after.partition("end of parameters")[0]
-    pairs = (line[1:].partition(": ") for line in block.splitlines() if line.startswith("["))
+    pairs = (line[1:].partition(": ") for line in text_lines(block) if line.startswith("["))
     return {key: value[3:] if value.startswith("]: ") else value[:-1] for key, _, value in pairs}
 
 
@@ -304,8 +332,8 @@ def header_digest(text: str) -> str:
     It covers the objective, the features with their ranges, and how columns become features; not the sizes of
     the trees, which change when a model is truncated, or the format's version.
     """
-    top = text.split("\nTree=", 1)[0].split("\nend of trees", 1)[0]
-    fields = {name: value.strip() for name, _, value in (line.partition("=") for line in top.splitlines())}
+    top = _with_newlines(text).split("\nTree=", 1)[0].split("\nend of trees", 1)[0]
+    fields = {name: value.strip() for name, _, value in (line.partition("=") for line in text_lines(top))}
     known = {name: fields[name] for name in _HEADER if name in fields}
     covered = json.dumps([known, columns_in(text)], sort_keys=True)
     return hashlib.sha256(covered.encode()).hexdigest()[:32]
@@ -333,13 +361,28 @@ _INTEGERS = (
 )
 
 
+_MAX_LINES = 22
+_FIELD = re.compile(r"[a-z_]+=(?=[-+.0-9A-Za-z ]*\Z)")
+"""A name, and numbers as both read them: float() knows more digits, and underscores among them."""
+
+
 def tree_digest(block: str) -> str:
     """Digest of everything in a tree.
 
     Numbers are compared as numbers: LightGBM prints them anew when it saves.
     It tells an accident or a careless edit, not a forgery.
+
+    Raises
+    ------
+    ValueError
+        If LightGBM might read the block otherwise than `block_fields`: it stops at an empty line and after
+        `_MAX_LINES`, and takes a line without "=" for the beginning of the next one's name.
     """
-    fields = dict(line.partition("=")[::2] for line in block.splitlines() if line)
+    lines = text_lines(block.strip("\n"))
+    names = [_FIELD.match(line) for line in lines]
+    if len(lines) > _MAX_LINES or None in names or len({name[0] for name in names if name}) < len(lines):
+        raise ValueError("a tree has lines that LightGBM does not write")
+    fields = block_fields(block)
     hasher = hashlib.sha256()
     for name in _FLOATS:
         values = [float(v) for v in fields.get(name, "").split()]
