@@ -120,16 +120,33 @@ _DISCRETISATION = 1e-4
 """Step of `dp_accounting`'s privacy loss distributions; they are rounded pessimistically, so this is safe."""
 
 
+_SMALLEST_MU, _LARGEST_MU = 1e-6, 4.0
+_LARGEST_LOAD = 30.0
+_MOST_PARTS = 64
+
+
+def _is_tractable(mu: float, sampled: tuple[SampledGaussian, ...]) -> bool:
+    """Whether `dp_accounting` composes these within seconds; a file of somebody else may ask for hours.
+
+    Its time grows with the range of the privacy loss, about the sum of the squares.
+    """
+    load = mu * mu + sum(part.count * part.probability * part.mu * part.mu for part in sampled)
+    each = all(_SMALLEST_MU <= part.mu <= _LARGEST_MU for part in sampled)
+    return 0 < len(sampled) <= _MOST_PARTS and each and load <= _LARGEST_LOAD
+
+
 @lru_cache(maxsize=256)
 def composed_epsilon(mu: float, sampled: tuple[SampledGaussian, ...], delta: float) -> float:
     """Smallest ε at `delta` of a μ-GDP mechanism and subsampled releases together, rounded up.
 
-    Without subsampled releases it is the closed form; with them, `dp_accounting`'s privacy loss
+    Without subsampled releases it is the closed form, and with such that cost far more than any useful budget,
+    it is that of the same releases without subsampling.  With others, it is that of `dp_accounting`'s privacy loss
     distributions of Poisson-subsampled Gaussians under adding or removing a row, rounded pessimistically
     (Koskela, Jälkö and Honkela, AISTATS 2020; Doroshenko et al., PoPETs 2022).
     """
-    if not sampled:
-        return gaussian_epsilon(mu, delta)
+    if not _is_tractable(mu, sampled):
+        # A release on a secret sample costs at most what it costs on all rows.
+        return gaussian_epsilon(composed_mu([mu, *(p.mu * math.sqrt(p.count) for p in sampled)]), delta)
     # dp_accounting takes seconds to import and only subsampling needs it.
     from dp_accounting.pld import privacy_loss_distribution as pld
 

@@ -17,7 +17,7 @@ from typing import Any
 from gbdt_kernels.html_tables import html_table
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
 from lgb_dp.accounting.unit import ONE_ROW, Unit
-from lgb_dp.checks import NOT_NEGATIVE_OR_INFINITE, checked_number
+from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_number
 from lgb_dp.errors import BudgetSpentError
 
 
@@ -42,8 +42,12 @@ class Cost:
 
     def __post_init__(self) -> None:
         # A cost may come from somebody else's file: one below 0 would pay for releases of our own.
-        for name in ("epsilon", "delta", "mu"):
-            checked_number(f"{name} of a cost", getattr(self, name), NOT_NEGATIVE_OR_INFINITE)
+        for name, accepted in (
+            ("epsilon", NOT_NEGATIVE_OR_INFINITE),
+            ("delta", NOT_NEGATIVE),
+            ("mu", NOT_NEGATIVE_OR_INFINITE),
+        ):
+            checked_number(f"{name} of a cost", getattr(self, name), accepted)
 
     @property
     def is_gaussian(self) -> bool:

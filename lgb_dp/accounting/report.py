@@ -11,7 +11,7 @@ from gbdt_kernels.html_tables import html_list, html_paragraph
 from gbdt_parties.quoting import quoted
 from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, ledger_html, total_cost
 from lgb_dp.accounting.unit import ONE_ROW
-from lgb_dp.checks import NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
+from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
 
 _FIXED_BEFOREHAND = (
@@ -103,6 +103,7 @@ _MAX_TEXT = 1000
 """Characters of a reason or note in a file."""
 _NO_REASON = "its report says so, without a reason"
 _INFINITE = "epsilon is infinite, which bounds nothing"
+_DELTA_OF_ONE = "delta is not below 1, which bounds nothing"
 
 
 def _ledger_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,17 +159,20 @@ class PrivacyReport:
     budget: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            checked_number(f"{name} of a report", getattr(self, name), NOT_NEGATIVE_OR_INFINITE)
+        checked_number("epsilon of a report", self.epsilon, NOT_NEGATIVE_OR_INFINITE)
+        checked_number("delta of a report", self.delta, NOT_NEGATIVE)
         if self.private and (math.isinf(self.epsilon) or math.isinf(self.cost.epsilon)):
             object.__setattr__(self, "private", False)
             object.__setattr__(self, "reasons", (*self.reasons, _INFINITE))
+        if self.private and max(self.delta, self.cost.delta) >= 1:
+            object.__setattr__(self, "private", False)
+            object.__setattr__(self, "reasons", (*self.reasons, _DELTA_OF_ONE))
         if not self.private and not self.reasons:
             object.__setattr__(self, "reasons", (_NO_REASON,))
         if self.spent is None:
             object.__setattr__(self, "spent", (self.epsilon, self.delta))
         # A cost below (epsilon, delta), or none, must not be composed in its place.  With secret samples the
-        # comparison would take seconds, so that the cost is trusted there.
+        # comparison would take seconds, so that `from_dict`, which reads what others wrote, makes it alone.
         if not self.cost.sampled:
             epsilon, delta = self.cost.at(self.delta - self.cost.delta)
             if epsilon < self.epsilon * (1 - 1e-6) or delta < self.delta * (1 - 1e-6):
@@ -211,6 +215,15 @@ class PrivacyReport:
         )
         if len(spent) not in (0, 2) or not isinstance(values["private"], bool):
             raise InvalidArgumentError("a report has a verdict, and two numbers that were spent")
+        cost = Cost.from_dict(values["cost"])
+        epsilon, delta = (
+            checked_number(f"{name} of a report", values[name], NOT_NEGATIVE_OR_INFINITE)
+            for name in ("epsilon", "delta")
+        )
+        if values["private"] and not max(delta, cost.delta) < 1:
+            raise InvalidArgumentError("delta of a private report must be below 1")
+        if cost.sampled and cost.at(delta - cost.delta)[0] < epsilon * (1 - 1e-6):
+            raise InvalidArgumentError("the cost of a report is below its epsilon")
         return cls(
             epsilon=values["epsilon"],
             delta=values["delta"],
@@ -219,7 +232,7 @@ class PrivacyReport:
             notes=tuple(quoted(str(text), _MAX_TEXT) for text in values["notes"]),
             ledger=tuple(_ledger_row(row) for row in values["ledger"]),
             neighbouring=quoted(str(values["neighbouring"]), _MAX_TEXT),
-            cost=Cost.from_dict(values["cost"]),
+            cost=cost,
             spent=(spent[0], spent[1]) if spent else None,
             budget=None if values.get("budget") is None else quoted(str(values["budget"])),
         )

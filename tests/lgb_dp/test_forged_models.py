@@ -6,6 +6,7 @@ LightGBM reads the trees, so that they are damaged only where the text is read b
 import json
 import subprocess
 import sys
+import time
 
 import lightgbm as lgb
 import numpy as np
@@ -108,6 +109,48 @@ def with_leaf_line(text, change):
     real = next(line for line in text.split("\n") if line.startswith("leaf_value="))
     far = "leaf_value=" + " ".join(["9"] * len(real.split()))
     return text.replace(real, change(real, far), 1)
+
+
+SAMPLED = [
+    [[0.0, 0.5, 10]],
+    [[1e-300, 0.5, 10]],
+    [[1e300, 0.5, 10]],
+    [[0.1, 0.5, 10**6]],
+    [[10.0, 0.5, 10]],
+    [[0.1, 1e-300, 10**6]],
+    [[0.1 + i * 1e-3, 0.5, 1000] for i in range(65)],
+]
+
+
+@pytest.mark.parametrize("sampled", SAMPLED)
+def test_forged_costs_of_samples_are_refused_or_composed_at_once(text, sampled):
+    guarantee = json.loads(parameter_lines(text)[GUARANTEE])
+    guarantee["cost"]["sampled"] = sampled
+    started = time.process_time()
+    try:
+        report = lgb_dp.privacy_of(with_line(text, GUARANTEE, json.dumps(guarantee)))
+    except lgb_dp.NoGuaranteeError:
+        return
+    assert str(report)
+    assert report.to_dict()
+    both = lgb_dp.compose(report, report)
+    assert not both.private or both.epsilon >= report.epsilon
+    assert time.process_time() - started < 15
+
+
+@pytest.mark.parametrize("delta", [1, 5, float("inf"), float("nan"), -1])
+@pytest.mark.parametrize("of_cost", [False, True])
+def test_a_delta_that_bounds_nothing_is_no_guarantee(text, delta, of_cost):
+    guarantee = json.loads(parameter_lines(text)[GUARANTEE])
+    (guarantee["cost"] if of_cost else guarantee)["delta"] = delta
+    with pytest.raises(lgb_dp.NoGuaranteeError):
+        lgb_dp.privacy_of(with_line(text, GUARANTEE, json.dumps(guarantee)))
+
+
+def test_a_report_of_a_delta_that_bounds_nothing_is_not_private():
+    report = lgb_dp.PrivacyReport(1.0, 1.0, True, (), (), ())
+    assert not report.private
+    assert "delta" in report.reasons[0]
 
 
 SEPARATORS = ["\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\n", "\r\n"]

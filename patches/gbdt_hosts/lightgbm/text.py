@@ -197,7 +197,7 @@ def _plain_number(value: Any) -> Any:
 
 
 def text_lines(text: str) -> list[str]:
-    """Lines as LightGBM splits them, which knows "\\n", "\\r\\n" and "\\r".
+    """Lines as LightGBM splits them, after LF, CR LF and CR.
 
     `str.splitlines` knows more separators: of a line that holds one, we would read what LightGBM does not.
     """
