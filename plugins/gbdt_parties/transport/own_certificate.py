@@ -1,8 +1,9 @@
 """Why a server does not talk to this side: its certificate has expired, or the server does not accept it.
 
-gRPC servers close the connection in both cases, and gRPC's callers see a closed socket, as of a server that
-was killed.  The first can be seen beforehand; the second in what a server does with a connection that it
-accepts, which is to speak first.
+gRPC servers close the connection in both cases, without an alert, and gRPC's callers see a closed socket, as
+of a server that was killed.  The first can be seen beforehand.  For the second, a closed connection alone
+says nothing: a TLS end before a server that is down closes it, too.  The handshake of TLS 1.2 tells the two
+apart: a server completes it only once it has accepted the caller's certificate.
 """
 
 from __future__ import annotations
@@ -27,24 +28,33 @@ SECONDS = 2.0
 _MAX_PEM = 1 << 15
 """Bytes of certificates, or of a key, that a pipe surely holds."""
 
-_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
+_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR")
+"""Of the reasons of alerts; the last is of a certificate that another authority of the same name signed."""
+
+_CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""The end of a connection without a word."""
 
 
 def out_of_date(certificates: bytes) -> str:
-    """What is wrong with the dates of PEM certificates, each of which must be valid now; empty if nothing."""
+    """What is wrong with the dates of the first of some PEM certificates, the own one; empty if nothing.
+
+    Those after it may be of no use to the server, which judges the chain; `is_refused` tells if it does not
+    accept it.
+    """
     now = datetime.now(timezone.utc)
-    for one in x509.load_pem_x509_certificates(certificates):
-        if one.not_valid_after_utc < now:
-            return f"expired at {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        if one.not_valid_before_utc > now:
-            return f"is not valid before {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    own = x509.load_pem_x509_certificates(certificates)[0]
+    if own.not_valid_after_utc < now:
+        return f"expired at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if own.not_valid_before_utc > now:
+        return f"is not valid before {own.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
     return ""
 
 
 def is_refused(host: str, port: int, expected: str, tls: TLS, seconds: float = SECONDS) -> bool:
-    """Whether a server of the expected name takes connections, and ends those with this side's certificate.
+    """Whether a server of the expected name takes connections, and does not accept this side's certificate.
 
-    False if that cannot be found out.
+    False if that cannot be found out, as of a server that closes connections and has no TLS 1.2.  In TLS 1.2,
+    the certificate, not its key, is sent where a listener could read it.
 
     Parameters
     ----------
@@ -57,33 +67,53 @@ def is_refused(host: str, port: int, expected: str, tls: TLS, seconds: float = S
         That a server may be silent.
     """
     try:
-        context = _context(tls)
-        return all(_is_ended(host, port, expected, context, seconds) for _ in range(N_PROBES))
+        old, new = (_context(tls, version) for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
+        where = (host, port, expected, seconds)
+        return all(_denies(*where, new, old) for _ in range(N_PROBES))
     except (OSError, ValueError):
         # The server cannot be reached, or is another one.
         return False
 
 
-def _is_ended(host: str, port: int, expected: str, context: ssl.SSLContext, seconds: float) -> bool:
-    """Whether the server ends a connection after the handshake, before it has said anything.
+def _denies(
+    host: str, port: int, expected: str, seconds: float, new: ssl.SSLContext, old: ssl.SSLContext
+) -> bool:
+    """Whether a server does not accept the certificate, in a connection of TLS 1.3 and one of TLS 1.2.
 
-    In TLS 1.3, a caller is done with the handshake before the server has seen its certificate.
+    In TLS 1.3, a caller is done with the handshake before the server has seen its certificate: it is then
+    known that the server is there, and the expected one.
     """
     with (
         socket.create_connection((host, port), timeout=seconds) as plain,
-        context.wrap_socket(plain, server_hostname=expected) as secured,
+        new.wrap_socket(plain, server_hostname=expected) as secured,
     ):
         try:
-            return not secured.recv(1)
-        except (ConnectionError, ssl.SSLEOFError):
+            if secured.recv(1):
+                return False
+        except _CLOSED:
+            pass
+        except ssl.SSLError as error:
+            return _is_alert(error)
+    with socket.create_connection((host, port), timeout=seconds) as plain:
+        try:
+            old.wrap_socket(plain, server_hostname=expected).close()
+        except _CLOSED:
             return True
         except ssl.SSLError as error:
-            return any(word in (error.reason or "") for word in _ALERTS)
+            return _is_alert(error)
+    return False
 
 
-def _context(tls: TLS) -> ssl.SSLContext:
+def _is_alert(error: ssl.SSLError) -> bool:
+    """Whether the server says that it does not accept the certificate."""
+    # An error of this side's about the server's certificate has the word, too, and is no alert.
+    reason = error.reason or ""
+    return "ALERT" in reason and any(word in reason for word in _ALERTS)
+
+
+def _context(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.minimum_version = context.maximum_version = version
     context.load_verify_locations(cadata=tls.authority.decode("ascii"))
     context.set_alpn_protocols(["h2"])
     with ExitStack() as stack:

@@ -1,7 +1,8 @@
 import socket
+import ssl
 import time
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Thread, Timer
 
 import grpc
@@ -14,10 +15,11 @@ from gbdt_parties import messages
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_certificate
 from gbdt_parties.parts import Parts
+from gbdt_parties.transport import own_certificate as own_certificate_module
 from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
-from gbdt_parties.transport.own_certificate import is_refused
+from gbdt_parties.transport.own_certificate import is_refused, out_of_date
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -327,6 +329,63 @@ def test_a_server_that_accepts_the_certificate_does_not_refuse_it():
         assert is_refused("127.0.0.1", server.port, "bank", with_certificate_of("other"))
         port = server.port
     assert not is_refused("127.0.0.1", port, "bank", with_certificate_of("other"))
+
+
+@contextmanager
+def tls_end(bank, oldest=ssl.TLSVersion.TLSv1_2):
+    """A TLS end before a server that is down: it completes handshakes, finds nothing behind it, and closes.
+
+    Gives its port, and a list of the versions of the handshakes that it completed.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = oldest
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=bank.authority.decode())
+    context.set_alpn_protocols(["h2"])
+    readable = own_certificate_module._readable
+    with readable(bank.certificate) as certificate, readable(bank.key) as key:
+        context.load_cert_chain(certificate, key)
+    completed = []
+
+    def serve(listener):
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, suppress(OSError):
+                    secured = context.wrap_socket(connection, server_side=True)
+                    completed.append(secured.version())
+                    secured.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=serve, args=(listener,), daemon=True).start()
+        yield listener.getsockname()[1], completed
+
+
+@pytest.mark.parametrize("oldest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda v: v.name)
+def test_a_tls_end_before_a_server_that_is_down_is_an_outage(oldest):
+    """It takes this side's certificate, then closes, as gRPC servers do that refuse it."""
+    with tls_end(tls("bank"), oldest) as (port, completed):
+        assert not is_refused("127.0.0.1", port, "bank", tls("acme"))
+        assert completed
+        party = RemoteParty(f"127.0.0.1:{port}", tls("acme"), "bank", 3.0)
+        with pytest.raises(PartyUnavailableError, match="'bank'"):
+            party.handle(b"x")
+        party.close()
+
+
+@pytest.mark.parametrize("oldest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda v: v.name)
+@pytest.mark.parametrize(("which", "days"), [("other", 365), ("ca", -1)], ids=["authority", "clock"])
+def test_a_tls_end_that_refuses_the_certificate_by_an_alert_is_believed(which, days, oldest):
+    with tls_end(tls("bank"), oldest) as (port, completed):
+        assert is_refused("127.0.0.1", port, "bank", with_certificate_of(which, days))
+        assert not completed
+
+
+def test_only_the_own_certificate_must_be_in_date():
+    """A file may hold further ones, of which this side needs none."""
+    own, expired = tls("acme").certificate, tls("acme", days=-1).certificate
+    assert not out_of_date(own + expired)
+    assert "expired at" in out_of_date(expired + own)
 
 
 @pytest.mark.parametrize("how", [dict(which="other"), dict(days=-1)], ids=["another authority", "expired"])
