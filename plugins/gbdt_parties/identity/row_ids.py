@@ -5,19 +5,32 @@ one character or as two, a blank at the end) would be different ids, and rows wo
 alignment without a word; so an id that is not written in the one canonical way is refused, and not silently
 changed.  Canonical is a text that
 
-* is not empty, and printable: no control, zero-width or line-breaking character, and no blank but " ";
+* is not empty, and printable: no control or line-breaking character, and no blank but " ";
+* has no character that is not shown, or is shown as a blank (`_NOT_SHOWN`);
 * has no blank at its beginning or end;
-* is in Unicode's normalisation form C.
+* is in Unicode's normalisation form KC: in form C, and without compatibility characters such as full-width
+  digits, ligatures and superscripts.
 
-What is left, such as "7" and "007", or letters of different case, are different ids.
+What is left are different ids: "7" and "007", letters of different case, and letters of different scripts,
+such as Latin and Cyrillic "a", although some of them look alike.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
 from gbdt_parties.errors import InvalidDataError
+
+_NOT_SHOWN = re.compile(
+    # Default_Ignorable_Code_Point in DerivedCoreProperties.txt of Unicode 16.0.
+    "[\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    # Others that are shown as blanks, by their names in UnicodeData.txt: Braille pattern blank, Egyptian
+    # hieroglyph full and half blank, Khitan small script filler, musical symbol null notehead.
+    "\u2800\U00013441-\U00013442\U00016fe4\U0001d159]"
+)
 
 
 def fault_of(one: object) -> str | None:
@@ -28,10 +41,17 @@ def fault_of(one: object) -> str | None:
         return "is empty"
     if not one.isprintable():
         return "has a character that is not printable: a control character, a line break, or a special blank"
+    if _NOT_SHOWN.search(one):
+        return "has a character that is not shown, or only as a blank, such as a variation selector"
     if one[0] == " " or one[-1] == " ":
         return "has a blank at its beginning or end"
     if not unicodedata.is_normalized("NFC", one):
         return "is not in Unicode's normalisation form C (unicodedata.normalize('NFC', ...))"
+    if not unicodedata.is_normalized("NFKC", one):
+        return (
+            "has a compatibility character, such as a full-width digit or a ligature "
+            "(unicodedata.normalize('NFKC', ...))"
+        )
     return None
 
 
