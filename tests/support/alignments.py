@@ -13,6 +13,7 @@ from gbdt_parties.identity.alignment_messages import (
     IdsAnswered,
     MaskIds,
     OpenAlignment,
+    ProveRows,
     TellIds,
 )
 from gbdt_parties.identity.masked_ids import (
@@ -107,12 +108,17 @@ class Asker:
         Returns
         -------
         bool or Refusal
-            Whether the other party found the same ids.
+            Whether the other party proved to have found the same ids.
         """
         flags = np.zeros(self.opened.n_ids, dtype=bool)
         flags[list(places)] = True
-        self.digest = MaskedDigest(Alignment(tuple(sorted(ids))).digest, self.run)
-        self.aligned = self.ask(AlignRows(messages.to_bits(flags), self.digest.point))
+        self.digest = MaskedDigest(Alignment(tuple(sorted(ids))).digest, self.run, ACTIVE)
+        self.found = self.ask(AlignRows(messages.to_bits(flags), self.digest.point))
+        if isinstance(self.found, messages.Refusal):
+            return self.found
+        commitments = (self.own.commitment, self.committed.commitment)
+        self.proof, wanted = self.digest.proofs(self.found.digest, commitments)
+        self.aligned = self.ask(ProveRows(self.proof))
         if isinstance(self.aligned, messages.Refusal):
             return self.aligned
-        return self.digest.answer(self.aligned.digest) == self.aligned.answer
+        return self.aligned.proof == wanted

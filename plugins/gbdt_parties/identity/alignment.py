@@ -11,8 +11,10 @@ party in turn:
 3. When it has done so with all passive parties, it tells each of them which of its points are in common with
    all.  No id is sent in clear, so that a passive party whose answers made ids match that it does not have
    learns nothing about them.
-4. Both must have found the same rows.  Each masks the digest of the ids in common, and once more the other's:
-   a party that does not know all of them cannot pass, and neither can try out more than one digest.  Only
+4. Both must have found the same rows.  Each masks the digest of the ids in common, and proves that it knows
+   the digest under both keys, in a hash from which no other digest can be tried out (`MaskedDigest`).  The
+   active party proves first, and the passive one keeps no rows before it has checked that proof: nobody can
+   have rows kept whose ids it does not all know, and neither side can try out more than one digest.  Only
    afterwards does the digest name the rows in requests.
 
 So both learn the ids in common and the number of the other's, and nothing else.  That is against parties that
@@ -25,6 +27,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hmac import compare_digest
 from typing import NoReturn
 
 import numpy as np
@@ -48,7 +51,9 @@ from gbdt_parties.identity.alignment_messages import (
     IdsMasked,
     MaskIds,
     OpenAlignment,
+    ProveRows,
     RowsAligned,
+    RowsFound,
     TellIds,
 )
 from gbdt_parties.identity.masked_ids import (
@@ -136,6 +141,8 @@ class _Talk:
         self._name = channel.name
         self._run = b""
         self._n_theirs = 0
+        self._commitments = (b"", b"")
+        """To this party's masked ids, and to the other's."""
         self._own_rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._their_places: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """Where the ids that both have are: here, and among the other's points."""
@@ -181,10 +188,13 @@ class _Talk:
         flags = np.zeros(self._n_theirs, dtype=bool)
         in_common = np.array([self._ids[k] in wanted for k in self._own_rows], dtype=bool)
         flags[self._their_places[in_common]] = True
-        digest = MaskedDigest(alignment.digest, self._run)
-        aligned = self._channel.ask(AlignRows(to_bits(flags), digest.point), RowsAligned)
+        digest = MaskedDigest(alignment.digest, self._run, ACTIVE)
+        found = self._channel.ask(AlignRows(to_bits(flags), digest.point), RowsFound)
         with _blaming(self._name):
-            if digest.answer(aligned.digest) != aligned.answer:
+            own_proof, their_proof = digest.proofs(found.digest, self._commitments)
+        aligned = self._channel.ask(ProveRows(own_proof), RowsAligned)
+        with _blaming(self._name):
+            if not compare_digest(aligned.proof, their_proof):
                 raise ProtocolError("aligned other rows")
 
     def _open(self) -> None:
@@ -208,7 +218,9 @@ class _Talk:
                 raise ProtocolError(f"party {self._name!r}: it did not mask {due} further ids, as asked for")
             n_masked += due
             bar.update(due)
-        committed = self._channel.ask(CommitIds(own.commitment), IdsCommitted)
+        commitment = own.commitment
+        committed = self._channel.ask(CommitIds(commitment), IdsCommitted)
+        self._commitments = (commitment, committed.commitment)
         with _blaming(self._name):
             return ReceivedList(self._n_theirs, self._run, PASSIVE, committed.commitment)
 

@@ -122,15 +122,31 @@ class AlignRows(Message):
 
 
 @dataclass(frozen=True, eq=False)
-class RowsAligned(Message):
-    """Passive to active: it has kept these rows; whether they are the same, the active party can tell."""
+class RowsFound(Message):
+    """Passive to active: it knows which rows are meant, and keeps none of them yet."""
 
-    kind: ClassVar[int] = 71
+    kind: ClassVar[int] = 72
     digest: Octets
     """The digest of the ids that the passive party found, masked under a key for this one answer."""
-    answer: Octets
-    """The active party's masked digest under that key too."""
 
 
-REQUESTS = (OpenAlignment, MaskIds, CommitIds, TellIds, AnswerIds, AlignRows)
+@dataclass(frozen=True, eq=False)
+class ProveRows(Message):
+    """Active to passive: proof that it knows all ids of the rows that it called common."""
+
+    kind: ClassVar[int] = 73
+    proof: Octets
+    """SHA-256 of the run, the role, both commitments, both masked digests and the digest under both keys."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAligned(Message):
+    """Passive to active: the proof was right, and it has kept these rows."""
+
+    kind: ClassVar[int] = 74
+    proof: Octets
+    """As the active party's, in the passive one's role."""
+
+
+REQUESTS = (OpenAlignment, MaskIds, CommitIds, TellIds, AnswerIds, AlignRows, ProveRows)
 """Messages of the active party in an alignment, in their order."""

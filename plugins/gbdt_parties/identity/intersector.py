@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from hmac import compare_digest
 from threading import Lock
 
 import numpy as np
@@ -28,7 +29,9 @@ from gbdt_parties.identity.alignment_messages import (
     IdsMasked,
     MaskIds,
     OpenAlignment,
+    ProveRows,
     RowsAligned,
+    RowsFound,
     TellIds,
 )
 from gbdt_parties.identity.masked_ids import (
@@ -156,7 +159,10 @@ class _Run:
         self._room = room
         self._own = OwnList(ids, run, PASSIVE)
         self._theirs: ReceivedList | None = None
+        self._commitments = (b"", b"")
         self._n_answered = 0
+        self._found: tuple[Alignment, bytes, bytes] | None = None
+        """The rows that the active party called common, this side's proof of knowing them, and its."""
 
     def answer(self, message: Message) -> tuple[Message, Alignment | None]:
         """Answer a message that is due; `ProtocolError` for any other one."""
@@ -165,17 +171,20 @@ class _Run:
             return IdsMasked(self._own.n_masked), None
         if isinstance(message, CommitIds) and self._theirs is None and self._own.is_masked:
             self._theirs = ReceivedList(self._n_theirs, self._digest, ACTIVE, message.commitment)
-            return IdsCommitted(self._own.commitment), None
+            self._commitments = (message.commitment, self._own.commitment)
+            return IdsCommitted(self._commitments[1]), None
+        if self._found is not None and isinstance(message, ProveRows):
+            return self._proven(message, *self._found)
         theirs = self._theirs
         if theirs is not None and isinstance(message, TellIds) and not theirs.is_complete:
             theirs.add(message.points)
             refuse_reflection(self._own.points, message.points)
             return Done(), None
-        if theirs is not None and theirs.is_complete:
+        if theirs is not None and theirs.is_complete and self._found is None:
             if isinstance(message, AnswerIds) and self._n_answered < max(self._n_theirs, len(self._ids)):
                 return self._answer_more(theirs), None
             if isinstance(message, AlignRows) and self._n_answered >= max(self._n_theirs, len(self._ids)):
-                return self._align(message)
+                return self._find(message), None
         raise ProtocolError(f"{type(message).__name__} is not due in this alignment")
 
     def _answer_more(self, theirs: ReceivedList) -> IdsAnswered:
@@ -187,8 +196,8 @@ class _Run:
         self._n_answered = first + max(len(answers), len(told)) // POINT_BYTES
         return IdsAnswered(told, answers)
 
-    def _align(self, message: AlignRows) -> tuple[RowsAligned, Alignment]:
-        """The rows in common, and the answer that shows the other whether they are those it found."""
+    def _find(self, message: AlignRows) -> RowsFound:
+        """The rows in common as the active party says; they are not given out before it has proven them."""
         flags = from_bits(message.common, len(self._ids))
         n_common = int(np.count_nonzero(flags))
         if not 0 < n_common <= min(self._n_theirs, len(self._ids)):
@@ -196,5 +205,15 @@ class _Run:
                 f"{n_common} rows were aligned of {len(self._ids)}, where {self._n_theirs} ids were told"
             )
         alignment = Alignment(tuple(sorted(self._ids[k] for k in self._own.order[flags])))
-        digest = MaskedDigest(alignment.digest, self._digest)
-        return RowsAligned(digest.point, digest.answer(message.digest)), alignment
+        digest = MaskedDigest(alignment.digest, self._digest, PASSIVE)
+        self._found = (alignment, *digest.proofs(message.digest, self._commitments))
+        return RowsFound(digest.point)
+
+    @staticmethod
+    def _proven(
+        message: ProveRows, alignment: Alignment, own_proof: bytes, their_proof: bytes
+    ) -> tuple[RowsAligned, Alignment]:
+        """The rows, to an active party that knows all their ids."""
+        if not compare_digest(message.proof, their_proof):
+            raise ProtocolError("the rows aligned were not proven to be known: other rows are in common")
+        return RowsAligned(own_proof), alignment

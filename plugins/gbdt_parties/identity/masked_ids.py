@@ -40,9 +40,10 @@ from gbdt_parties.identity.alignment_messages import (
 ACTIVE, PASSIVE = b"active", b"passive"
 """Roles, as they are hashed."""
 
-_ID, _ROWS, _COMMITMENT, _RUN = (
+_ID, _ROWS, _PROOF, _COMMITMENT, _RUN = (
     b"veilboost psi",
     b"veilboost psi rows",
+    b"veilboost psi proof",
     b"veilboost psi commitment",
     b"veilboost psi run",
 )
@@ -285,27 +286,49 @@ def matches(
 class MaskedDigest:
     """The digest of the rows found, masked: by it two parties compare theirs without showing them.
 
-    k·HG("veilboost psi rows", run, digest) with a key of its own.  Who has another digest sees two random
-    points, and can try out one digest in each run.
+    k·HG("veilboost psi rows", run, digest) with a key of its own.  The digest under both keys is a secret
+    that only parties with equal digests have in common, and each proves that it has it.
+
+    * *One guess in each run.*  The proof is a hash of the digest under both keys.  Under the computational
+      Diffie–Hellman assumption, a side computes that only for the digest that its own point is a multiple of,
+      and it has sent that point before it sees a proof: no other digest can be tried out afterwards.
+    * *No proof stands for another.*  It is a hash of the run, of both lists and both points, and of the role
+      of the side that gives it: neither the other's proof nor one of another run passes.
 
     Parameters
     ----------
     digest : bytes
     run : bytes
+    role : bytes
+        `ACTIVE` or `PASSIVE`: this side's.
     """
 
-    def __init__(self, digest: bytes, run: bytes) -> None:
-        self._key = random_scalar()
+    def __init__(self, digest: bytes, run: bytes, role: bytes) -> None:
+        self._key, self._run, self._role = random_scalar(), run, role
         self.point = multiply(self._key, hash_to_group([_ROWS, run], [digest]))
 
-    def answer(self, point: bytes) -> bytes:
-        """The other's masked digest under this key too.
+    def proofs(self, point: bytes, commitments: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+        """Proofs of knowing the digest: this side's, and the one that the other must give.
+
+        Parameters
+        ----------
+        point : bytes
+            The other's masked digest.
+        commitments : tuple of bytes
+            To the active and to the passive party's list.
 
         Raises
         ------
         ProtocolError
-            If it is not one point of the group.
+            If the other's is not one point of the group.
         """
         if len(point) != POINT_BYTES:
             raise ProtocolError(f"a masked digest has {len(point)} bytes, not {POINT_BYTES}")
-        return multiply(self._key, point)
+        is_active = self._role == ACTIVE
+        points = (self.point, point) if is_active else (point, self.point)
+        said = [*commitments, *points, multiply(self._key, point)]
+        active, passive = (
+            hashlib.sha256(length_prefixed([_PROOF, self._run, role, *said])).digest()
+            for role in (ACTIVE, PASSIVE)
+        )
+        return (active, passive) if is_active else (passive, active)

@@ -68,7 +68,7 @@ class Caller:
     used : set of bytes
         Sessions that were opened.
     questions : HourlyQuota
-        Alignments and other messages that let the caller try something out.
+        Alignments and other messages that let the caller try something out, such as which rows there are.
     openings : HourlyQuota
         Sessions opened.
     memory : MemoryAllowance
@@ -99,6 +99,10 @@ class Caller:
         return self.directory / "rows" / f"{digest.hex()}.ids"
 
 
+class UnknownRowsError(ProtocolError):
+    """A request names rows that are not aligned: a guess."""
+
+
 class RowService(ABC):
     """Serves a table's rows to callers that each see only their own sessions; every message is recorded.
 
@@ -115,7 +119,8 @@ class RowService(ABC):
     max_rows : int
         Ids that one alignment may be about.
     questions_per_hour : int
-        Alignments and `questions` of one caller: many of them are a way to probe.
+        Alignments, `questions`, and openings of sessions on rows that are not aligned, of one caller: many of
+        them are a way to probe.
     openings_per_hour : int
         Sessions that one caller may open.
     max_memory : int
@@ -219,7 +224,7 @@ class RowService(ABC):
             answer = self._align(caller, identity, envelope)
         elif self._has_ids and not row_sets:
             answer = messages.refusal("rows of this party are named by aligned ids")
-        elif (handler := self._handler(caller, row_sets, isinstance(message, self.opening))) is None:
+        elif (handler := self._handler_for(caller, row_sets, message)) is None:
             answer = messages.Refusal("no such session", messages.NO_SESSION)
         else:
             answered = handler.handle(request)
@@ -234,12 +239,14 @@ class RowService(ABC):
         if not is_question and not isinstance(message, self.opening):
             return
         with caller.lock:
-            if is_question and not caller.questions.take():
-                raise ProtocolError(
-                    f"more than {self._questions_per_hour} alignments and predictions in an hour"
-                )
+            if is_question:
+                self._count_question(caller)
             if isinstance(message, self.opening) and not caller.openings.take():
                 raise ProtocolError(f"more than {self._openings_per_hour} sessions in an hour")
+
+    def _count_question(self, caller: Caller) -> None:
+        if not caller.questions.take():
+            raise ProtocolError(f"more than {self._questions_per_hour} alignments and predictions in an hour")
 
     def served(self, caller: str, message: Message) -> None:
         """Log a request that was not refused, if it is of a kind that is counted."""
@@ -312,6 +319,16 @@ class RowService(ABC):
         for path in sorted(used, key=used.__getitem__)[: max(0, len(used) + 1 - MAX_ALIGNMENTS)]:
             path.unlink(missing_ok=True)
 
+    def _handler_for(self, caller: Caller, row_sets: RowSets, message: Message) -> SessionHandler[Any] | None:
+        """The handler of the rows that a message is about; a wrong guess of rows is counted as a question."""
+        with caller.lock:
+            try:
+                return self._handler(caller, row_sets, isinstance(message, self.opening))
+            except UnknownRowsError:
+                if not isinstance(message, self.questions):
+                    self._count_question(caller)
+                raise
+
     def _handler(self, caller: Caller, row_sets: RowSets, opens: bool) -> SessionHandler[Any] | None:
         """The handler of these rows; None if there is none and the request does not open a session."""
         with caller.lock:
@@ -366,7 +383,7 @@ class RowService(ABC):
     def _aligned(self, caller: Caller, digest: bytes) -> NDArray[np.int64]:
         path = caller.rows_file(digest)
         if not path.exists():
-            raise ProtocolError("no such rows; align them first")
+            raise UnknownRowsError("no such rows; align them first")
         os.utime(path)
         alignment = Alignment.load(path)
         if alignment.digest != digest:

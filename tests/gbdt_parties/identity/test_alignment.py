@@ -27,11 +27,20 @@ from gbdt_parties.identity.alignment_messages import (
     IdsMasked,
     MaskIds,
     OpenAlignment,
+    ProveRows,
     RowsAligned,
+    RowsFound,
     TellIds,
 )
 from gbdt_parties.identity.intersector import Intersector
-from gbdt_parties.identity.masked_ids import ACTIVE, MaskedDigest, OwnList, ReceivedList, run_of
+from gbdt_parties.identity.masked_ids import (
+    ACTIVE,
+    PASSIVE,
+    MaskedDigest,
+    OwnList,
+    ReceivedList,
+    run_of,
+)
 from gbdt_parties.traffic import Traffic
 
 pytest.importorskip("nacl")
@@ -328,9 +337,11 @@ def test_wrong_points_in_a_list_that_was_committed_to_are_refused(point):
         (CommitIds, lambda a: {"commitment": b""}, "a commitment has 0 bytes"),
         (CommitIds, lambda a: {"commitment": bytes(32)}, "not those that were committed to"),
         (AlignRows, lambda a: {"digest": b""}, "a masked digest has 0 bytes"),
-        (AlignRows, lambda a: {"digest": NEUTRAL, "answer": NEUTRAL}, "is not a point"),
-        (AlignRows, lambda a: {"digest": MIXED, "answer": MIXED}, "is not a point"),
-        (AlignRows, lambda a: {"answer": a.digest}, "aligned other rows"),
+        (AlignRows, lambda a: {"digest": NEUTRAL}, "is not a point"),
+        (AlignRows, lambda a: {"digest": MIXED}, "is not a point"),
+        (ProveRows, lambda a: {"proof": b""}, "aligned other rows"),
+        (ProveRows, lambda a: {"proof": a.proof[:31]}, "aligned other rows"),
+        (ProveRows, lambda a: {"proof": bytes(32)}, "aligned other rows"),
     ],
 )
 def test_other_wrong_answers_are_refused_by_name(kind, change, message):
@@ -345,11 +356,13 @@ def test_the_masked_digest_sent_back_is_not_a_proof():
         def handle(self, request):
             envelope = messages.read(request)
             asked.append(envelope.message)
-            answer = super().handle(request)
-            if not isinstance(envelope.message, AlignRows):
-                return answer
-            point = envelope.message.digest
-            return messages.write(envelope.session, envelope.sequence, RowsAligned(point, point))
+            if isinstance(envelope.message, AlignRows):
+                answer = RowsFound(envelope.message.digest)
+            elif isinstance(envelope.message, ProveRows):
+                answer = RowsAligned(envelope.message.proof)
+            else:
+                return super().handle(request)
+            return messages.write(envelope.session, envelope.sequence, answer)
 
     with pytest.raises(ProtocolError, match="party 'bank': aligned other rows"):
         align([Reflecting(Intersector(THEIRS, 100, "bank"))], OURS)
@@ -379,6 +392,7 @@ class LyingBank(Bank):
             self.points, self.keys = b"".join(sorted(masked)), [masked[point] for point in sorted(masked)]
             answer = IdsMasked(4)
         elif isinstance(message, CommitIds):
+            self.commitment = message.commitment
             answer = IdsCommitted(masked_ids._commitment(self.run, masked_ids.PASSIVE, self.points))
         elif isinstance(message, TellIds):
             self.told = split(message.points)
@@ -386,9 +400,13 @@ class LyingBank(Bank):
         elif isinstance(message, AnswerIds):
             answers = [multiply(key, self.told[self.known]) for key in self.keys]
             answer = IdsAnswered(self.points, b"".join(answers))
+        elif isinstance(message, AlignRows):
+            self.digest, self.asked = MaskedDigest(b"some digest", self.run, PASSIVE), message.digest
+            answer = RowsFound(self.digest.point)
         else:
-            digest = MaskedDigest(b"some digest of rows", self.run)
-            answer = RowsAligned(digest.point, digest.answer(message.digest))
+            proof, wanted = self.digest.proofs(self.asked, (self.commitment, bytes(32)))
+            assert message.proof != wanted
+            answer = RowsAligned(proof)
         return messages.write(envelope.session, envelope.sequence, answer)
 
 
@@ -552,16 +570,65 @@ def test_alignment_attack_by_the_active_party_aligns_no_rows_it_cannot_name():
     positions, places = mine.matched()
     assert [mine.ids[k] for k in positions] == ["customer-010"]
     unknown = (int(places[0]) + 1) % 20
-    assert mine.align([unknown], ["customer-010"]) is False
-    (found,) = service.alignments
-    assert found.ids != ("customer-010",)
-    sent = mine.aligned.digest + mine.aligned.answer
-    assert found.digest not in sent
+    assert "were not proven to be known" in mine.align([unknown], ["customer-010"]).reason
+    assert not service.alignments
     # No second guess.
     assert "without an intersection" in mine.align([unknown], ["customer-011"]).reason
     for guess, right in (("customer-010", True), ("customer-011", False)):
         mine = asker(service, ids=["customer-010", "b", "c"]).until_answered()
-        assert mine.align(mine.matched()[1], [guess]) is right
+        assert (mine.align(mine.matched()[1], [guess]) is True) is right
+    assert [one.ids for one in service.alignments] == [("customer-010",)]
+
+
+def test_alignment_attack_no_rows_are_kept_before_their_digest_is_proven():
+    """All rows in common and one that is not, whose id 239 openings of sessions could then try out."""
+    for wrong in ("nothing", "not due", "their own", "another run's", "short"):
+        service = bank()
+        earlier = asker(service)
+        earlier.until_answered()
+        assert earlier.align(earlier.matched()[1], COMMON) is True
+        mine = asker(service).until_answered()
+        places = mine.matched()[1]
+        flags = np.zeros(20, dtype=bool)
+        flags[places] = True
+        flags[np.flatnonzero(~flags)[0]] = True
+        if wrong == "not due":
+            assert "ProveRows is not due" in mine.ask(ProveRows(bytes(32))).reason
+            assert "without an intersection" in mine.align(places, COMMON).reason
+        else:
+            digest = MaskedDigest(b"nothing", mine.run, ACTIVE)
+            found = mine.ask(AlignRows(messages.to_bits(flags), digest.point))
+            assert vars(found).keys() == {"digest"}
+            own, theirs = digest.proofs(found.digest, (mine.own.commitment, mine.committed.commitment))
+            proofs = {"nothing": own, "their own": theirs, "another run's": earlier.proof, "short": b""}
+            assert "were not proven to be known" in mine.ask(ProveRows(proofs[wrong])).reason
+            # No second guess.
+            assert "without an intersection" in mine.ask(ProveRows(own)).reason
+        assert [one.ids for one in service.alignments] == [COMMON]
+
+
+def test_rows_are_called_common_once():
+    mine = asker(bank()).until_answered()
+    flags = messages.to_bits(np.arange(20) == mine.matched()[1][0])
+    assert isinstance(mine.ask(AlignRows(flags, mine.own.points[:32])), RowsFound)
+    assert "AlignRows is not due" in mine.ask(AlignRows(flags, mine.own.points[:32])).reason
+
+
+def test_a_proof_is_of_everything_that_was_said():
+    digest = MaskedDigest(b"rows", b"r" * 32, ACTIVE)
+    point, lists = MaskedDigest(b"rows", b"r" * 32, PASSIVE), (b"a" * 32, b"p" * 32)
+    own, theirs = digest.proofs(point.point, lists)
+    assert point.proofs(digest.point, lists) == (theirs, own)
+    others = {own, theirs}
+    for changed in ((b"x" * 32, b"p" * 32), (b"a" * 32, b"x" * 32), lists[::-1]):
+        others |= set(digest.proofs(point.point, changed))
+    for run, role in ((b"s" * 32, ACTIVE), (b"r" * 32, PASSIVE)):
+        other = MaskedDigest(b"rows", b"r" * 32, ACTIVE)
+        other._key, other.point, other._run, other._role = digest._key, digest.point, run, role
+        others |= set(other.proofs(point.point, lists))
+    assert len(others) == 12
+    for other in (MaskedDigest(b"other", b"r" * 32, PASSIVE), MaskedDigest(b"rows", b"s" * 32, PASSIVE)):
+        assert other.proofs(digest.point, lists)[1] != digest.proofs(other.point, lists)[0]
 
 
 def test_digests_of_wrong_points_are_refused():

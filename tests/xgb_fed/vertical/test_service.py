@@ -124,10 +124,10 @@ def test_blinded_ids_show_no_ids_and_change_every_time(people, bank):
 
     align([Listener(bank())], people[0][:20])
     align([Listener(bank())], people[0][:20])
-    assert len(seen) == 12
+    assert len(seen) == 14
     for part in (part for exchange in seen for part in exchange):
         assert b"customer" not in part
-    first, second = _points(seen[:6]), _points(seen[6:])
+    first, second = _points(seen[:7]), _points(seen[7:])
     assert len(set(first)) == len(first) == len(second) == 20 + 50 + 20
     assert not set(first) & set(second)
 

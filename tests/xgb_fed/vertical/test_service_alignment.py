@@ -1,10 +1,12 @@
 """Alignments at a passive party's service: what either side learns if the other lies."""
 
+import os
 import time
 
 import numpy as np
 import pytest
 
+import xgb_fed
 from alignments import Asker
 from counted_answers import layout
 from deployment import connected, serving, tls
@@ -21,7 +23,7 @@ from gbdt_parties.transport.server import NOBODY
 from veilboost.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.vertical.messages import OpenTraining, TrainingOpened
+from xgb_fed.vertical.messages import OpenModel, OpenTraining, TrainingOpened
 from xgb_fed.vertical.service import Limits, PassiveService
 
 pytest.importorskip("nacl")
@@ -50,6 +52,12 @@ def bank(tmp_path):
     return lambda **limits: PassiveService(table, tmp_path / "bank", "bank", Limits(min_rows=1, **limits))
 
 
+KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+OPENING = OpenTraining(
+    KEY.public.public_bytes(), 2, 16, 300, 1, 3, np.arange(2, dtype=np.int32), np.empty(0, np.int64)
+)
+
+
 def asker(service, ids, session=b"s" * 16):
     return Asker(lambda message: Local(service).ask(message, session), ids)
 
@@ -63,7 +71,7 @@ def common(service, ids, n_rows, others=("customer-010", "customer-011")):
 def test_unknown_ids_are_not_aligned_and_malformed_points_refused(bank):
     service = bank()
     for ids, n_rows in ((["customer-010", "nobody"], 2), (["customer-010"], 2), (["nobody"], 1)):
-        assert common(service, ids, n_rows) is False
+        assert "were not proven to be known" in common(service, ids, n_rows).reason
     mine = asker(service, ["customer-010"]).until_answered()
     assert "2 rows were aligned of 50, where 1 ids were told" in mine.align([0, 1], ["customer-010"]).reason
     assert common(service, ["customer-010", "customer-011"], 2) is True
@@ -96,6 +104,42 @@ def test_an_alignment_is_counted_once_when_it_is_opened(bank):
     assert "more than 2 alignments" in asker(bank(questions_per_hour=2), ["a"]).open().reason
 
 
+def test_alignment_attack_a_row_whose_id_is_not_known_is_not_kept(bank, tmp_path):
+    """Kept rows could be named by guesses of the hidden id, one for each opening of a session."""
+    service = bank()
+    known = [f"customer-{k:03d}" for k in range(10, 40)]
+    mine = asker(service, [*known, "x"]).until_answered()
+    places = set(mine.matched()[1].tolist())
+    hidden = next(place for place in range(50) if place not in places)
+    assert "were not proven to be known" in mine.align([*places, hidden], [*known, "customer-000"]).reason
+    assert not list(tmp_path.glob("bank/**/*.ids"))
+    for k in range(40, 60):
+        guess = Alignment((*known, f"customer-{k:03d}")).digest
+        assert "no such rows" in Local(service, (guess,)).ask(OPENING).reason
+
+
+@pytest.mark.parametrize("opening", ["OpenTraining", "OpenModel"])
+def test_guesses_of_rows_are_counted_as_questions(bank, opening):
+    service = bank(questions_per_hour=4)
+    message = OPENING if opening == "OpenTraining" else OpenModel(b"m" * 16, 0, np.empty(0, np.int32))
+    mine = asker(service, ["customer-010"]).until_answered()
+    assert mine.align(mine.matched()[1], ["customer-010"]) is True
+    for k in range(3):
+        assert "no such rows" in Local(service, (bytes([k]) * 32,)).ask(message).reason
+    assert "more than 4 alignments and predictions" in Local(service, (b"g" * 32,)).ask(message).reason
+    assert "more than 4 alignments and predictions" in asker(service, ["a"]).open().reason
+
+
+def test_rows_that_are_aligned_are_opened_without_a_question(bank):
+    service = bank(questions_per_hour=1, allow_weak_key=True, max_statistics=np.inf)
+    mine = asker(service, ["customer-010", "customer-011"]).until_answered()
+    ids = ("customer-010", "customer-011")
+    assert mine.align(mine.matched()[1], ids) is True
+    for _ in range(2):
+        opened = Local(service, (Alignment(ids).digest,)).ask(OPENING, os.urandom(16))
+        assert isinstance(opened, TrainingOpened)
+
+
 def test_rows_are_kept_under_the_digest_that_was_not_sent(bank, tmp_path):
     service = bank()
     mine = asker(service, ["customer-010", "x"]).until_answered()
@@ -111,8 +155,16 @@ def test_every_message_of_an_alignment_is_recorded(bank, tmp_path):
     assert not refusals
     assert not damaged
     kinds = [kind for _, _, kind in traffic.flows]
-    requests = ["OpenAlignment", "MaskIds", "CommitIds", "TellIds", "AnswerIds", "AlignRows"]
-    answers = ["AlignmentOpened", "IdsMasked", "IdsCommitted", "Done", "IdsAnswered", "RowsAligned"]
+    requests = ["OpenAlignment", "MaskIds", "CommitIds", "TellIds", "AnswerIds", "AlignRows", "ProveRows"]
+    answers = [
+        "AlignmentOpened",
+        "IdsMasked",
+        "IdsCommitted",
+        "Done",
+        "IdsAnswered",
+        "RowsFound",
+        "RowsAligned",
+    ]
     assert sorted(kinds) == sorted(requests + answers)
 
 

@@ -29,6 +29,7 @@ from gbdt_parties.identity.alignment_messages import (
     IdsMasked,
     MaskIds,
     OpenAlignment,
+    ProveRows,
     TellIds,
 )
 from gbdt_parties.identity.certificates import Identity
@@ -214,6 +215,8 @@ def test_memory_of_an_alignment_is_within_what_is_reserved(monkeypatch):
         for _ in range(0, n, IDS_PER_MESSAGE):
             ask(AnswerIds())
         _, alignment = ask(AlignRows(flags, told[:32]))
+        assert alignment is None
+        _, alignment = ask(ProveRows(intersector._run._found[2]))
         assert len(alignment.ids) == n
 
     assert peak_of(run) < BYTES_PER_ID * 2 * n
