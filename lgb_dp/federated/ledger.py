@@ -6,8 +6,9 @@ is asked and however it is chosen (Smith and Thakurta, arXiv 2210.17520).
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,9 +16,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from gbdt_parties.errors import PartyArgumentError
+from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.answers import Answered, AnswerJournal, read_answered
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
+from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 
 LEDGER_FILE = "ledger"
@@ -57,9 +61,8 @@ class PartyLedger:
                     f"the ledger in the party's folder has the budget {_text(kept)}, not {_text(budget)}; a "
                     "budget does not change"
                 )
-            for answered in self.journal.answered:
-                self._check_unit(answered.note["neighbouring"])
-                self._count(answered.session, answered.note)
+            for answered, entry in _parsed(self.journal.answered):
+                self._count(answered.session, entry)
         except BaseException:
             self.journal.close()
             raise
@@ -68,7 +71,7 @@ class PartyLedger:
     def budget(self) -> tuple[float, float] | None:
         """ε and δ; None until a run is answered, unless it was given."""
         about = self.journal.about
-        return None if about is None else (float(about["epsilon"]), float(about["delta"]))
+        return None if about is None else _budget(about)
 
     def check_run(self, run: bytes, mu: float, neighbouring: str, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost is left, beside what it has cost already.
@@ -94,17 +97,15 @@ class PartyLedger:
         budget = self.budget or budget
         left = _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
         if Fraction(mu) ** 2 > left:
+            mu_left = float(max(left, Fraction())) ** 0.5
             raise BudgetExceededError(
                 f"the run may cost mu = {mu:.6g}; of the party's budget ({_text(budget)}) mu = "
-                f"{max(float(left), 0.0) ** 0.5:.6g} is left.  A party's budget is that of its first run "
+                f"{mu_left:.6g} is left.  A party's budget is that of its first run "
                 "unless it is given one"
             )
 
     def _check_unit(self, neighbouring: str) -> None:
-        if self._neighbouring not in (None, neighbouring):
-            raise InvalidArgumentError(
-                f"the party's ledger covers {self._neighbouring!r}, the run {neighbouring!r}"
-            )
+        _check_same_unit(self._neighbouring, neighbouring)
 
     def answer(
         self,
@@ -126,7 +127,7 @@ class PartyLedger:
         asked : bytes
             Everything that is asked.
         note : mapping
-            With `run`, its number, `mu`, the cost, `closeness` and `neighbouring`.
+            With `run`, its number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`.
         granted : float
             μ that all answers of the run may cost together.
         budget : (float, float)
@@ -140,14 +141,17 @@ class PartyLedger:
             If the budget, or the run's part of it, would be exceeded.
         InvalidArgumentError
             If the ledger is of another unit.
+        PartyArgumentError
+            If the note is not one that a ledger can have.
         ProtocolError
             If the attempt was answered before, and asked something else.
         """
+        entry = _entry(note)
 
         def prepare() -> Mapping[str, Any]:
             # Once more: two runs may have begun before either of them was answered.
-            self._check_unit(note["neighbouring"])
-            cost = Fraction(note["mu"]) ** 2
+            self._check_unit(entry.neighbouring)
+            cost = entry.cost
             if self._spent_by[run.hex()] + cost > Fraction(granted) ** 2:
                 raise BudgetExceededError(
                     f"the run was granted mu = {granted:.6g}, all of which is spent: too many attempts failed"
@@ -155,13 +159,13 @@ class PartyLedger:
             kept = self.budget or budget
             if self._spent + cost > _limit(kept):
                 raise BudgetExceededError("the party's budget is spent")
-            check_closeness(self._closeness + note["closeness"], kept[0])
+            check_closeness(self._closeness + entry.closeness, kept[0])
             return note
 
         def make_counted() -> bytes:
             answer = make()
             # Before it is written: whatever interrupts this process then, no answer goes uncounted.
-            self._count(run.hex(), note)
+            self._count(run.hex(), entry)
             return answer
 
         with self._lock:
@@ -173,12 +177,78 @@ class PartyLedger:
                 self._spent, self._spent_by[run.hex()], self._closeness, self._neighbouring = before
                 raise
 
-    def _count(self, run: str, note: Mapping[str, Any]) -> None:
-        cost = Fraction(note["mu"]) ** 2
-        self._spent += cost
-        self._spent_by[run] += cost
-        self._closeness += note["closeness"]
-        self._neighbouring = note["neighbouring"]
+    def _count(self, run: str, entry: _Entry) -> None:
+        self._spent += entry.cost
+        self._spent_by[run] += entry.cost
+        self._closeness += entry.closeness
+        self._neighbouring = entry.neighbouring
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a ledger notes about an answer."""
+
+    run: str
+    time: str
+    what: str
+    neighbouring: str
+    mu: float
+    closeness: float
+
+    @property
+    def cost(self) -> Fraction:
+        """μ² without an error of rounding."""
+        return Fraction(self.mu) ** 2
+
+
+def _parsed(answered: Iterable[Answered]) -> list[tuple[Answered, _Entry]]:
+    """The attempts of a ledger with what it notes about them, all of one unit."""
+    parsed, unit = list[tuple[Answered, _Entry]](), None
+    for one in answered:
+        entry = _entry(one.note)
+        _check_same_unit(unit, entry.neighbouring)
+        unit = entry.neighbouring
+        parsed.append((one, entry))
+    return parsed
+
+
+def _entry(note: Mapping[str, Any]) -> _Entry:
+    run, time, what, neighbouring = (_text_in(note, name) for name in ("run", "time", "what", "neighbouring"))
+    mu, closeness = (_number_in(note, name, NOT_NEGATIVE) for name in ("mu", "closeness"))
+    return _Entry(run, time, what, neighbouring, mu, closeness)
+
+
+def _budget(about: Mapping[str, Any]) -> tuple[float, float]:
+    """ε and δ of a ledger, from its first entry."""
+    return _number_in(about, "epsilon", POSITIVE), _number_in(about, "delta", PROPER_SHARE)
+
+
+def _number_in(kept: Mapping[str, Any], name: str, accepted: Interval) -> float:
+    value: Any = kept.get(name)
+    # An integer that is no float would be an overflow: it is compared as it is.
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max or value not in accepted:
+        raise _damaged(name, value, f"a number that is {accepted}")
+    return float(value)
+
+
+def _text_in(kept: Mapping[str, Any], name: str) -> str:
+    value = kept.get(name)
+    if not isinstance(value, str):
+        raise _damaged(name, value, "a text")
+    return value
+
+
+def _damaged(name: str, value: Any, accepted: str) -> PartyArgumentError:
+    return PartyArgumentError(
+        f"the party's ledger is damaged: {name}={quoted(repr(value))} must be {accepted}"
+    )
+
+
+def _check_same_unit(unit: str | None, other: str) -> None:
+    if unit not in (None, other):
+        raise InvalidArgumentError(
+            f"the party's ledger covers {quoted(repr(unit))}, the run {quoted(repr(other))}"
+        )
 
 
 def _about(budget: tuple[float, float]) -> dict[str, float]:
@@ -231,27 +301,31 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     ------
     PartyArgumentError
         If there is none, or it is damaged.
+    InvalidArgumentError
+        If it covers several units.
     OSError
         If it cannot be read.
     """
     about, answered = read_answered(Path(folder) / LEDGER_FILE)
-    kinds: dict[tuple[str, str], list[Answered]] = defaultdict(list)
-    for one in answered:
-        kinds[one.session, one.note["what"]].append(one)
+    epsilon, delta = _budget(about)
+    entries = _parsed(answered)
+    kinds: dict[tuple[str, str], list[_Entry]] = defaultdict(list)
+    for one, entry in entries:
+        kinds[one.session, entry.what].append(entry)
     rows = [
         {
-            "run": of_kind[0].note["run"][:8],
-            "since": of_kind[0].note["time"],
+            "run": of_kind[0].run[:8],
+            "since": of_kind[0].time,
             "release": what,
             "answers": len(of_kind),
-            "mu": composed_mu([one.note["mu"] for one in of_kind]),
+            "mu": composed_mu([entry.mu for entry in of_kind]),
         }
         for (_, what), of_kind in kinds.items()
     ]
     return LedgerSums(
-        about["epsilon"],
-        about["delta"],
-        composed_mu([one.note["mu"] for one in answered]),
-        answered[0].note["neighbouring"] if answered else None,
+        epsilon,
+        delta,
+        composed_mu([entry.mu for _, entry in entries]),
+        entries[0][1].neighbouring if entries else None,
         rows,
     )

@@ -94,13 +94,12 @@ class AnswerJournal:
         self._held = _locked(path)
         try:
             size = 0
-            for head, end in _entries(path):
-                if self.about is None:
-                    self.about = dict(head["about"])
+            for content, end in _entries(path):
+                if isinstance(content, Answered):
+                    self._answered[content.session, content.number] = content
+                    self._places[content.session, content.number] = size
                 else:
-                    answered = _answered(head)
-                    self._answered[answered.session, answered.number] = answered
-                    self._places[answered.session, answered.number] = size
+                    self.about = content
                 size = end
             self._file = EntryFile(path, size)
             self._begin(about)
@@ -215,35 +214,67 @@ def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:
     OSError
         If it cannot be read.
     """
-    heads = [head for head, _ in _entries(path)]
-    if not heads:
+    about: Mapping[str, Any] | None = None
+    answered: list[Answered] = []
+    for content, _ in _entries(path):
+        if isinstance(content, Answered):
+            answered.append(content)
+        else:
+            about = content
+    if about is None:
         raise PartyArgumentError(f"{path} is not a party's ledger, or nothing is in it")
-    return heads[0]["about"], [_answered(head) for head in heads[1:]]
+    return about, answered
 
 
-def _answered(head: Mapping[str, Any]) -> Answered:
-    return Answered(str(head["session"]), int(head["number"]), str(head["asked"]), dict(head["note"]))
-
-
-def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """What stands before the answers of a journal, and where each entry ends.
+def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any] | Answered, int]]:
+    """What a journal is about, then the attempts in it, each once, and where each entry ends.
 
     Errors do not name the path, which other organisations could read.
     """
+    seen: set[tuple[str, int]] = set()
     try:
         for index, (content, end) in enumerate(read_entries(path)):
             head = json.loads(content.partition(_BREAK)[0])
-            if index == 0 and head["format"] != FORMAT:
-                raise PartyArgumentError(
-                    f"the party's ledger is of format {quoted(str(head['format']))}, not {FORMAT}"
-                )
-            yield head, end
+            if index == 0:
+                yield _about(head), end
+                continue
+            answered = _answered(head)
+            key = (answered.session, answered.number)
+            if key in seen:
+                # One of two costs would count for the attempt: which one, a reader would choose.
+                raise ValueError("an attempt is answered once")
+            seen.add(key)
+            yield answered, end
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, PartyArgumentError):
             raise
         raise PartyArgumentError(
             "the party's ledger is damaged: what was answered, and what it has cost, can no longer be known"
         ) from None
+
+
+def _about(head: Any) -> Mapping[str, Any]:
+    """What a journal is about, from its first entry."""
+    if head["format"] != FORMAT:
+        raise PartyArgumentError(
+            f"the party's ledger is of format {quoted(json.dumps(head['format']))}, not {FORMAT}"
+        )
+    return _table(head["about"])
+
+
+def _answered(head: Any) -> Answered:
+    """An attempt, from its entry."""
+    session, number, asked = head["session"], head["number"], head["asked"]
+    digits = all(bytes.fromhex(text).hex() == text for text in (session, asked))
+    if type(number) is not int or not digits:
+        raise ValueError("not the entry of an answer")
+    return Answered(session, number, asked, _table(head["note"]))
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("not a table of names and values")
+    return value
 
 
 def _is_in_place(file: Any) -> bool:

@@ -286,7 +286,10 @@ def test_settings_of_a_party_out_of_range(settings, error):
         party(0, **settings)
 
 
-NOTE = {"what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row", "time": "now"}
+NOTE = {
+    **{"run": "00", "what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row"},
+    "time": "now",
+}
 BUDGET = (1.0, DELTA)
 
 
