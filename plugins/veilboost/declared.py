@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
-from veilboost.plan import PlanError, parsed
+from veilboost.plan import PlanError, check_known, parsed, shown
 from veilboost.tables import numbers_of, read_arrow
 
 _OF_NUMBERS = (int, float)
@@ -160,28 +160,25 @@ def read_declared(path: str | Path) -> Declared:
     """
     path = Path(path)
     content = parsed(path)
-    known = {f.name for f in fields(Declared)}
-    unknown = sorted(set(content) - known)
-    if unknown:
-        raise PlanError(f"{path}: unknown entry {unknown[0]!r}; known are {sorted(known)}")
+    check_known(content, {f.name for f in fields(Declared)}, str(path))
     if "label" not in content:
         raise PlanError(f"{path}: label is missing")
     for name, value in content.items():
         if not isinstance(value, _TYPES[name]) or isinstance(value, bool):
-            raise PlanError(f"{path}: {name}={value!r} is of another type than declared entries are")
+            raise PlanError(f"{path}: {name}={shown(value)} is of another type than declared entries are")
     pairs = dict(content.get("bounds", {}))
     if "label_bounds" in content:
         pairs["label_bounds"] = content["label_bounds"]
     for name, pair in pairs.items():
         if not _is_pair(pair):
-            raise PlanError(f"{path}: bounds of {name!r} must be [low, high], two numbers")
+            raise PlanError(f"{path}: bounds of {shown(name)} must be [low, high], two numbers")
     for name, values in content.get("categories", {}).items():
         if not isinstance(values, list) or not all(_is_category(value) for value in values):
-            raise PlanError(f"{path}: categories of {name!r} must be a list of texts or of integers")
+            raise PlanError(f"{path}: categories of {shown(name)} must be a list of texts or of integers")
     declared = Declared(**content)
-    twice = sorted(set(declared.bounds) & set(declared.categories))
+    twice = [name for name in declared.bounds if name in declared.categories]
     if twice:
-        raise PlanError(f"{path}: column {twice[0]!r} has both bounds and categories")
+        raise PlanError(f"{path}: column {shown(twice[0])} has both bounds and categories")
     if not declared.columns:
         raise PlanError(f"{path}: bounds and categories are missing; they say which columns there are")
     special = {declared.label, declared.weight, declared.groups} & set(declared.columns)

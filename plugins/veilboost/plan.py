@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_kernels.errors import VeilboostError
+from gbdt_parties.quoting import quoted
 from veilboost.plan_sections import (
     CIPHERS,
     DataPlan,
@@ -111,10 +112,10 @@ def read_plan(path: str | Path) -> VerticalPlan | ExactPlan | HorizontalPlan | P
     """
     path = Path(path)
     content = parsed(path)
-    _known(content, set(ENTRIES), str(path))
+    check_known(content, set(ENTRIES), str(path))
     method = content.get("method", SECUREBOOST)
     if method not in METHODS:
-        raise PlanError(f"{path}: method={method!r} must be one of {list(METHODS)}")
+        raise PlanError(f"{path}: method={shown(method)} must be one of {list(METHODS)}")
     if not isinstance(content.get("tls"), str):
         raise PlanError(f"{path}: tls must be the folder of certificates")
     parties = content.get("parties")
@@ -141,7 +142,7 @@ def read_plan(path: str | Path) -> VerticalPlan | ExactPlan | HorizontalPlan | P
         _check_own_rows(path, data, named)
         return HorizontalPlan(path.parent, content["tls"], named, parameters, data, training)
     if training.cipher not in CIPHERS:
-        raise PlanError(f"{path}: training.cipher={training.cipher!r} must be one of {sorted(CIPHERS)}")
+        raise PlanError(f"{path}: training.cipher={shown(training.cipher)} must be one of {sorted(CIPHERS)}")
     if data.valid is not None and data.id is None:
         raise PlanError(f"{path}: data.valid needs data.id; rows to evaluate are found by their ids")
     return VerticalPlan(path.parent, content["tls"], named, parameters, data, training)
@@ -150,27 +151,29 @@ def read_plan(path: str | Path) -> VerticalPlan | ExactPlan | HorizontalPlan | P
 def _check_numbers(path: Path, training: RunPlan) -> None:
     """Check numbers that are used long after the plan was read."""
     if training.rounds < 1:
-        raise PlanError(f"{path}: training.rounds={training.rounds} must be at least 1")
+        raise PlanError(f"{path}: training.rounds={shown(training.rounds)} must be at least 1")
     if not 0 < training.timeout <= MAX_SECONDS:
-        raise PlanError(f"{path}: training.timeout={training.timeout} must be above 0, up to {MAX_SECONDS:g}")
+        raise PlanError(
+            f"{path}: training.timeout={shown(training.timeout)} must be above 0, up to {MAX_SECONDS:g}"
+        )
     if not 0 <= training.patience <= MAX_SECONDS:
-        raise PlanError(f"{path}: training.patience={training.patience} must be 0 to {MAX_SECONDS:g}")
+        raise PlanError(f"{path}: training.patience={shown(training.patience)} must be 0 to {MAX_SECONDS:g}")
 
 
 def _check_columns(path: Path, data: DataPlan | ExactRowsPlan | OwnRowsPlan) -> None:
     """Check that no column is two things at once."""
     if data.label is not None and data.label == data.id:
-        raise PlanError(f"{path}: data.id={data.id!r} is the column of labels")
+        raise PlanError(f"{path}: data.id={shown(data.id)} is the column of labels")
     for name in ("label", "id"):
         column = getattr(data, name)
         if column is not None and column in data.drop:
-            raise PlanError(f"{path}: data.drop has {column!r}, which is data.{name}")
+            raise PlanError(f"{path}: data.drop has {shown(column)}, which is data.{name}")
 
 
 def _check_own_rows(path: Path, data: ExactRowsPlan | OwnRowsPlan, parties: list[PartyPlan]) -> None:
     """Check what entries of a horizontal plan have to do with each other."""
     if data.labels not in LABELS:
-        raise PlanError(f"{path}: data.labels={data.labels!r} must be one of {list(LABELS)}")
+        raise PlanError(f"{path}: data.labels={shown(data.labels)} must be one of {list(LABELS)}")
     if data.label is None and (data.file is not None or data.valid is not None):
         raise PlanError(f"{path}: data.label is missing; it names the column of labels")
     if len(parties) + (data.file is not None) < 2:
@@ -186,7 +189,7 @@ def _check_exact(path: Path, data: ExactRowsPlan, training: ExactTrainingPlan) -
     if data.valid is not None and data.file is None:
         raise PlanError(f"{path}: data.valid needs data.file; the parties' servers have their own (--valid)")
     if training.cuts not in DIGITS:
-        raise PlanError(f"{path}: training.cuts={training.cuts!r} must be one of {sorted(DIGITS)}")
+        raise PlanError(f"{path}: training.cuts={shown(training.cuts)} must be one of {sorted(DIGITS)}")
 
 
 def _check_private(
@@ -214,7 +217,8 @@ def parsed(path: Path) -> Mapping[str, Any]:
     Raises
     ------
     PlanError
-        If it cannot be read, or is nested more than `MAX_DEPTH` deep.
+        If it cannot be read, is nested more than `MAX_DEPTH` deep, or is YAML with aliases: a few lines of
+        them stand for more values than fit into memory.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -231,13 +235,14 @@ def parsed(path: Path) -> Mapping[str, Any]:
         import yaml
 
         # Dates that there are not, or numbers of too many digits, are a ValueError.
-        read, errors = yaml.safe_load, (yaml.YAMLError, ValueError)
+        read, errors = _read_yaml, (yaml.YAMLError, ValueError)
     else:
         raise PlanError(f"{path}: the name must end in .toml or .yaml")
     try:
         content = read(text)
     except errors as error:
-        raise PlanError(f"{path}: {error}") from None
+        # They quote the file: YAML's errors on several lines.
+        raise PlanError(f"{path}: " + "\n".join(map(quoted, str(error).splitlines()))) from None
     except RecursionError:
         raise _too_deep(path) from None
     if _depth(content) > MAX_DEPTH:
@@ -245,17 +250,37 @@ def parsed(path: Path) -> Mapping[str, Any]:
     return _mapping(content, str(path))
 
 
+def _read_yaml(text: str) -> Any:
+    """The content of a YAML document without aliases."""
+    import yaml
+
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError(
+                f"the alias *{quoted(event.anchor)} in line {event.start_mark.line + 1} must be written out; "
+                "plans have no aliases"
+            )
+    return yaml.safe_load(text)
+
+
 def _depth(content: Any) -> int:
     """Tables and lists within each other, at most one more than `MAX_DEPTH`; without recursion."""
     level, depth = [content], 0
     while depth <= MAX_DEPTH:
-        # Each once: YAML lets one list be in another many times.
-        holders = {id(value): value for value in level if isinstance(value, (Mapping, list))}
+        holders = [value for value in level if isinstance(value, (Mapping, list))]
         if not holders:
             break
         depth += 1
-        level = [x for one in holders.values() for x in (one.values() if isinstance(one, Mapping) else one)]
+        level = [x for one in holders for x in (one.values() if isinstance(one, Mapping) else one)]
     return depth
+
+
+def shown(value: Any) -> str:
+    """A value as an error quotes it: cut, and without what a terminal would obey."""
+    try:
+        return quoted(repr(value))
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _too_deep(path: Path) -> PlanError:
@@ -268,10 +293,11 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _known(given: Mapping[str, Any], known: set[str], where: str) -> None:
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise PlanError(f"{where}: unknown entry {unknown[0]!r}; known are {sorted(known)}")
+def check_known(given: Mapping[Any, Any], known: set[str], where: str) -> None:
+    """Refuse entries that a table of a plan does not have."""
+    for name in given:
+        if name not in known:
+            raise PlanError(f"{where}: unknown entry {shown(name)}; known are {sorted(known)}")
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -288,7 +314,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def _section(kind: type[Any], given: Any, where: str) -> Any:
     given = _mapping(given, where)
     known = {f.name: f for f in fields(kind)}
-    _known(given, set(known), where)
+    check_known(given, set(known), where)
     for name, f in known.items():
         if name not in given:
             if f.default is MISSING and f.default_factory is MISSING:
@@ -297,5 +323,5 @@ def _section(kind: type[Any], given: Any, where: str) -> Any:
         value = given[name]
         fits = isinstance(value, _TYPES[str(f.type)]) and not isinstance(value, bool)
         if not fits or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
-            raise PlanError(f"{where}: {name}={value!r} must be {f.type}")
+            raise PlanError(f"{where}: {name}={shown(value)} must be {f.type}")
     return kind(**given)
