@@ -7,6 +7,7 @@ noticed, and the sums outlive the files, with those of refusals by caller and re
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -34,6 +35,9 @@ OTHERS, OTHER_REASONS = "others", "for other reasons"
 
 MAX_NUMBER = 1 << 63
 """Numbers of a line at most: no sum of bytes comes near."""
+
+MAX_NAME = 255
+"""Bytes of a file's name at most."""
 
 MAX_FILES = 16
 """Files of a record that are set aside; the oldest one is removed first."""
@@ -107,7 +111,11 @@ class Record:
 
     def _set_aside(self) -> list[Path]:
         """Files of this record that were set aside, the oldest first."""
-        return sorted(self.path.parent.glob(f"{self.path.stem}-[0-9]*{self.path.suffix}"), key=_number_of)
+        stem, suffix = self.path.stem, self.path.suffix
+        near = self.path.parent.glob(f"{glob.escape(stem)}-[0-9]*{glob.escape(suffix)}")
+        # Other files may have names that begin alike: an operator's copy, for instance.
+        number = re.compile(f"{re.escape(stem)}-[0-9]+{re.escape(suffix)}")
+        return sorted((path for path in near if number.fullmatch(path.name)), key=_number_of)
 
 
 def _beginning_after(old: Path, name: str) -> str:
@@ -218,8 +226,8 @@ def check_chain(path: str | Path) -> list[str]:
         if continues is None:
             break
         name, digest = continues
-        earlier = path.with_name(Path(name).name)
-        if not earlier.exists():
+        earlier = path.with_name(name)
+        if not earlier.is_file():
             faults.append(f"{name} is missing")
             break
         if digest_of_file(earlier) != digest:
@@ -277,8 +285,15 @@ def _read_head(text: str) -> tuple[str, str] | None:
         name, digest = line["continues"], line["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    words = isinstance(name, str) and name.isprintable() and isinstance(digest, str)
-    return (name, digest) if words else None
+    if not (isinstance(name, str) and isinstance(digest, str)):
+        return None
+    return (name, digest) if _is_file_name(name) and re.fullmatch("[0-9a-f]{64}", digest) else None
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether a text names a file beside another one."""
+    alone = name.isprintable() and name not in ("", ".", "..") and "/" not in name
+    return alone and len(name.encode()) <= MAX_NAME
 
 
 def _read_line(text: str) -> tuple[dict[tuple[str, str, str], Flow], list[_Refused]]:

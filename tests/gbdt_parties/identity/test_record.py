@@ -382,3 +382,42 @@ def test_calls_turned_away_are_recorded(tmp_path, short_files):
     assert entry[1:] == ("eve\\x1b[31m", "not on the\\nallow-list (7 times up to then)")
     entries(record, 100)
     assert read_record(record.path).refusals == [entry]
+
+
+# Files that are not what a record wrote.
+
+
+def test_files_with_names_that_begin_alike_are_not_the_record_s(tmp_path, short_files):
+    """An operator's copy: before, no record could be opened beside it."""
+    alike = [f"record-{end}.jsonl" for end in ("1old", "1-2x", "000001.bak", "²")]
+    for name in alike:
+        (tmp_path / name).write_text("")
+    record = Record(tmp_path / "record.jsonl")
+    entries(record, 500)
+    assert continued_by(record.path) is not None
+    assert check_chain(record.path) == []
+    assert all((tmp_path / name).exists() for name in alike)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/", "a/b", "../record.jsonl", "x" * 300, "é" * 200, "a\n", 1]
+)
+def test_a_forged_name_of_the_file_before_is_a_damaged_line(tmp_path, name):
+    path = tmp_path / "record.jsonl"
+    record = Record(path)
+    entries(record, 1)
+    path.write_text(json.dumps({"continues": name, "sha256": "0" * 64}) + "\n" + path.read_text())
+    assert continued_by(path) is None
+    assert check_chain(path) == []
+    assert read_record(path).damaged == 1
+
+
+def test_a_forged_digest_or_a_folder_in_place_of_the_file_before(tmp_path):
+    path = tmp_path / "record.jsonl"
+    (tmp_path / "record-000001.jsonl").mkdir()
+    path.write_text(json.dumps({"continues": "record-000001.jsonl", "sha256": "0" * 64}) + "\n")
+    assert check_chain(path) == ["record-000001.jsonl is missing"]
+    path.write_text(json.dumps({"continues": "record-000001.jsonl", "sha256": ""}) + "\n")
+    assert continued_by(path) is None
+    with pytest.raises(InvalidDataError, match="is not a record"):
+        read_record(path)
