@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gbdt_parties.quota import HOUR, HourlyQuota
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.quota import HOUR, MAX_TIME, HourlyQuota
 
 
 class Clocks:
@@ -76,3 +77,42 @@ def test_a_restart_forgets_none_and_an_operator_may(quota, tmp_path):
     assert len(json.loads((tmp_path / "questions.json").read_text())) == 3
     (tmp_path / "questions.json").unlink()
     assert quota().take()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[",
+        "7",
+        "null",
+        '{"a": 1}',
+        '["x"]',
+        "[NaN]",
+        "[1e300]",
+        "[-1]",
+        "[true]",
+        "[null]",
+        "[[]]",
+        f"[1{'0' * 400}]",
+        f"[{'1' * 5000}]",
+        "[" * 20000 + "]" * 20000,
+        "�",
+    ],
+)
+def test_attack_by_a_damaged_file_lifts_no_quota(quota, tmp_path, text):
+    """Before, `[1e300]` was a time from which an hour cannot be taken away, and so counted nothing at all."""
+    path = tmp_path / "questions.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    before = path.read_bytes()
+    with pytest.raises(InvalidDataError, match="count of the last hour's requests is damaged") as caught:
+        quota()
+    assert str(tmp_path) not in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("ahead", [1.0, 1e6, MAX_TIME / 2, MAX_TIME - 1_800_000_000.0])
+def test_attack_by_times_beyond_now_which_count(quota, tmp_path, clocks, ahead):
+    (tmp_path / "questions.json").write_text(json.dumps([clocks.wall + ahead]))
+    one = quota()
+    assert sum(one.take() for _ in range(50)) == 2

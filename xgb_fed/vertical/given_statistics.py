@@ -107,7 +107,7 @@ class GivenStatistics:
                 kept = read_sealed(path)
                 self.per_row = self._written = _counted(kept["per_row"])
                 self._openings = dict.fromkeys(map(str, kept.get("openings", [])))
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 logger.error("%s does not hold what an active party was told", path)
                 raise InvalidDataError("what the active party was told before cannot be read") from None
 

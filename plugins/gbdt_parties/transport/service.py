@@ -178,11 +178,11 @@ class RowService(ABC):
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request of a caller about some rows, and record both."""
-        known = self._caller(caller)
         try:
+            known = self._caller(caller)
             with known.parsing:
                 envelope = messages.read(request)
-        except ProtocolError as error:
+        except (InvalidDataError, ProtocolError) as error:
             refusal = messages.Envelope(bytes(16), 0, messages.refusal(str(error)))
             return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
         self._record.add_received(caller.name, self._name, envelope, len(request))

@@ -140,6 +140,19 @@ def test_rows_that_are_aligned_are_opened_without_a_question(bank):
         assert isinstance(opened, TrainingOpened)
 
 
+def test_a_damaged_count_is_a_refusal_until_its_operator_removes_it(bank, tmp_path):
+    asker(bank(), ["customer-010"]).until_answered()
+    (count,) = tmp_path.rglob("questions.json")
+    count.write_text("[1e300]")
+    service = bank()
+    for _ in range(2):
+        reason = asker(service, ["a"]).open().reason
+        assert "last hour's requests is damaged" in reason
+        assert str(tmp_path) not in reason
+    count.unlink()
+    asker(service, ["customer-010"]).until_answered()
+
+
 def test_rows_are_kept_under_the_digest_that_was_not_sent(bank, tmp_path):
     service = bank()
     mine = asker(service, ["customer-010", "x"]).until_answered()
