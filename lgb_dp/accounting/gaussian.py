@@ -139,10 +139,10 @@ def _is_tractable(mu: float, sampled: tuple[SampledGaussian, ...]) -> bool:
 def composed_epsilon(mu: float, sampled: tuple[SampledGaussian, ...], delta: float) -> float:
     """Smallest ε at `delta` of a μ-GDP mechanism and subsampled releases together, rounded up.
 
-    Without subsampled releases it is the closed form, and with such that cost far more than any useful budget,
-    it is that of the same releases without subsampling.  With others, it is that of `dp_accounting`'s privacy loss
-    distributions of Poisson-subsampled Gaussians under adding or removing a row, rounded pessimistically
-    (Koskela, Jälkö and Honkela, AISTATS 2020; Doroshenko et al., PoPETs 2022).
+    Without subsampled releases it is the closed form, and with such that cost far more than any useful
+    budget, it is that of the same releases without subsampling.  With others, it is that of `dp_accounting`'s
+    privacy loss distributions of Poisson-subsampled Gaussians under adding or removing a row, rounded
+    pessimistically (Koskela, Jälkö and Honkela, AISTATS 2020; Doroshenko et al., PoPETs 2022).
     """
     if not _is_tractable(mu, sampled):
         # A release on a secret sample costs at most what it costs on all rows.

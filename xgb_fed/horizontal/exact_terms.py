@@ -40,8 +40,8 @@ class ExactTerms:
         training runs together; 0 takes part with all rows only.  Runs that differ in other settings have the
         same samples.
     held_out : sequence of (X, y) or (X, y, sample_weight), default=()
-        Sets of rows that metrics are computed of, as means over all parties' rows in them; a place can be None
-        where others have rows.  A set is the same as another one, or has rows that no other one has.
+        Sets of rows that metrics are computed of, as means over all parties' rows in them; a place can be
+        None where others have rows.  A set is the same as another one, or has rows that no other one has.
     tls : TLS or path, optional
         The party's certificate and key, and the authorities that it trusts.  Without it, it signs with a
         certificate of its own making, which is for parties in one process.

@@ -139,8 +139,9 @@ class PrivateBooster(lightgbm.Booster):
         model_file: str | Path | None = None,
         model_str: str | None = None,
     ) -> None:
-        if train_set is None and model_file is not None and Path(model_file).is_file():
-            model_file, model_str = None, _text_in(Path(model_file))
+        path = None if model_file is None else Path(model_file)
+        if train_set is None and path is not None and path.is_file():
+            model_file, model_str = None, _text_in(path)
         super().__init__(params, train_set, model_file, model_str)
 
     @property
