@@ -96,8 +96,10 @@ def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:
 
 
 def is_label(one: Any) -> bool:
-    """Whether something can be a category."""
-    return isinstance(one, str) or (isinstance(one, (bool, int, float)) and math.isfinite(one))
+    """Whether something can be a category: a text, or a number that NumPy holds and that is finite."""
+    if isinstance(one, int):
+        return -(2**63) <= one < 2**64
+    return isinstance(one, str) or (isinstance(one, float) and math.isfinite(one))
 
 
 def recoded(

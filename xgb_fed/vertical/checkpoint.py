@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from gbdt_parties._entries import EntryFile, entry_of, read_entries
 from gbdt_parties._files import write_atomically
-from gbdt_parties.traffic import Flow, Traffic
+from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.model_values import flow_in, n_drawn_in, restart_in, tree_in
 from xgb_fed.vertical.row_places import NamedSplit
 from xgb_fed.vertical.splits import Splits, check_split
 from xgb_fed.vertical.tree import FederatedTree, add_leaves
@@ -192,7 +193,7 @@ class Checkpoint(RunFolder):
             raise ValueError("an entry is missing, or there twice")
         if kind == "tree":
             (leaf,) = arrays
-            tree = FederatedTree(**content["tree"])
+            tree = tree_in(content["tree"], progress.margin.shape[1])
             if leaf.shape != progress.margin.shape[:1] or leaf.max() >= len(tree):
                 raise ValueError("leaves")
             progress.trees.append(tree)
@@ -202,10 +203,12 @@ class Checkpoint(RunFolder):
                 progress.named.setdefault(int(owner), []).extend(_named_split(split) for split in named)
             for split in content["splits"]:
                 progress.splits.add(*check_split(split, progress.splits))
-            progress.n_drawn = content["n_drawn"]
-            progress.restarts += [Restart(*restart) for restart in content["restarts"]]
+            progress.n_drawn = n_drawn_in(content["n_drawn"])
+            names = [one.name for one in fields(Restart)]
+            restarts = (dict(zip(names, one, strict=True)) for one in content["restarts"])
+            progress.restarts += [restart_in(one) for one in restarts]
             progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
-            progress.traffic.flows = {tuple(key): Flow(*flow) for key, flow in content["flows"]}
+            progress.traffic.flows = dict(flow_in(key, counts) for key, counts in content["flows"])
             self.under_way = None
         else:
             progress.end_round(arrays)

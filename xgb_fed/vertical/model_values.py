@@ -7,9 +7,10 @@ model has to doubt; whether the parts fit together is `check_parts`'s question.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import astuple, fields
 from typing import Any
 
+from gbdt_parties.traffic import Flow
 from xgb_fed.boosting.objectives import OBJECTIVES, SHARED_PARAMETERS, Objective
 from xgb_fed.vertical.tree import FederatedTree
 from xgb_fed.vertical.tree_record import Restart
@@ -83,6 +84,20 @@ def restart_in(content: Mapping[str, Any]) -> Restart:
     is_one = _is_integer(restart.tree) and _is_integer(restart.level) and _is_text(restart.party)
     _check(is_one, "restarts")
     return restart
+
+
+def flow_in(key: Any, counts: Any) -> tuple[tuple[str, str, str], Flow]:
+    """A flow by sender, receiver and message; raises a ValueError or a TypeError if it is none."""
+    flow = Flow(*counts)
+    _check(_is_list(key, _is_text) and len(key) == 3, "flows")
+    _check(all(_is_integer(count) and count >= 0 for count in astuple(flow)), "flows")
+    return (key[0], key[1], key[2]), flow
+
+
+def n_drawn_in(value: Any) -> int:
+    """A number of draws; raises a ValueError if it is none."""
+    _check(_is_integer(value) and value >= 0, "n_drawn")
+    return int(value)
 
 
 def check_plain_values(content: Mapping[str, Any], n_classes: int) -> None:
