@@ -226,7 +226,8 @@ def _budget(about: Mapping[str, Any]) -> tuple[float, float]:
 def _number_in(kept: Mapping[str, Any], name: str, accepted: Interval) -> float:
     value: Any = kept.get(name)
     # An integer that is no float would be an overflow: it is compared as it is.
-    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max or value not in accepted:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not abs(value) <= sys.float_info.max or value not in accepted:
         raise _damaged(name, value, f"a number that is {accepted}")
     return float(value)
 
