@@ -54,7 +54,7 @@ def bank(tmp_path):
 
 KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
 OPENING = OpenTraining(
-    KEY.public.public_bytes(), 2, 16, 300, 1, 3, np.arange(2, dtype=np.int32), np.empty(0, np.int64)
+    KEY.public.public_bytes(), 2, 16, 111, 1, 3, np.arange(2, dtype=np.int32), np.empty(0, np.int64)
 )
 
 
