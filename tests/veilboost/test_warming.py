@@ -98,7 +98,7 @@ def test_warming_in_vain_fails(monkeypatch, caplog):
 
 
 def test_a_compiled_kernel_is_recorded(tmp_path, monkeypatch):
-    """A module of its own for each run, since a kernel of this file would be in the cache from the second on."""
+    """In a module of each run: a kernel of this file would be in the cache from the second run on."""
     (tmp_path / "tripled.py").write_text(
         "from gbdt_kernels import compilation\n\n\n@compilation.kernel\ndef triple(x):\n    return 3 * x\n"
     )
