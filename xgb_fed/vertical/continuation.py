@@ -19,6 +19,7 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from xgb_fed.boosting.features import Columns
 from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.vertical.messages import ContinueTraining
 from xgb_fed.vertical.model import VerticalModel
@@ -104,6 +105,27 @@ class EarlierModel:
         numbers |= {k: list(parties).index(name) + 1 for k, name in enumerate(given.parties, start=1)}
         trees = [replace(tree, owner=[numbers[owner] for owner in tree.owner]) for tree in given.trees]
         return cls(given, trees)
+
+    def continued(self, settings: Settings) -> Settings:
+        """The settings of a run that continues the model: its forests are as large as the model's.
+
+        XGBoost takes the trees of a forest from a model that has any, whatever `num_parallel_tree` says.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If `num_parallel_tree` is neither that of the model nor the default.
+        """
+        if not self.trees:
+            return settings
+        trees_of_forest = self.model.n_classes // len(self.trees[0].value[0])
+        size = (self.model.rounds[1] - self.model.rounds[0]) // trees_of_forest
+        if settings.num_parallel_tree not in (1, size):
+            raise InvalidArgumentError(
+                f"num_parallel_tree={settings.num_parallel_tree}: that of xgb_model is {size}, which XGBoost "
+                "keeps; accepted is the same number, or none"
+            )
+        return replace(settings, num_parallel_tree=size)
 
     @property
     def splits(self) -> Splits:

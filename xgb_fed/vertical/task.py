@@ -239,6 +239,7 @@ class TrainingTask:
         self.earlier: EarlierModel | None = None
         if xgb_model is not None:
             self.earlier = EarlierModel.read(xgb_model, self.objective, self.rows.columns, party_names)
+            self.settings = settings = self.earlier.continued(settings)
         # As far as names go; what depends on the parties' numbers of columns, `Rounds` checks.
         Constraints.of(settings, PooledColumns(own_names, party_names))
         if not self.parties and not n_own:

@@ -27,6 +27,12 @@ CASES = {
     "classes": ({"objective": "multi:softprob", "num_class": 3}, {}),
     "regression": ({"objective": "reg:squarederror"}, {"monotone_constraints": (1, 0, -1)}),
     "forest": ({"num_parallel_tree": 2}, {"num_parallel_tree": 2}),
+    # XGBoost keeps the size of a model's forests, whatever the run that continues it says.
+    "forest, one tree asked for": ({"num_parallel_tree": 3}, {"num_parallel_tree": 1}),
+    "forests of classes": (
+        {"objective": "multi:softprob", "num_class": 3, "num_parallel_tree": 2},
+        {"num_parallel_tree": None},
+    ),
 }
 
 
@@ -167,6 +173,7 @@ def test_models_that_cannot_be_continued_are_refused_before_anything_leaves():
     for given, params, error, words in (
         (model, {"objective": "reg:squarederror"}, InvalidArgumentError, "trained for binary:logistic"),
         (model, {"base_score": 0.9}, InvalidArgumentError, "base_score=0.9"),
+        (model, {"num_parallel_tree": 3}, InvalidArgumentError, "num_parallel_tree=3: .* xgb_model is 1"),
         (pooled, {}, UnsupportedParameterError, "continued as it is, not exported"),
         (regression, {}, InvalidArgumentError, "trained for reg:squarederror"),
         ("model.json", {}, ArgumentTypeError, "xgb_model must be"),
