@@ -65,6 +65,9 @@ Asking = Generator[Question, NDArray[Any], T]
 def in_parts(asking: Asking[T], max_bytes: int) -> Asking[T]:
     """The same computation, whose questions have no longer answers than that; a long one becomes several.
 
+    A question without values, such as about the cells of columns of which all values are missing, is not put:
+    the sum of no values is known.
+
     Parameters
     ----------
     asking : generator
@@ -79,7 +82,8 @@ def in_parts(asking: Asking[T], max_bytes: int) -> Asking[T]:
             what = question.what if len(question.values) <= size else f"{question.what}, part {k}"
             parts.append((yield replace(question, what=what, values=question.values[start : start + size])))
         try:
-            question = asking.send(np.concatenate(parts) if len(parts) > 1 else parts[0])
+            total = np.concatenate(parts) if parts else question.checked(question.values)
+            question = asking.send(total)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 

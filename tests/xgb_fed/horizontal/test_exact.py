@@ -8,8 +8,10 @@ import xgboost
 
 import xgb_fed
 from gbdt_hosts.xgboost.model import read_trees
+from vertical_training import assert_same_tree
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
 from xgb_fed.horizontal.exact_cuts import rows_of_cuts
+from xgb_fed.horizontal.exact_training import ExactTraining
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.FewPartiesWarning")
 
@@ -34,7 +36,7 @@ def split_rows(y, parts, weight=None):
     return [(X[rows], y[rows], None if weight is None else weight[rows]) for rows in parts]
 
 
-def pooled(model, params, y, weight, n_rounds):
+def pooled(model, params, y, weight, n_rounds, X=X):
     """Stock XGBoost on all rows in one place, with the same cuts and base score."""
     rows = rows_of_cuts(model.cuts)
     max_bin = len(rows) + 1
@@ -78,6 +80,70 @@ def test_trees_are_those_of_pooled_rows(objective, parts, weight, others):
     params = {"objective": objective, "max_depth": 4, "max_bin": 24, **others}
     model = train_exact(params, split_rows(y, parts, weight), 4, cuts="exact", min_rows_per_node=1)
     assert_equal_trees(model.booster, pooled(model, params, y, weight, 4))
+
+
+FEW = np.array_split(np.random.default_rng(1).permutation(240), 3)
+
+
+@pytest.mark.parametrize(
+    ("objective", "others"),
+    [
+        ("reg:squarederror", {"reg_alpha": 30.0}),
+        ("binary:logistic", {"reg_alpha": 0.5, "max_delta_step": 0.3}),
+        ("count:poisson", {"reg_alpha": 0.5}),
+        ("count:poisson", {"reg_alpha": 2.0, "reg_lambda": 0.0, "max_delta_step": 0.1, "learning_rate": 1.0}),
+        ("binary:logistic", {"reg_lambda": 0.0}),
+        ("binary:logistic", {"reg_lambda": 0.0, "max_delta_step": 0.4, "min_child_weight": 0.1}),
+        ("reg:squarederror", {"min_child_weight": 40.0, "gamma": 50.0}),
+        # Lighter than min_child_weight as a whole: versions of XGBoost differ in what such a root weighs.
+        ("binary:logistic", {"min_child_weight": 1000.0}),
+        ("multi:softprob", {"reg_alpha": 0.4, "gamma": 0.3}),
+        ("multi:softmax", {"max_delta_step": 0.2, "min_child_weight": 5.0, "reg_lambda": 10.0}),
+        ("binary:logistic", {"max_depth": 9, "min_child_weight": 0.0, "max_bin": 60}),
+        ("binary:logistic", {"scale_pos_weight": 3.0, "reg_alpha": 1.0, "max_bin": 2}),
+        ("reg:squarederror", {"max_delta_step": 5.0, "reg_alpha": 10.0, "max_depth": 8}),
+    ],
+    ids=str,
+)
+def test_gains_and_weights_are_those_of_the_installed_version(objective, others):
+    """Every split and every leaf to the last digits, where the versions of XGBoost compute in other steps."""
+    y = LABELS[objective]
+    params = {"objective": objective, "max_depth": 4, "max_bin": 16, "base_score": 0.5, **others}
+    model = train_exact(params, split_rows(y, FEW, WEIGHT), 2, cuts="exact", min_rows_per_node=1)
+    theirs = pooled(model, params, y[:240], WEIGHT[:240], 2, X[:240])
+    for number, pair in enumerate(zip(read_trees(model.booster), read_trees(theirs), strict=True)):
+        assert_same_tree(*pair, f"tree {number}")
+
+
+def test_a_sample_s_tree_is_that_of_its_rows(monkeypatch):
+    """Rows are drawn by each party, in its own way; on what was drawn, the tree is XGBoost's."""
+    y, drawn = LABELS["binary:logistic"], []
+
+    def first_rows(self, *_):
+        drawn.append(np.arange(len(self.rows.y)) % 5 < 3)
+        return drawn[-1]
+
+    monkeypatch.setattr(ExactTraining, "_drawn", first_rows)
+    params = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 16, "reg_alpha": 0.4}
+    params |= {"base_score": 0.5, "subsample": 0.6}
+    model = train_exact(params, split_rows(y, FEW), 1, min_rows_per_node=1)
+    weight = np.zeros(N, dtype=np.float32)
+    for rows, own in zip(FEW, drawn, strict=False):
+        weight[rows[own]] = 1
+    theirs = pooled(model, {**params, "subsample": 1}, y, weight, 1)
+    assert_same_tree(read_trees(model.booster)[0], read_trees(theirs)[0])
+
+
+@pytest.mark.parametrize("columns", [[0], [0, 1, 2, 3]], ids=["one", "all"])
+def test_columns_without_any_value(columns):
+    """Before, the search for cuts asked about no cells of no column, and ended in an internal error."""
+    rows, y = X[:90].copy(), LABELS["binary:logistic"][:90]
+    rows[:, columns] = np.nan
+    params = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16, "base_score": 0.5}
+    members = [(rows[:40], y[:40]), (rows[40:], y[40:])]
+    model = train_exact(params, members, 2, cuts="exact", min_rows_per_node=1)
+    assert_equal_trees(model.booster, pooled(model, params, y, None, 2, rows))
+    assert [len(own) == 0 for own in model.cuts] == [f in columns for f in range(4)]
 
 
 def test_one_label_per_party():
