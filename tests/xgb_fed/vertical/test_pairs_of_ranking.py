@@ -5,6 +5,7 @@ import pytest
 import xgboost
 
 import xgb_fed
+from gbdt_hosts.xgboost import draws
 from gbdt_parties.errors import PartyUnavailableError
 from vertical_training import assert_same_trees, parties_of, train_on
 
@@ -46,6 +47,32 @@ def test_pairs_are_those_of_xgboost(others):
     assert_same_trees(model.export_booster(parties), pooled(params, X, info, 4))
 
 
+SAMPLES = [
+    {"subsample": 0.6},
+    {"subsample": 0.6, "base_score": 0.5, "num_parallel_tree": 2},
+    {"colsample_bytree": 0.5, "seed": 0},
+    {"colsample_bylevel": 0.5, "colsample_bynode": 0.7, "objective": "rank:pairwise"},
+    {"subsample": 0.6, "colsample_bytree": 0.7, "grow_policy": "lossguide", "max_leaves": 5},
+    {"subsample": 0.8, "colsample_bynode": 0.6, "num_parallel_tree": 3, "seed": 2**32 + 7},
+    {"subsample": 0.7, "colsample_bylevel": 0.6, "lambdarank_num_pair_per_sample": 3},
+]
+
+
+@pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
+@pytest.mark.parametrize("others", SAMPLES, ids=str)
+@pytest.mark.parametrize("is_continued", [False, True], ids=["", "continued"])
+def test_pairs_beside_samples_are_those_of_xgboost(others, is_continued):
+    """Since XGBoost 3.4, pairs, rows and columns take turns at the numbers of one stream."""
+    (X, info), params = ranked(), {**PARAMS, "seed": 7, **others}
+    parties, data = parties_of([X[:, 2:]]), xgb_fed.ActiveData(X[:, :2], **info)
+    first, earlier = None, None
+    if is_continued:
+        first = train_on(data, params, parties, 1)
+        earlier = pooled(params, X, info, 1).save_raw("ubj")
+    model = train_on(data, params, parties, 3, xgb_model=first)
+    assert_same_trees(model.export_booster(parties), pooled(params, X, info, 3, earlier))
+
+
 def test_a_continued_model_draws_as_one_that_was_read_from_a_file():
     (X, info), params = ranked(), {**PARAMS, "seed": 3}
     parties, data = parties_of([X[:, 2:]]), xgb_fed.ActiveData(X[:, :2], **info)
@@ -68,12 +95,15 @@ class Lost:
         return self.party.handle(request)
 
 
-def test_a_forest_that_is_interrupted_goes_on_with_the_same_pairs(tmp_path):
-    (X, info), params = ranked(), {**PARAMS, "seed": 3, "num_parallel_tree": 3}
+@pytest.mark.parametrize(
+    ("samples", "step"), [({}, 5), ({"subsample": 0.7, "colsample_bytree": 0.8}, 9)], ids=["", "samples"]
+)
+def test_a_forest_that_is_interrupted_goes_on_with_the_same_pairs(tmp_path, samples, step):
+    (X, info), params = ranked(), {**PARAMS, "seed": 3, "num_parallel_tree": 3, **samples}
     (party,), data = parties_of([X[:, 2:]]), xgb_fed.ActiveData(X[:, :2], **info)
     whole = train_on(data, params, [party], 2)
     n_kept = set()
-    for at in range(4, 40, 5):
+    for at in range(4, 40, step):
         folder = tmp_path / str(at)
         try:
             train_on(data, params, [Lost(party, at)], 2, checkpoint=folder)
