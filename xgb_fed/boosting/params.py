@@ -36,6 +36,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tree_method": ("auto", "hist"),
     "sampling_method": ("uniform",),
     "device": ("cpu",),
+    "process_type": ("default",),
     "multi_strategy": ("one_output_per_tree",),
     "missing": (np.nan,),
     "lambdarank_unbiased": (False,),

@@ -94,6 +94,7 @@ LOSSLESS = {
             tree_method="hist",
             sampling_method="uniform",
             device="cpu",
+            process_type="default",
             multi_strategy="one_output_per_tree",
         )
     ],
@@ -121,14 +122,14 @@ REFUSED = {
             ("tree_method", "approx"),
             ("sampling_method", "gradient_based"),
             ("device", "cuda"),
+            ("process_type", "update"),
         )
     ],
     "multi_strategy": [(made(SOFT, num_class=3, multi_strategy="multi_output_tree"), "multi_strategy=")],
     "missing": [(made(BINARY, missing=0.0), "missing=0.0")],
-    "process_type": [
+    "updater": [
         (made(BINARY, **{name: value}), f"{name}=.* not supported in federated training")
         for name, value in (
-            ("process_type", "update"),
             ("updater", "refresh"),
             ("refresh_leaf", 0),
             ("feature_weights", [1, 2]),
