@@ -3,7 +3,8 @@
 ``VEILBOOST_DATA=… python benchmarks/private_peers.py`` makes an environment of its own for every peer that
 needs one (under ``.venv-peers``), trains everything and writes one JSON line per training as it goes, so that
 a run can be stopped and taken up again.  ``--quick`` takes one seed and three values of ε, ``--minutes``
-bounds the time.  ``--markdown`` writes the tables of docs/experiments/private-peers-tables.md.
+bounds the time.  ``--tables docs/experiments/data`` writes the tables that
+the documentation includes.
 
 What each learner gets is listed in `peer_workers`, function by function: its authors' recommended settings,
 the public bounds, and public categories.  A package without a wheel for this machine is built from source; a
@@ -29,7 +30,7 @@ from tqdm import tqdm
 
 import peer_data
 import peer_workers
-from report import load_average, print_table, say
+from report import load_average, print_table, say, write_csv
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-peers"
@@ -45,6 +46,12 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
 """What the peers with an environment of their own need; the others run in this one."""
 
 NOT_PRIVATE = "LightGBM"
+TABLE_FILES: Mapping[str, str] = {
+    "AUC or −RMSE": "private-peers-scores.csv",
+    "Accuracy": "private-peers-accuracy.csv",
+    "Fit seconds": "private-peers-seconds.csv",
+}
+"""Files of the tables, by title."""
 NOISE = 2.0
 """Standard errors of a difference within which two learners count as equal."""
 
@@ -170,15 +177,6 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list
     return result
 
 
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The tables as a page."""
-    lines = ["# Private peers: tables", "", "Written by `benchmarks/private_peers.py --markdown`.", ""]
-    for title, columns, body in tables(rows):
-        lines += [f"## {title}", "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines += ["| " + " | ".join(row) + " |" for row in body] + [""]
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one seed, three values of ε")
@@ -189,7 +187,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after this time")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a learner on a split")
     parser.add_argument("--results", type=Path, default=ROOT / "out" / "private_peers.jsonl")
-    parser.add_argument("--markdown", type=Path, help="write the tables there")
+    parser.add_argument("--tables", type=Path, help="folder to write the tables to")
     options = parser.parse_args()
     seeds = 1 if options.quick else options.seeds
     epsilons = list(QUICK_EPSILONS) if options.quick else options.epsilons
@@ -222,8 +220,8 @@ def main() -> None:
                     file.flush()
     for title, columns, body in tables(rows):
         print_table(title, columns, body)
-    if options.markdown:
-        options.markdown.write_text(markdown(rows))
+        if options.tables and title in TABLE_FILES:
+            write_csv(options.tables / TABLE_FILES[title], columns, body)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Two questions are asked, with everything automatic and the same public knowledge
 ``python benchmarks/private_scale.py --quick`` takes few minutes.  The ladder needs the files that
 `VEILBOOST_DATA` names.  Prediction is the first call, with all test rows: NewtonBoost's by our own kernel,
 which reads the trees first, and LightGBM's by LightGBM.  Every fit is one JSON line in ``--results``, so that
-a run can be stopped and taken up again; ``--markdown`` writes the tables as a page, and plots are drawn
+a run can be stopped and taken up again; ``--tables`` names a folder for the tables, and plots are drawn
 beside the results if matplotlib is there.  A peer whose environment cannot be made is left out.
 """
 
@@ -35,7 +35,7 @@ import private_peers
 import scale_workers
 from data import load
 from files import path_of
-from report import load_average, machine, print_table, save_panels, say, write_json
+from report import load_average, machine, print_table, save_panels, say, write_csv, write_json
 
 ROOT = Path(__file__).parents[1]
 OURS, STOCK = "NewtonBoost", "LightGBM"
@@ -46,6 +46,11 @@ LADDER = {"covtype": 1e-7, "adult": 1e-5, "codrna": 1e-5, "give_credit": 1e-5}
 """Data sets of the ladder, and their δ."""
 
 GENERATED_DELTA = 1e-7
+TABLE_FILES = {
+    "NewtonBoost's test AUC by ε": "private-scale-ladder.csv",
+    "Every fit, means over the seeds": "private-scale-fits.csv",
+}
+"""Files of the tables, by title."""
 FALL = 0.001
 """By which the mean AUC may fall from one ε to the next."""
 
@@ -248,15 +253,6 @@ def tables(rows: Sequence[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
     return [table for table in (ladder_table(rows), fits_table(rows)) if table[2]]
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The tables as a page."""
-    lines = ["# NewtonBoost at scale: tables", "", "Written by `benchmarks/private_scale.py --markdown`.", ""]
-    for title, columns, body in tables(rows):
-        lines += [f"## {title}", "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines += ["| " + " | ".join(row) + " |" for row in body] + [""]
-    return "\n".join(lines)
-
-
 def plot(rows: Sequence[Row], folder: Path) -> None:
     """AUC against rows for every ε, and what the fits at one ε take."""
     generated = [row for row in rows if row["data"] == "generated"]
@@ -303,7 +299,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=math.inf, help="start nothing after this time")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds for a learner on a data set")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder of results and plots")
-    parser.add_argument("--markdown", type=Path, help="write the tables there")
+    parser.add_argument("--tables", type=Path, help="folder to write the tables to")
     options = parser.parse_args()
     if options.quick:
         options.rows, options.epsilons = list(QUICK_ROWS), list(QUICK_EPSILONS)
@@ -338,9 +334,9 @@ def main() -> None:
             results.add(run(job.learner, job.source, job.delta, job.seed, epsilons, options.timeout))
     for title, columns, body in tables(results.rows):
         print_table(title, columns, body)
+        if options.tables:
+            write_csv(options.tables / TABLE_FILES[title], columns, body)
     write_json(options.out / f"{Path(name).stem}.json", {"machine": machine(0), "fits": list(results.rows)})
-    if options.markdown:
-        options.markdown.write_text(markdown(results.rows))
     plot(results.rows, options.out)
 
 

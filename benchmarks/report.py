@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import platform
@@ -89,6 +90,14 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write results, making the folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, default=float) + "\n")
+    say(f"\nwritten: {path}")
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Write a table as a file that a page of the documentation includes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *rows])
     say(f"\nwritten: {path}")
 
 

@@ -1,5 +1,6 @@
 """The pages name code and tests that exist, and the examples are pages of the gallery."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -38,6 +39,25 @@ def test_pages_name_tests_and_files_at_all():
     text = "".join(page.read_text() for page in PAGES)
     assert len(named_tests(text)) > 20
     assert len(named_files(text)) > 10
+
+
+def included_files(page):
+    """Tables and outputs that a page includes, as paths from the root."""
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r"^:file: (\S+)$", text, flags=re.MULTILINE)
+    return {page.parent / name for name in [*names, *re.findall(r"\{literalinclude\} (\S+)", text)]}
+
+
+def test_every_table_is_included_by_a_page_and_every_included_one_exists():
+    included = set().union(*map(included_files, PAGES))
+    assert included == set((ROOT / "docs" / "experiments" / "data").iterdir())
+
+
+@pytest.mark.parametrize("table", sorted((ROOT / "docs").rglob("*.csv")), ids=lambda path: path.stem)
+def test_tables_have_as_many_cells_in_every_row(table):
+    rows = list(csv.reader(table.read_text(encoding="utf-8").splitlines()))
+    assert len(rows) > 4
+    assert {len(row) for row in rows} == {len(rows[0])}
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)

@@ -120,7 +120,7 @@ def test_the_picture_of_peers_is_drawn_from_the_published_table():
     scores = picture.read_scores(text)
     assert scores["adult"][1.0]["NewtonBoost"] > scores["adult"][1.0]["DP-EBM"] > 0.5
     assert f"table {picture.digest(text)}" in picture.PICTURE.read_text(encoding="utf-8")
-    other = text.replace("| adult | 1 | 0.9", "| adult | 1 | 0.8", 1)
+    other = text.replace("adult,1,0.9", "adult,1,0.8", 1)
     assert other != text
     assert f"table {picture.digest(other)}" not in picture.PICTURE.read_text(encoding="utf-8")
 

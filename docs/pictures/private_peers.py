@@ -5,6 +5,7 @@ Run ``python docs/pictures/private_peers.py`` after the table has changed.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from matplotlib.ticker import NullLocator
 
 HERE = Path(__file__).parent
 PICTURE = HERE / "private-peers.svg"
-TITLE = "AUC or −RMSE"
 OURS, NOT_PRIVATE = "NewtonBoost", "LightGBM"
 PEERS = {
     "DP-EBM": ("#E69F00", "s"),
@@ -36,22 +36,13 @@ Table = dict[str, dict[float, dict[str, float]]]
 
 
 def table_file() -> Path:
-    """The page with the published tables."""
-    pages = sorted(HERE.parent.rglob("private-peers-tables.md"))
-    if len(pages) != 1:
-        raise FileNotFoundError(f"expected one private-peers-tables.md below {HERE.parent}, found {pages}")
-    return pages[0]
+    """The published table of scores."""
+    return HERE.parent / "experiments" / "data" / "private-peers-scores.csv"
 
 
 def read_scores(text: str) -> Table:
-    """Read the table of mean scores from the page's Markdown; spreads and absent learners are left out."""
-    section = text.split(f"## {TITLE}\n", 1)[1].split("\n## ", 1)[0]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in section.splitlines()
-        if line.startswith("|")
-    ]
-    header, body = rows[0], rows[2:]
+    """Read mean scores from the table; spreads and absent learners are left out."""
+    header, *body = csv.reader(text.splitlines())
     scores: Table = {}
     for data, epsilon, *cells in body:
         means = {
