@@ -1,4 +1,4 @@
-"""The table of what strangers can read names settings that exist, with the defaults that they have."""
+"""The tables of what each party learns name settings that exist, with the defaults that they have."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,14 @@ from xgb_fed.vertical.service import Limits
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-MODES = ("vertical", "exact horizontal", "SimFL", "all without noise", "private, across organisations")
+METHODS = (
+    "Vertical training",
+    "Exact horizontal training",
+    "SimFL",
+    "Models without noise",
+    "Private training across organisations",
+    "Private training in one place",
+)
 HOMES = {
     "Limits": Limits,
     "CategoryRules": CategoryRules,
@@ -25,10 +32,15 @@ HOMES = {
 }
 
 
-def rows_of(page):
-    """The cells of the table, line by line."""
-    lines = [line for line in page.splitlines() if line.startswith("|")][2:]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+def tables_of(page):
+    """The cells of each method's table, line by line, by the heading above it."""
+    section = page.partition("\n## What strangers can read today\n")[2].partition("\n## ")[0]
+    tables = {}
+    for text in section.split("\n### ")[1:]:
+        method, _, body = text.partition("\n")
+        lines = [line for line in body.splitlines() if line.startswith("|")][2:]
+        tables[method] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return tables
 
 
 def settings_of(cell):
@@ -36,7 +48,8 @@ def settings_of(cell):
     return re.findall(r"`([^`]+)`(?: \(([^)]*)\))?", cell)
 
 
-SETTINGS = sorted({setting for *_, cell in rows_of(PAGE) for setting in settings_of(cell)})
+ROWS = [row for rows in tables_of(PAGE).values() for row in rows]
+SETTINGS = sorted({setting for *_, cell in ROWS for setting in settings_of(cell)})
 
 
 def default_of(setting):
@@ -57,11 +70,12 @@ def test_settings_of_the_table_have_the_defaults_that_it_says(setting, default):
     assert default == default_of(setting)
 
 
-def test_the_table_covers_every_mode_and_names_limits():
-    rows = rows_of(PAGE)
-    assert {len(row) for row in rows} == {5}
-    assert set(MODES) <= {mode for mode, *_ in rows}
-    assert all(figure for *_, figure, _ in rows)
+def test_there_is_one_table_for_every_method_which_names_limits():
+    assert tuple(tables_of(PAGE)) == METHODS
+    assert all(tables_of(PAGE).values())
+    assert len(ROWS) == PAGE.count("\n|") - 2 * len(METHODS)
+    assert {len(row) for row in ROWS} == {4}
+    assert all(figure for *_, figure, _ in ROWS)
     assert len(SETTINGS) > 15
     assert {"--max-statistics", "--max-thresholds", "--min-node-rows", "--max-rounds"} <= dict(
         SETTINGS
