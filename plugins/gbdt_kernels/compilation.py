@@ -47,11 +47,27 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     """
     if function is None:
         return partial(kernel, **options)
-    compiled = njit(nogil=True, **options)(function)
+    # Without a wrapper for C, which would be compiled with every kernel and called by none.
+    wanted: Any = {"nogil": True, "no_cfunc_wrapper": True, **options}
+    compiled = njit(**wanted)(function)
     directory = cache_directory(Path(function.__code__.co_filename).parent)
     if directory is not None:
         _keep(compiled, directory)
     return compiled
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """Make a function part of the kernels of its file that call it.
+
+    It is written into each of them before types are found, so that it is not compiled, wrapped for Python and
+    cached on its own, which takes longer than most parts themselves.  The kernel's options hold for it.
+
+    Parameters
+    ----------
+    function : callable
+        Called at one place or two of a kernel: each compiles it again.
+    """
+    return njit(nogil=True, inline="always")(function)
 
 
 def _keep(compiled: Any, directory: str) -> None:

@@ -30,8 +30,11 @@ def _count(codes, rows, starts, bin_offsets, counts):
 
 
 @kernel
-def _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, order, chain_starts):
-    """Rows of each node and feature by bin; chains follow one another in the order node, feature, bin."""
+def _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, cursor, order, chain_starts):
+    """Rows of each node and feature by bin; chains follow one another in the order node, feature, bin.
+
+    `cursor` (int64) is scratch, as long as the largest number of bins.
+    """
     chain = 0
     place = 0
     for node in range(len(starts) - 1):
@@ -39,7 +42,6 @@ def _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, o
             first = bin_offsets[f]
             n_bins = bin_offsets[f + 1] - first
             skipped = left_out[node, f]
-            cursor = np.empty(n_bins, dtype=np.int64)
             for b in range(n_bins):
                 chain_starts[chain] = place
                 cursor[b] = place
@@ -116,7 +118,8 @@ def bin_chains(
     n_nodes, n_bins = len(starts) - 1, int(np.diff(bin_offsets)[features].sum())
     order = np.empty(len(rows) * len(features), dtype=np.int32)
     chain_starts = np.empty(n_nodes * n_bins + 1, dtype=np.int64)
-    _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, order, chain_starts)
+    cursor = np.empty(np.diff(bin_offsets).max(initial=0), dtype=np.int64)
+    _sort_by_bin(codes, rows, starts, features, bin_offsets, counts, left_out, cursor, order, chain_starts)
     return order[: chain_starts[-1]], chain_starts
 
 

@@ -49,15 +49,18 @@ def _table_rows(exponents, window, order):
 
 
 @kernel
-def _sums(table, order, out, start, stop):
-    """Row i of `out` is the sum of the rows ``table[order[i]]``, which are so few that it fits."""
+def _sums(table, order, low, high, out, start, stop):
+    """Row i of `out` is the sum of the rows ``table[order[i]]``, which are so few that it fits.
+
+    `low` and `high` (uint64) are scratch, as long as a row.
+    """
     width, n_places = table.shape[1], order.shape[1]
-    low, high = np.empty(width, dtype=np.uint64), np.empty(width, dtype=np.uint64)
     for i in range(start, stop):
-        low[:] = 0
-        high[:] = 0
+        for j in range(width):
+            low[j] = np.uint64(0)
+            high[j] = np.uint64(0)
         for place in range(n_places):
-            ahead = min(place + _ROWS_AHEAD, n_places - 1)
+            ahead = place + _ROWS_AHEAD if place + _ROWS_AHEAD < n_places else n_places - 1
             for byte in range(0, 8 * width, _LINE):
                 prefetch(table, 8 * width * order[i, ahead] + byte)
             row = table[order[i, place]]
@@ -155,7 +158,8 @@ class FixedBase:
 
         def work(start: int, stop: int) -> None:
             table_products(self._factors, order, self._limbs, *modulus.constants, products, start, stop)
-            _sums(self._terms, order, sums, start, stop)
+            low, high = np.empty((2, self._terms.shape[1]), dtype=np.uint64)
+            _sums(self._terms, order, low, high, sums, start, stop)
 
         over_rows(len(order), modulus.steps * self._places, n_threads, work)
         multiples = multiply(self._multiple, sums, modulus, n_threads, b_limbs=self._sum_limbs)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.residues.lanes import LIMB_BITS, LIMB_MASK
 
 WORD_BITS = 64
@@ -60,7 +60,7 @@ def widened(rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
     return out
 
 
-@kernel
+@part
 def _below(row, bound):
     """Whether a row of words is below another."""
     for j in range(len(bound) - 1, -1, -1):
@@ -69,18 +69,16 @@ def _below(row, bound):
     return False
 
 
-@kernel
-def _rows_below(rows, bound, out):
-    """Which rows (uint64, (n_rows, width)) are below `bound`: ``out`` is bool of shape (n_rows,)."""
-    for i in range(len(rows)):
-        out[i] = _below(rows[i], bound)
-
-
 def rows_below(rows: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
     """Which rows are smaller than `bound`, which must fit a row."""
-    out = np.empty(len(rows), dtype=np.bool_)
-    _rows_below(rows, to_rows([bound], rows.shape[1])[0], out)
-    return out
+    words = to_rows([bound], rows.shape[1])[0]
+    is_below, is_equal = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
+    for word, column in zip(words[::-1], rows.T[::-1], strict=True):
+        is_below |= is_equal & (column < word)
+        is_equal &= column == word
+        if not is_equal.any():
+            break
+    return is_below
 
 
 @kernel

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.residues.lanes import (
     FEW_LANES,
     HALF_BITS,
@@ -42,22 +42,13 @@ _SPANS = LANES // FEW_LANES
 
 
 @kernel
-def _batch(n_halves):
-    """Scratch for four numbers, on a cache line's boundary."""
-    memory = np.zeros(FEW_LANES * n_halves + 8, dtype=np.uint64)
-    skip = (-memory.ctypes.data // 8) % 8
-    return memory[skip : skip + FEW_LANES * n_halves]
-
-
-@kernel
 def _load_lane(source, row, n_halves, batch, lane):
     """Bring one row of words into one lane of a batch."""
-    words = source[row]
-    low, above = words[0], np.uint64(0)
+    low, above = source[row, 0], np.uint64(0)
     word, held = 1, 64
     for j in range(n_halves):
         if held < HALF_BITS:
-            above = words[word] if word < len(words) else np.uint64(0)
+            above = source[row, word] if word < source.shape[1] else np.uint64(0)
             word += 1
             batch[FEW_LANES * j + lane] = (low | above << np.uint64(held)) & np.uint64(HALF_MASK)
             low = above >> np.uint64(HALF_BITS - held)
@@ -71,32 +62,30 @@ def _load_lane(source, row, n_halves, batch, lane):
 @kernel
 def _store_lane(batch, lane, n_halves, out, row):
     """Write one lane of a batch to a row of words."""
-    words = out[row]
     value, held, word = np.uint64(0), 0, 0
     for j in range(n_halves):
         half = batch[FEW_LANES * j + lane]
         value |= half << np.uint64(held)
         held += HALF_BITS
         if held >= 64:
-            words[word] = value
+            out[row, word] = value
             word += 1
             held -= 64
             value = half >> np.uint64(HALF_BITS - held)
-    if word < len(words):
-        words[word] = value
+    if word < out.shape[1]:
+        out[row, word] = value
 
 
-@kernel
-def _modulus_batch(limbs, n_halves):
-    """The modulus in every lane."""
-    batch = _batch(n_halves)
+@part
+def _spread_modulus(limbs, n_halves, batch):
+    """Write the modulus to every lane of a batch."""
     for j in range(n_halves):
         half = (limbs[j // 2] >> np.uint64(HALF_BITS * (j % 2))) & np.uint64(HALF_MASK)
-        batch[FEW_LANES * j : FEW_LANES * (j + 1)] = half
-    return batch
+        for lane in range(FEW_LANES):
+            batch[FEW_LANES * j + lane] = half
 
 
-@kernel
+@part
 def _reduce(sums, modulus, n_halves, out):
     """Carry, and subtract the modulus in the lanes that reach it: hardly ever one if R is far above it."""
     carry = splat_few(np.uint64(0))
@@ -112,7 +101,7 @@ def _reduce(sums, modulus, n_halves, out):
         _subtract_modulus(below, modulus, n_halves, out)
 
 
-@kernel
+@part
 def _subtract_modulus(below, modulus, n_halves, batch):
     """Subtract the modulus in the lanes that are not below it."""
     borrow = splat_few(np.uint64(0))
@@ -123,7 +112,7 @@ def _subtract_modulus(below, modulus, n_halves, batch):
         store(batch, _GROUP * j, where(below, half, low_half(difference)))
 
 
-@kernel
+@part
 def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
     """``sums = (sums + a·(b0 + 2²⁶ b1)) / 2⁵² mod n``, its half-limbs not carried.
 
@@ -174,16 +163,17 @@ def products(a, a_step, b, b_step, used, words, limbs, n_limbs, inverse, out, st
     Rows of b have `used` limbs; they may have fewer words than those of a.
     """
     n_halves = 2 * n_limbs
-    modulus = _modulus_batch(limbs, n_halves)
-    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    scratch = np.zeros((4, FEW_LANES * n_halves), dtype=np.uint64)
+    modulus, x, y, sums = scratch[0], scratch[1], scratch[2], scratch[3]
+    _spread_modulus(limbs, n_halves, modulus)
     for first in range(start, stop, FEW_LANES):
         for lane in range(FEW_LANES):
-            row = min(first + lane, stop - 1)
+            row = first + lane if first + lane < stop else stop - 1
             _load_lane(a, row * a_step, n_halves, x, lane)
             if first == start or b_step:
                 _load_lane(b, row * b_step, 2 * used, y, lane)
         _multiply(x, y, 2 * used, modulus, inverse, sums, x)
-        for lane in range(min(FEW_LANES, stop - first)):
+        for lane in range(FEW_LANES if stop - first > FEW_LANES else stop - first):
             _store_lane(x, lane, n_halves, out, first + lane)
 
 
@@ -196,8 +186,9 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
     product per step.
     """
     n_halves = 2 * n_limbs
-    modulus = _modulus_batch(limbs, n_halves)
-    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    scratch = np.zeros((4, FEW_LANES * n_halves), dtype=np.uint64)
+    modulus, x, y, sums = scratch[0], scratch[1], scratch[2], scratch[3]
+    _spread_modulus(limbs, n_halves, modulus)
     parts = spans[::_SPANS]
     chain = np.empty(FEW_LANES, dtype=np.int64)
     place = np.empty(FEW_LANES, dtype=np.int64)
@@ -206,7 +197,7 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
         place[lane] = bounds[chain[lane]]
     for lane in range(FEW_LANES):
         if chain[lane] < parts[lane + 1]:
-            _load_lane(source, order[place[lane]], n_halves, x, lane)
+            _load_lane(source, np.int64(order[place[lane]]), n_halves, x, lane)
             place[lane] += 1
     while True:
         busy = False
@@ -219,10 +210,10 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
                     _store_lane(x, lane, n_halves, rests, -1 - target)
                 chain[lane] += 1
                 if chain[lane] < parts[lane + 1]:
-                    _load_lane(source, order[place[lane]], n_halves, x, lane)
+                    _load_lane(source, np.int64(order[place[lane]]), n_halves, x, lane)
                     place[lane] += 1
             if chain[lane] < parts[lane + 1]:
-                _load_lane(source, order[place[lane]], n_halves, y, lane)
+                _load_lane(source, np.int64(order[place[lane]]), n_halves, y, lane)
                 place[lane] += 1
                 busy = True
         if not busy:
@@ -234,12 +225,13 @@ def chains(source, order, bounds, targets, spans, words, limbs, n_limbs, inverse
 def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out, start, stop):
     """Powers of rows: each step squares so often, then multiplies by odd power number d (−1: by none)."""
     n_halves = 2 * n_limbs
-    modulus = _modulus_batch(limbs, n_halves)
-    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    scratch = np.zeros((4, FEW_LANES * n_halves), dtype=np.uint64)
+    modulus, x, y, sums = scratch[0], scratch[1], scratch[2], scratch[3]
+    _spread_modulus(limbs, n_halves, modulus)
     odd = np.zeros((n_odd, len(x)), dtype=np.uint64)
     for first in range(start, stop, FEW_LANES):
         for lane in range(FEW_LANES):
-            _load_lane(bases, min(first + lane, stop - 1), n_halves, x, lane)
+            _load_lane(bases, first + lane if first + lane < stop else stop - 1, n_halves, x, lane)
         for place in range(len(x)):
             odd[0, place] = x[place]
         _multiply(x, x, n_halves, modulus, inverse, sums, y)
@@ -252,7 +244,7 @@ def powers(bases, squarings, digits, n_odd, words, limbs, n_limbs, inverse, out,
                 _multiply(x, x, n_halves, modulus, inverse, sums, x)
             if digits[step] >= 0:
                 _multiply(x, odd[digits[step]], n_halves, modulus, inverse, sums, x)
-        for lane in range(min(FEW_LANES, stop - first)):
+        for lane in range(FEW_LANES if stop - first > FEW_LANES else stop - first):
             _store_lane(x, lane, n_halves, out, first + lane)
 
 
@@ -263,14 +255,17 @@ def table_products(table, order, used, words, limbs, n_limbs, inverse, out, star
     Rows of the table have `used` limbs; they may have fewer words than those of `out`.
     """
     n_halves = 2 * n_limbs
-    modulus = _modulus_batch(limbs, n_halves)
-    x, y, sums = _batch(n_halves), _batch(n_halves), _batch(n_halves)
+    scratch = np.zeros((4, FEW_LANES * n_halves), dtype=np.uint64)
+    modulus, x, y, sums = scratch[0], scratch[1], scratch[2], scratch[3]
+    _spread_modulus(limbs, n_halves, modulus)
     for first in range(start, stop, FEW_LANES):
         for lane in range(FEW_LANES):
-            _load_lane(table, order[min(first + lane, stop - 1), 0], n_halves, x, lane)
+            row = first + lane if first + lane < stop else stop - 1
+            _load_lane(table, order[row, 0], n_halves, x, lane)
         for place in range(1, order.shape[1]):
             for lane in range(FEW_LANES):
-                _load_lane(table, order[min(first + lane, stop - 1), place], 2 * used, y, lane)
+                row = first + lane if first + lane < stop else stop - 1
+                _load_lane(table, order[row, place], 2 * used, y, lane)
             _multiply(x, y, 2 * used, modulus, inverse, sums, x)
-        for lane in range(min(FEW_LANES, stop - first)):
+        for lane in range(FEW_LANES if stop - first > FEW_LANES else stop - first):
             _store_lane(x, lane, n_halves, out, first + lane)

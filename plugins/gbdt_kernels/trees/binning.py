@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.arithmetic import silent_arithmetic
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.read_only import read_only
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.layout import offsets
@@ -108,7 +108,7 @@ class SparseCodes:
         return SparseCodes(indptr, self.indices[entries], self.codes[entries], self.zero_codes)
 
 
-@kernel
+@part
 def _code(value, values, start, stop, is_categorical):
     """Bin of one value among ``values[start:stop]`` (upper edges, or sorted categories)."""
     missing = stop - start if is_categorical else stop - start + 1

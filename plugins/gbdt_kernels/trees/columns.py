@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees import leaves as kernels
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
-from gbdt_kernels.trees.planes import WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
+from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
 from gbdt_kernels.trees.routing import left_bits
 
 
@@ -38,10 +38,18 @@ class DenseColumns:
         -------
         ndarray of uint8, shape (n_features, n_rows)
         """
-        planes = self.planes
-        codes = np.empty((len(planes.plane_offsets) - 1, n_rows), dtype=np.uint8)
+        planes, n_features = self.planes, len(self.planes.plane_offsets) - 1
+        codes = np.empty((n_features, n_rows), dtype=np.uint8)
         kernels.read_codes(
-            planes.bits, planes.plane_offsets, planes.present, planes.present_offsets, first_block, codes
+            planes.bits,
+            planes.plane_offsets,
+            planes.n_blocks,
+            planes.present,
+            planes.present_offsets,
+            np.ones(n_features, dtype=np.bool_),
+            first_block,
+            _ranks(n_features),
+            codes,
         )
         return codes
 
@@ -66,28 +74,51 @@ class DenseColumns:
         leaf : ndarray of uint16, shape (n_rows,)
             Written there.
         """
-        n_levels = min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
-        decided, deeper = np.split(feature, [(1 << n_levels) - 1])
-        is_first = np.zeros(len(decided), dtype=np.bool_)
+        planes, n_levels = self.planes, min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
+        n_decided = (1 << n_levels) - 1
+        decided = feature[:n_decided]
+        is_first = np.zeros(n_decided, dtype=np.bool_)
         is_first[np.unique(decided, return_index=True)[1]] = True
-        is_read = np.zeros(len(self.planes.plane_offsets) - 1, dtype=np.bool_)
-        is_read[deeper] = True
+        block = np.empty(ROWS_PER_BLOCK, dtype=np.uint16)
         kernels.leaves_dense(
-            self.planes.bits,
-            self.planes.plane_offsets,
-            self.planes.present,
-            self.planes.present_offsets,
-            feature,
-            goes_left,
-            left_bits(goes_left[(1 << n_levels) - 1 :]).reshape(-1),
+            planes.bits,
+            planes.plane_offsets,
+            planes.n_blocks,
+            decided,
+            *planes.cuts(decided, goes_left),
             n_levels,
             is_first,
-            is_read,
             first,
             last,
             aligned_words(WORDS_PER_BLOCK << n_levels),
+            block,
             leaf,
         )
+        if n_decided == len(feature):
+            return
+        is_read = np.zeros(len(planes.plane_offsets) - 1, dtype=np.bool_)
+        is_read[feature[n_decided:]] = True
+        kernels.deeper_leaves(
+            planes.bits,
+            planes.plane_offsets,
+            planes.n_blocks,
+            planes.present,
+            planes.present_offsets,
+            feature,
+            left_bits(goes_left[n_decided:]).reshape(-1),
+            n_levels,
+            is_read,
+            first,
+            last,
+            _ranks(len(is_read)),
+            block,
+            leaf,
+        )
+
+
+def _ranks(n_features: int) -> NDArray[np.uint8]:
+    """Scratch for the ranks of a block's codes."""
+    return np.empty(n_features * ROWS_PER_BLOCK, dtype=np.uint8)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
 from gbdt_kernels.trees.columns import DenseColumns, SparseColumns
@@ -21,8 +21,8 @@ from gbdt_kernels.trees.planes import ROWS_PER_BLOCK
 _ROWS_AT_ONCE = 16 * ROWS_PER_BLOCK
 
 
-@kernel
-def _part(starts, node, part, n_parts):
+@part
+def _share(starts, node, part, n_parts):
     """The rows of a node that one of `n_parts` threads takes."""
     length = starts[node + 1] - starts[node]
     return starts[node] + length * part // n_parts, starts[node] + length * (part + 1) // n_parts
@@ -36,7 +36,7 @@ def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weigh
     `gradient` and `weight` int32 of shape (n_rows,), quantised.
     """
     for node in built:
-        first, last = _part(starts, node, part, n_parts)
+        first, last = _share(starts, node, part, n_parts)
         histogram = out[node]
         for k in range(first, last):
             row = rows[k]
@@ -54,7 +54,7 @@ def _accumulate_entries(
 ):
     """As `_accumulate_dense`, with the stored entries of a CSR matrix of codes (uint8)."""
     for node in built:
-        first, last = _part(starts, node, part, n_parts)
+        first, last = _share(starts, node, part, n_parts)
         histogram = out[node]
         for k in range(first, last):
             row = rows[k]

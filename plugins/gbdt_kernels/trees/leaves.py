@@ -16,7 +16,7 @@ from numba import types, uintp
 from numba.core import cgutils
 from numba.extending import intrinsic as numba_intrinsic
 
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK
 
 _ROWS_AT_ONCE = ROWS_PER_BLOCK
@@ -174,7 +174,7 @@ def _copy(_context, words, source, to):
     return types.void(words, types.intp, types.intp), generate
 
 
-@kernel
+@part
 def _merge_levels(words, n_levels):
     """Turn the decisions of complete levels, node after node, into the bits of leaf numbers.
 
@@ -194,7 +194,7 @@ def _merge_levels(words, n_levels):
             _copy(words, own, left)
 
 
-@kernel
+@part
 def _spread_leaves(words, n_levels, block):
     """Write the leaf numbers (uint16) of a block of rows."""
     at = ((1 << (n_levels - 1)) - 1) * _WORDS
@@ -202,21 +202,16 @@ def _spread_leaves(words, n_levels, block):
         _spread(words, at + w, n_levels, block, 64 * w)
 
 
-@kernel
+@part
 def _copy_leaves(block, start, first, last, leaf):
     """Copy the leaf numbers of the rows from `start` on, as far as they are `first` to `last` - 1."""
-    first, last = max(first, start), min(last, start + _ROWS_AT_ONCE)
+    first = first if first > start else start
+    last = last if last < start + _ROWS_AT_ONCE else start + _ROWS_AT_ONCE
     for row in range(first, last):
         leaf[row] = block[row - start]
 
 
-@kernel
-def _number_of_blocks(planes, plane_offsets):
-    """Blocks of rows whose codes have planes; 0 if every feature has one code at most."""
-    return len(planes) // (plane_offsets[-1] * _WORDS) if plane_offsets[-1] else 0
-
-
-@kernel
+@part
 def _read_ranks(planes, plane_offsets, n_blocks, b, is_read, ranks):
     """Write the ranks (uint8) of a block's codes, the rows of one feature after those of another."""
     for f in range(len(is_read)):
@@ -229,20 +224,22 @@ def _read_ranks(planes, plane_offsets, n_blocks, b, is_read, ranks):
 
 
 @kernel
-def read_codes(planes, plane_offsets, present, present_offsets, first_block, codes):
-    """Write the codes of rows from a block's first one on: ``codes`` is uint8, shape (n_features, n_rows)."""
+def read_codes(planes, plane_offsets, n_blocks, present, present_offsets, is_read, first_block, ranks, codes):
+    """Write the codes of rows from a block's first one on: ``codes`` is uint8, shape (n_features, n_rows).
+
+    Of `n_blocks` blocks in all.  Each feature in `is_read` (bool) has 512 places in `ranks` (uint8), which is
+    scratch.
+    """
     n_features, n_rows = codes.shape
-    n_blocks = _number_of_blocks(planes, plane_offsets)
-    is_read = np.ones(n_features, dtype=np.bool_)
-    ranks = np.empty(n_features * _ROWS_AT_ONCE, dtype=np.uint8)
     for start in range(0, n_rows, _ROWS_AT_ONCE):
         _read_ranks(planes, plane_offsets, n_blocks, first_block + start // _ROWS_AT_ONCE, is_read, ranks)
+        n = n_rows - start if n_rows - start < _ROWS_AT_ONCE else _ROWS_AT_ONCE
         for f in range(n_features):
-            for j in range(min(_ROWS_AT_ONCE, n_rows - start)):
+            for j in range(n):
                 codes[f, start + j] = present[present_offsets[f] + ranks[f * _ROWS_AT_ONCE + j]]
 
 
-@kernel
+@part
 def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
     """Send a block's rows on from a level of a tree to its leaves, all one level at a time.
 
@@ -264,59 +261,32 @@ def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
 
 
 @kernel
-def _find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts, cut_offsets):
-    """After which of the codes that rows have, by rank, a node's direction changes.
-
-    `begins_right` (uint64 of shape (n_nodes,)) is all ones where the first of them goes right.
-    """
-    n_cuts = 0
-    for node in range(len(begins_right)):
-        first, last = present_offsets[feature[node]], present_offsets[feature[node] + 1]
-        direction = goes_left[node, present[first]] if first < last else np.uint8(1)
-        begins_right[node] = np.uint64(0) if direction else ~np.uint64(0)
-        for place in range(first + 1, last):
-            if goes_left[node, present[place]] != direction:
-                direction = goes_left[node, present[place]]
-                cuts[n_cuts] = place - first - 1
-                n_cuts += 1
-        cut_offsets[node + 1] = n_cuts
-
-
-@kernel
 def leaves_dense(
     planes,
     plane_offsets,
-    present,
-    present_offsets,
+    n_blocks,
     feature,
-    goes_left,
-    bits,
+    begins_right,
+    cuts,
+    cut_offsets,
     n_levels,
     is_first,
-    is_read,
     first,
     last,
     words,
+    block,
     leaf,
 ):
-    """As `DenseColumns.leaves` of `gbdt_kernels.trees.columns`.
+    """As `DenseColumns.leaves` of `gbdt_kernels.trees.columns`, for the first `n_levels` levels of a tree.
 
-    The nodes of the first `n_levels` levels are decided for blocks of rows; `is_first` says of each of them
-    whether no node before it splits its feature, and `is_read` of each feature whether deeper nodes split it.
+    Node after node, `begins_right` (uint64) is all ones where the least of the codes that rows have goes
+    right, and ``cuts[cut_offsets[node] : cut_offsets[node + 1]]`` (uint8) are the ranks after which the
+    direction changes; `is_first` says whether no node before it splits its feature.  There are `n_blocks`
+    blocks of rows with planes; `words`, and `block` of 512 numbers (uint16), are scratch.
     """
-    n_nodes = (1 << n_levels) - 1
-    begins_right = np.empty(n_nodes, dtype=np.uint64)
-    cuts = np.empty(n_nodes * 255, dtype=np.uint8)
-    cut_offsets = np.empty(n_nodes + 1, dtype=np.int64)
-    cut_offsets[0] = 0
-    _find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts, cut_offsets)
-    n_blocks = _number_of_blocks(planes, plane_offsets)
-    block = np.empty(_ROWS_AT_ONCE, dtype=np.uint16)
-    is_deep = len(feature) > n_nodes
-    ranks = np.empty(len(is_read) * _ROWS_AT_ONCE if is_deep else 0, dtype=np.uint8)
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
         b = start // _ROWS_AT_ONCE
-        for node in range(n_nodes):
+        for node in range(len(begins_right)):
             _fill(words, node * _WORDS, begins_right[node])
             first_plane = plane_offsets[feature[node]]
             n_planes = plane_offsets[feature[node] + 1] - first_plane
@@ -327,9 +297,36 @@ def leaves_dense(
                 _flip_above(planes, at, n_planes, _CLEARED, cuts[c], words, node * _WORDS)
         _merge_levels(words, n_levels)
         _spread_leaves(words, n_levels, block)
-        if is_deep:
-            _read_ranks(planes, plane_offsets, n_blocks, b, is_read, ranks)
-            _send_down(ranks, present, present_offsets, feature, bits, n_levels, block)
+        _copy_leaves(block, start, first, last, leaf)
+
+
+@kernel
+def deeper_leaves(
+    planes,
+    plane_offsets,
+    n_blocks,
+    present,
+    present_offsets,
+    feature,
+    bits,
+    n_levels,
+    is_read,
+    first,
+    last,
+    ranks,
+    block,
+    leaf,
+):
+    """Send rows on from the leaves that `leaves_dense` wrote to those of the whole tree.
+
+    `bits` is that of `_send_down`, `is_read` and `ranks` are those of `read_codes`.
+    """
+    for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
+        _read_ranks(planes, plane_offsets, n_blocks, start // _ROWS_AT_ONCE, is_read, ranks)
+        for j in range(_ROWS_AT_ONCE):
+            # Rows of other threads go anywhere.
+            block[j] = leaf[start + j] if first <= start + j < last else 0
+        _send_down(ranks, present, present_offsets, feature, bits, n_levels, block)
         _copy_leaves(block, start, first, last, leaf)
 
 

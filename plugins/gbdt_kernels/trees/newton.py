@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.threads import blocks, run
 
 _ROWS_AT_ONCE = 1024
@@ -55,7 +55,7 @@ def add_leaf_values(
     _add_leaf_values(leaf[first:last], value.ravel(), value.shape[1], score[first:last].reshape(-1))
 
 
-@kernel(error_model="numpy")
+@part
 def _logistic_gradients(score, target, gradient):
     """``1 / (1 + exp(-score)) - target``, within 1e-9, by products that vectorise.
 
@@ -64,7 +64,9 @@ def _logistic_gradients(score, target, gradient):
     is nothing.
     """
     for j in range(len(score)):
-        x = min(max(-score[j], -30.0), 30.0) * (1.0 / 1024.0)
+        x = -score[j]
+        x = -30.0 if x < -30.0 else x
+        x = (30.0 if x > 30.0 else x) * (1.0 / 1024.0)
         e = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0)))
         e *= e
         e *= e
@@ -79,14 +81,14 @@ def _logistic_gradients(score, target, gradient):
         gradient[j] = 1.0 / (1.0 + e) - target[j]
 
 
-@kernel
+@part
 def _scaled_residuals(score, target, slope, gradient):
     """``slope (score - target)``, all float64 of shape (n_rows,)."""
     for j in range(len(score)):
         gradient[j] = slope * (score[j] - target[j])
 
 
-@kernel
+@part
 def _find_entries(gradient, top, entry):
     """Entries of a table of 2 top + 1; NaN compares false and gets that of 0."""
     for j in range(len(gradient)):
@@ -96,7 +98,7 @@ def _find_entries(gradient, top, entry):
         entry[j] = np.int32(steps) + np.int32(top)
 
 
-@kernel
+@part
 def _add_entries(entry, weight, leaf, table, out):
     """No branch depends on a row: many would be guessed wrong."""
     for j in range(len(entry)):
@@ -105,14 +107,15 @@ def _add_entries(entry, weight, leaf, table, out):
         out[node, 1] += np.int64(table[own, 1]) * w
 
 
-@kernel
-def _table_sums(score, target, weight, leaf, logistic, slope, table, out):
-    """Sums of table entries times weights: ``out`` is int64 of shape (n_leaves, 2)."""
-    gradient = np.empty(_ROWS_AT_ONCE)
-    entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
+@kernel(error_model="numpy")
+def _table_sums(score, target, weight, leaf, logistic, slope, table, gradient, entry, out):
+    """Sums of table entries times weights: ``out`` is int64 of shape (n_leaves, 2).
+
+    `gradient` (float64) and `entry` (int32) are scratch of 1024 numbers each.
+    """
     top = np.float64(len(table) // 2)
     for start in range(0, len(leaf), _ROWS_AT_ONCE):
-        stop = min(len(leaf), start + _ROWS_AT_ONCE)
+        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
         n = stop - start
         if logistic:
             _logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
@@ -163,6 +166,8 @@ class TablePairs:
             self.logistic,
             self.slope,
             self.table,
+            np.empty(_ROWS_AT_ONCE),
+            np.empty(_ROWS_AT_ONCE, dtype=np.int32),
             out[:, 0],
         )
 
@@ -209,7 +214,7 @@ def _log_link_sums(score, target, weight, leaf, power, lowest, scale, limit, out
     pair = np.empty((_ROWS_AT_ONCE, 2), dtype=np.int32)
     top = np.float64(len(limit) // 2)
     for start in range(0, len(leaf), _ROWS_AT_ONCE):
-        stop = min(len(leaf), start + _ROWS_AT_ONCE)
+        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
         n = stop - start
         _log_link_gradients(
             score[start:stop], target[start:stop], power, lowest, scale, gradient[:n], hessian[:n]

@@ -6,7 +6,7 @@ code's rank among those of its feature that rows have, so that a column of two v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,14 @@ def _find_present(codes, first, last, present):
 
 
 @kernel
-def _fill_planes(codes, rank, plane_offsets, first, last, planes):
-    """Write the bit planes of blocks `first` to `last` - 1."""
+def _fill_planes(codes, rank, plane_offsets, first, last, block, planes):
+    """Write the bit planes of blocks `first` to `last` - 1; `block` is scratch, 512 bytes."""
     n_blocks = (len(codes) + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK
-    block = np.empty(ROWS_PER_BLOCK, dtype=np.uint8)
     for b in range(first, last):
         start = b * ROWS_PER_BLOCK
-        n = min(len(codes) - start, ROWS_PER_BLOCK)
-        block[n:] = 0
+        n = len(codes) - start if len(codes) - start < ROWS_PER_BLOCK else ROWS_PER_BLOCK
+        for j in range(n, ROWS_PER_BLOCK):
+            block[j] = 0
         for f in range(codes.shape[1]):
             own = plane_offsets[f + 1] - plane_offsets[f]
             if own == 0:
@@ -60,6 +60,8 @@ class BitPlanes:
     ----------
     bits : ndarray of uint64
         Feature by feature, in blocks of 512 rows, lowest bit first, eight words each.
+    n_blocks : int
+        Of rows.
     plane_offsets : ndarray of int64, shape (n_features + 1,)
         How many bits the features before take.
     present : ndarray of uint8
@@ -69,9 +71,44 @@ class BitPlanes:
     """
 
     bits: NDArray[np.uint64]
+    n_blocks: int
     plane_offsets: NDArray[np.int64]
     present: NDArray[np.uint8]
     present_offsets: NDArray[np.int64]
+    _code_of_rank: NDArray[np.uint8] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n_present = np.diff(self.present_offsets)
+        # No further change of direction is found behind a feature's last code, which is repeated.
+        rank = np.minimum(np.arange(max(1, n_present.max(initial=0))), np.maximum(n_present[:, None] - 1, 0))
+        table = np.append(self.present, np.uint8(0))[self.present_offsets[:-1, None] + rank]
+        object.__setattr__(self, "_code_of_rank", table)
+
+    def cuts(
+        self, feature: NDArray[np.int32], goes_left: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int64]]:
+        """After which of the codes that rows have nodes change their direction.
+
+        Parameters
+        ----------
+        feature : ndarray of int32, shape (n_nodes,)
+        goes_left : ndarray of uint8, shape (n_nodes or more, 256)
+            1 where a code goes left, 0 elsewhere.
+
+        Returns
+        -------
+        begins_right : ndarray of uint64, shape (n_nodes,)
+            All ones where the first code goes right, else 0.
+        cuts : ndarray of uint8
+            Ranks of the codes before a change, ascending, all nodes in turn.
+        cut_offsets : ndarray of int64, shape (n_nodes + 1,)
+            Where each node's cuts lie.
+        """
+        side = goes_left[np.arange(len(feature))[:, None], self._code_of_rank[feature]]
+        node, rank = np.nonzero(side[:, 1:] != side[:, :-1])
+        begins_right = side[:, 0].astype(np.uint64) - np.uint64(1)
+        cut_offsets = np.searchsorted(node, np.arange(len(feature) + 1))
+        return begins_right, rank.astype(np.uint8), cut_offsets
 
 
 def bit_planes(codes: NDArray[np.uint8], n_threads: int = 0) -> BitPlanes:
@@ -93,12 +130,14 @@ def bit_planes(codes: NDArray[np.uint8], n_threads: int = 0) -> BitPlanes:
     plane_offsets = offsets(np.array([max(0, int(n) - 1).bit_length() for n in n_present]))
     n_blocks = -(-n_rows // ROWS_PER_BLOCK)
     bits = aligned_words(n_blocks * int(plane_offsets[-1]) * WORDS_PER_BLOCK)
-    run(
-        lambda _, first, last: _fill_planes(codes, rank, plane_offsets, first, last, bits),
-        blocks(n_blocks, n_threads, ROWS_PER_BLOCK * n_features),
-    )
+
+    def fill(_: int, first: int, last: int) -> None:
+        block = np.empty(ROWS_PER_BLOCK, dtype=np.uint8)
+        _fill_planes(codes, rank, plane_offsets, first, last, block, bits)
+
+    run(fill, blocks(n_blocks, n_threads, ROWS_PER_BLOCK * n_features))
     present = np.nonzero(is_present)[1].astype(np.uint8)
-    return BitPlanes(bits, plane_offsets, present, offsets(n_present))
+    return BitPlanes(bits, n_blocks, plane_offsets, present, offsets(n_present))
 
 
 def aligned_words(n: int) -> NDArray[np.uint64]:
