@@ -2,6 +2,8 @@
 
 Kernels are compiled for the types that they are called with.  The training runs below have those of common
 uses: dense and sparse columns, categories, missing values, several classes and regression, both ciphers.
+Which kernels a training run calls also depends on its rows and on what it draws: every branch that calls one
+is taken here by a run that cannot miss it.
 """
 
 from __future__ import annotations
@@ -22,10 +24,14 @@ from numpy.typing import NDArray
 import gbdt_kernels
 import lgb_dp
 import xgb_fed
+from gbdt_hosts.lightgbm.booster import MIN_ROWS_TO_PREPARE
 from gbdt_kernels.compilation import cache_directory, recording_compilation
 from veilboost.parsers import add_command
 
 _N_ROWS = 240
+_MANY_ROWS = 120_000
+"""From which on NewtonBoost releases histograms, distils structures and holds rows out, at any noise."""
+
 _QUIET = {"verbosity": -1, "max_depth": 3, "num_leaves": 8}
 
 
@@ -35,17 +41,24 @@ def _columns() -> NDArray[np.float64]:
     return np.column_stack([np.sin(row), np.cos(3 * row), row % 4]).astype(np.float64)
 
 
-def _labels(n_classes: int = 2) -> NDArray[np.float64]:
-    return np.floor(np.arange(_N_ROWS) % (2 * n_classes) / 2)
+def _many_rows() -> NDArray[np.float64]:
+    """Made-up rows of two columns, shape (n_rows, 2), of evenly spaced values in [0, 4)."""
+    row = np.arange(_MANY_ROWS)
+    return np.column_stack([row % 997 / 250, row % 1009 / 253]).astype(np.float64)
 
 
-def _private(callback: Callable[[], Any], params: dict[str, Any], **data: Any) -> None:
+def _labels(n_classes: int = 2, n_rows: int = _N_ROWS) -> NDArray[np.float64]:
+    return np.floor(np.arange(n_rows) % (2 * n_classes) / 2)
+
+
+def _private(callback: Callable[[], Any], params: dict[str, Any], n_rounds: int = 2, **data: Any) -> None:
     settings: dict[str, Any] = {"bounds": (-1.0, 4.0), "max_bin": 16, **data}
-    X = settings.pop("X", None)
-    y = settings.pop("y", None)
-    train = lgb_dp.Dataset(_columns() if X is None else X, _labels() if y is None else y, **settings)
-    booster = lightgbm.train({**_QUIET, **params}, train, 2, callbacks=[callback()])
-    booster.predict(_columns())
+    X, y = settings.pop("X", _columns()), settings.pop("y", _labels())
+    train = lgb_dp.Dataset(X, y, **settings)
+    valid = lgb_dp.Dataset(X, y, reference=train)
+    asked = {**_QUIET, **params}
+    booster = lightgbm.train(asked, train, n_rounds, valid_sets=[valid], callbacks=[callback()])
+    booster.predict(np.zeros((MIN_ROWS_TO_PREPARE, train.num_feature())))
 
 
 def _private_kinds(callback: Callable[[], Any], *, classes: bool, regression: bool) -> None:
@@ -67,6 +80,9 @@ def _warm_newton() -> None:
 
     _private_kinds(newton, classes=True, regression=True)
     _private(newton, {"objective": "poisson"}, y=_labels(8), label_bounds=(0.0, 7.0))
+    _private(newton, {"objective": "binary", "max_depth": 9, "num_leaves": 512})
+    for X in (_many_rows(), scipy.sparse.csr_matrix(_many_rows())):
+        _private(newton, {"objective": "binary"}, 20, X=X, y=_labels(n_rows=_MANY_ROWS), max_bin=64)
 
 
 def _warm_dpboost() -> None:

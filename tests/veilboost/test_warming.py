@@ -1,12 +1,15 @@
 """``veilboost warm``: after it, a first fit compiles nothing."""
 
 import importlib
+import re
 import subprocess
 import sys
 
 import pytest
 
 from gbdt_kernels import compilation
+from gbdt_kernels.residues.paths import arithmetic_path
+from lgb_dp.newton import distilled_splits, leaf_sums
 from veilboost import command_line as cli
 from veilboost import warming
 
@@ -17,6 +20,14 @@ data = lgb_dp.Dataset(X, label=X[:, 0] > 0, bounds=(-3, 3), max_bin=255, spacing
 params = {"objective": "binary", "verbosity": -1}
 booster = lightgbm.train(params, data, 30, callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-5)])
 booster.predict(X)
+""",
+    "newton, many rows": """
+X = np.random.default_rng(1).normal(size=(20_000, 6)).clip(-3, 3)
+for features in (X, scipy.sparse.csr_matrix(np.where(X > 1, X, 0))):
+    data = lgb_dp.Dataset(features, label=X[:, 0] > 0, bounds=(-3, 3), max_bin=255)
+    params = {"objective": "binary", "verbosity": -1, "max_depth": 9, "num_leaves": 512}
+    booster = lightgbm.train(params, data, 30, callbacks=[lgb_dp.NewtonBoost(epsilon=20.0, delta=1e-5)])
+    booster.predict(X)
 """,
     "dpboost": """
 X = np.random.default_rng(1).normal(size=(900, 5)).clip(-3, 3)
@@ -35,10 +46,10 @@ parts = [(X[k::3], (X[k::3, 0] > 0).astype(int)) for k in range(3)]
 xgb_fed.HorizontalXGBClassifier(2, max_depth=3).fit(parties=parts)
 """,
 }
-"""Fits as a user writes them, on other sizes than `warming` does."""
+"""Fits as a user writes them, on other sizes than `warming` does, by the part that they belong to."""
 FRESH = """
 import sys, warnings
-import lightgbm, numpy as np
+import lightgbm, numpy as np, scipy.sparse
 import lgb_dp, xgb_fed
 from gbdt_kernels.compilation import recording_compilation
 from veilboost.warming import warm
@@ -61,19 +72,75 @@ def compiled_in_a_process(folder, part, fit):
     variables = {**compilation.os.environ, "NUMBA_CACHE_DIR": str(folder)}
     ran = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900, check=False)
     assert ran.returncode == 0, ran.stderr
+    # So says a cache that cannot be written or read; kernels would be compiled by the fit, too.
+    assert not re.search("compiled anew|cannot be kept", ran.stderr), ran.stderr
     return ran.stdout.split()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", FITS)
-def test_after_warming_a_first_fit_compiles_nothing(tmp_path, part):
+@pytest.mark.parametrize("fit", FITS)
+def test_after_warming_a_first_fit_compiles_nothing(tmp_path, fit):
+    part = fit.partition(",")[0]
     folder = tmp_path / "kernels"
     folder.mkdir(mode=0o700)
     compiled = compiled_in_a_process(folder, part, "")
     assert any(name.startswith("gbdt_kernels.") for name in compiled)
     # Numba compiles the texts of its own errors where an array is assigned to a slice: a loop costs nothing.
     assert [name for name in compiled if name.startswith("numba.cpython.unicode")] == []
-    assert compiled_in_a_process(folder, part, FITS[part]) == []
+    assert compiled_in_a_process(folder, part, FITS[fit]) == []
+
+
+COVERAGE = """
+import importlib, pkgutil, warnings
+from numba.core.dispatcher import Dispatcher
+import gbdt_kernels
+from veilboost.warming import PARTS, warm
+warnings.simplefilter("ignore")
+for part in PARTS:
+    warm(part)
+for found in pkgutil.walk_packages(gbdt_kernels.__path__, "gbdt_kernels."):
+    module = importlib.import_module(found.name)
+    kernels = {k: v for k, v in vars(module).items() if isinstance(v, Dispatcher)}
+    inner = {name for kernel in kernels.values() for name in kernel.py_func.__code__.co_names}
+    for name, kernel in kernels.items():
+        if name not in inner and kernel.py_func.__module__ == found.name and not kernel.signatures:
+            print(f"{found.name}.{name}")
+"""
+
+
+@pytest.mark.slow
+def test_warming_calls_every_kernel_that_a_fit_may_call():
+    """Also those that depend on the rows or on what is drawn; explanations are no fits."""
+    command = [sys.executable, "-c", COVERAGE]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert ran.returncode == 0, ran.stderr
+    other_path = "gbdt_kernels.residues.montgomery" + ("_ifma" if arithmetic_path() == "portable" else "")
+    missed = [name for name in ran.stdout.split() if name.rpartition(".")[0] != other_path]
+    assert [name for name in missed if not name.startswith("gbdt_kernels.trees.contributions.")] == []
+
+
+def test_warming_takes_the_branches_that_many_rows_take(monkeypatch):
+    """Released histograms, structures fitted to them, and rows held out, of dense and of sparse columns."""
+    called = []
+
+    def recorded(module, name):
+        function = getattr(module, name)
+
+        def record(*args, **kwargs):
+            called.append((name, type(args[0]).__name__))
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, record)
+
+    recorded(leaf_sums, "feature_counts")
+    recorded(leaf_sums, "row_tags")
+    recorded(distilled_splits, "grow_structure")
+    warming.warm("newton")
+    both = {
+        (name, kind) for name in ("feature_counts", "row_tags") for kind in ("DenseColumns", "SparseColumns")
+    }
+    assert both <= set(called)
+    assert "grow_structure" in {name for name, _ in called}
 
 
 def test_parts_are_trained_once_each(monkeypatch, capsys):
