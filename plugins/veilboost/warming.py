@@ -104,6 +104,11 @@ def _warm_vertical() -> None:
     party = xgb_fed.LocalParty(scipy.sparse.csr_matrix(other), "other")
     sparse = xgb_fed.VerticalXGBRegressor(1, max_depth=2, max_bin=8, cipher=xgb_fed.Plain())
     sparse.fit(own, _labels(8)[:60], parties=[party])
+    # Codes of more than 255 bins take two bytes.
+    fine = np.sin(np.arange(1200.0))[:, None]
+    for X in (fine, scipy.sparse.csr_matrix(fine)):
+        wide = xgb_fed.VerticalXGBRegressor(1, max_depth=2, max_bin=512, cipher=xgb_fed.Plain())
+        wide.fit(fine, fine[:, 0], parties=[xgb_fed.LocalParty(X, "other")])
 
 
 def _thirds(X: Any) -> list[tuple[Any, NDArray[np.float64]]]:

@@ -21,7 +21,14 @@ from numba.core.registry import CPUDispatcher
 
 import gbdt_kernels
 from gbdt_kernels import compilation
-from gbdt_kernels.compilation import announcing_compilation, cache_directory, is_compiled, kernel
+from gbdt_kernels.compilation import (
+    announcing_compilation,
+    cache_directory,
+    is_compiled,
+    kernel,
+    part,
+    recording_compilation,
+)
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -130,6 +137,24 @@ def test_other_packages_kernels_are_not_announced():
     with announcing_compilation(lambda: said.append(1)), announcing_compilation(None):
         assert double(np.float32(3)) == 6
     assert said == []
+
+
+@part
+def _half(x):
+    return x / 2.0
+
+
+@kernel
+def quarter(x):
+    return _half(_half(x))
+
+
+def test_a_part_is_compiled_with_its_kernel_and_not_alone():
+    with recording_compilation() as names:
+        again = kernel(quarter.py_func)
+        again._cache.disable()
+        assert again(2.0) == 0.5
+    assert [name.rpartition(".")[2] for name in names if name.startswith(__name__)] == ["quarter"]
 
 
 @pytest.fixture
@@ -292,8 +317,8 @@ def test_a_damaged_cache_or_one_of_another_numba_is_compiled_anew(
 
 USE = {
     "kernel": """
-from gbdt_kernels.residues.limbs import rows_below
-print(rows_below(np.zeros((1, 1), np.uint64), 1).sum())
+from gbdt_kernels.residues.limbs import add_rows
+print(add_rows(np.zeros((1, 1), np.uint64), np.ones((1, 1), np.uint64), np.full(1, 3, np.uint64)).sum())
 """,
     "training": """
 X = np.arange(40.0).reshape(-1, 1) % 2

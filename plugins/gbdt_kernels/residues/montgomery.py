@@ -112,7 +112,7 @@ def _subtract_modulus(below, modulus, n_halves, batch):
         store(batch, _GROUP * j, where(below, half, low_half(difference)))
 
 
-@part
+@kernel
 def _two_halves(a, b0, b1, modulus, n_halves, inverses, sums):
     """``sums = (sums + a·(b0 + 2²⁶ b1)) / 2⁵² mod n``, its half-limbs not carried.
 

@@ -79,13 +79,19 @@ class DenseColumns:
         decided = feature[:n_decided]
         is_first = np.zeros(n_decided, dtype=np.bool_)
         is_first[np.unique(decided, return_index=True)[1]] = True
+        begins_right, cuts = np.empty(n_decided, dtype=np.uint64), np.empty(255 * n_decided, dtype=np.uint8)
+        cut_offsets = np.empty(n_decided + 1, dtype=np.int64)
         block = np.empty(ROWS_PER_BLOCK, dtype=np.uint16)
+        present = (planes.present, planes.present_offsets)
+        kernels.find_cuts(decided, goes_left, *present, begins_right, cuts, cut_offsets)
         kernels.leaves_dense(
             planes.bits,
             planes.plane_offsets,
             planes.n_blocks,
             decided,
-            *planes.cuts(decided, goes_left),
+            begins_right,
+            cuts,
+            cut_offsets,
             n_levels,
             is_first,
             first,
@@ -102,8 +108,7 @@ class DenseColumns:
             planes.bits,
             planes.plane_offsets,
             planes.n_blocks,
-            planes.present,
-            planes.present_offsets,
+            *present,
             feature,
             left_bits(goes_left[n_decided:]).reshape(-1),
             n_levels,

@@ -261,6 +261,27 @@ def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
 
 
 @kernel
+def find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts, cut_offsets):
+    """After which of the codes that rows have, by rank, a node's direction changes.
+
+    `begins_right` (uint64 of shape (n_nodes,)) is all ones where the first of them goes right.  The changes
+    of a node are ``cuts[cut_offsets[node] : cut_offsets[node + 1]]`` (uint8), at most 255.
+    """
+    n_cuts = 0
+    for node in range(len(begins_right)):
+        cut_offsets[node] = n_cuts
+        first, last = present_offsets[feature[node]], present_offsets[feature[node] + 1]
+        direction = goes_left[node, present[first]] if first < last else np.uint8(1)
+        begins_right[node] = np.uint64(0) if direction else ~np.uint64(0)
+        for place in range(first + 1, last):
+            if goes_left[node, present[place]] != direction:
+                direction = goes_left[node, present[place]]
+                cuts[n_cuts] = place - first - 1
+                n_cuts += 1
+    cut_offsets[len(begins_right)] = n_cuts
+
+
+@kernel
 def leaves_dense(
     planes,
     plane_offsets,
@@ -279,10 +300,9 @@ def leaves_dense(
 ):
     """As `DenseColumns.leaves` of `gbdt_kernels.trees.columns`, for the first `n_levels` levels of a tree.
 
-    Node after node, `begins_right` (uint64) is all ones where the least of the codes that rows have goes
-    right, and ``cuts[cut_offsets[node] : cut_offsets[node + 1]]`` (uint8) are the ranks after which the
-    direction changes; `is_first` says whether no node before it splits its feature.  There are `n_blocks`
-    blocks of rows with planes; `words`, and `block` of 512 numbers (uint16), are scratch.
+    `begins_right`, `cuts` and `cut_offsets` are from `find_cuts`; `is_first` says of each node whether none
+    before it splits its feature.  There are `n_blocks` blocks of rows with planes; `words`, and `block` of
+    512 numbers (uint16), are scratch.
     """
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
         b = start // _ROWS_AT_ONCE
@@ -324,8 +344,11 @@ def deeper_leaves(
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
         _read_ranks(planes, plane_offsets, n_blocks, start // _ROWS_AT_ONCE, is_read, ranks)
         for j in range(_ROWS_AT_ONCE):
-            # Rows of other threads go anywhere.
-            block[j] = leaf[start + j] if first <= start + j < last else 0
+            block[j] = 0  # rows of other threads go anywhere
+        low = first if first > start else start
+        high = last if last < start + _ROWS_AT_ONCE else start + _ROWS_AT_ONCE
+        for row in range(low, high):
+            block[row - start] = leaf[row]
         _send_down(ranks, present, present_offsets, feature, bits, n_levels, block)
         _copy_leaves(block, start, first, last, leaf)
 

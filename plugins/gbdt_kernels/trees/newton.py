@@ -55,7 +55,7 @@ def add_leaf_values(
     _add_leaf_values(leaf[first:last], value.ravel(), value.shape[1], score[first:last].reshape(-1))
 
 
-@part
+@kernel(error_model="numpy")
 def _logistic_gradients(score, target, gradient):
     """``1 / (1 + exp(-score)) - target``, within 1e-9, by products that vectorise.
 
@@ -88,7 +88,7 @@ def _scaled_residuals(score, target, slope, gradient):
         gradient[j] = slope * (score[j] - target[j])
 
 
-@part
+@kernel
 def _find_entries(gradient, top, entry):
     """Entries of a table of 2 top + 1; NaN compares false and gets that of 0."""
     for j in range(len(gradient)):
@@ -108,7 +108,7 @@ def _add_entries(entry, weight, leaf, table, out):
 
 
 @kernel(error_model="numpy")
-def _table_sums(score, target, weight, leaf, logistic, slope, table, gradient, entry, out):
+def _logistic_sums(score, target, weight, leaf, table, gradient, entry, out):
     """Sums of table entries times weights: ``out`` is int64 of shape (n_leaves, 2).
 
     `gradient` (float64) and `entry` (int32) are scratch of 1024 numbers each.
@@ -117,10 +117,19 @@ def _table_sums(score, target, weight, leaf, logistic, slope, table, gradient, e
     for start in range(0, len(leaf), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
         n = stop - start
-        if logistic:
-            _logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
-        else:
-            _scaled_residuals(score[start:stop], target[start:stop], slope, gradient[:n])
+        _logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
+        _find_entries(gradient[:n], top, entry[:n])
+        _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
+
+
+@kernel
+def _residual_sums(score, target, weight, leaf, slope, table, gradient, entry, out):
+    """As `_logistic_sums`, of residuals."""
+    top = np.float64(len(table) // 2)
+    for start in range(0, len(leaf), _ROWS_AT_ONCE):
+        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
+        n = stop - start
+        _scaled_residuals(score[start:stop], target[start:stop], slope, gradient[:n])
         _find_entries(gradient[:n], top, entry[:n])
         _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
 
@@ -158,18 +167,12 @@ class TablePairs:
     ) -> None:
         """Add rows ``first`` to ``last - 1``, times their weights, to the sums of their leaves."""
         rows = slice(first, last)
-        _table_sums(
-            score[rows].reshape(-1),
-            self.target[rows],
-            weight[rows],
-            leaf[rows],
-            self.logistic,
-            self.slope,
-            self.table,
-            np.empty(_ROWS_AT_ONCE),
-            np.empty(_ROWS_AT_ONCE, dtype=np.int32),
-            out[:, 0],
-        )
+        own = (score[rows].reshape(-1), self.target[rows], weight[rows], leaf[rows])
+        scratch = np.empty(_ROWS_AT_ONCE), np.empty(_ROWS_AT_ONCE, dtype=np.int32)
+        if self.logistic:
+            _logistic_sums(*own, self.table, *scratch, out[:, 0])
+        else:
+            _residual_sums(*own, self.slope, self.table, *scratch, out[:, 0])
 
 
 @kernel(error_model="numpy")

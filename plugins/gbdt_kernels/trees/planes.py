@@ -6,7 +6,7 @@ code's rank among those of its feature that rows have, so that a column of two v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,40 +75,6 @@ class BitPlanes:
     plane_offsets: NDArray[np.int64]
     present: NDArray[np.uint8]
     present_offsets: NDArray[np.int64]
-    _code_of_rank: NDArray[np.uint8] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        n_present = np.diff(self.present_offsets)
-        # No further change of direction is found behind a feature's last code, which is repeated.
-        rank = np.minimum(np.arange(max(1, n_present.max(initial=0))), np.maximum(n_present[:, None] - 1, 0))
-        table = np.append(self.present, np.uint8(0))[self.present_offsets[:-1, None] + rank]
-        object.__setattr__(self, "_code_of_rank", table)
-
-    def cuts(
-        self, feature: NDArray[np.int32], goes_left: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int64]]:
-        """After which of the codes that rows have nodes change their direction.
-
-        Parameters
-        ----------
-        feature : ndarray of int32, shape (n_nodes,)
-        goes_left : ndarray of uint8, shape (n_nodes or more, 256)
-            1 where a code goes left, 0 elsewhere.
-
-        Returns
-        -------
-        begins_right : ndarray of uint64, shape (n_nodes,)
-            All ones where the first code goes right, else 0.
-        cuts : ndarray of uint8
-            Ranks of the codes before a change, ascending, all nodes in turn.
-        cut_offsets : ndarray of int64, shape (n_nodes + 1,)
-            Where each node's cuts lie.
-        """
-        side = goes_left[np.arange(len(feature))[:, None], self._code_of_rank[feature]]
-        node, rank = np.nonzero(side[:, 1:] != side[:, :-1])
-        begins_right = side[:, 0].astype(np.uint64) - np.uint64(1)
-        cut_offsets = np.searchsorted(node, np.arange(len(feature) + 1))
-        return begins_right, rank.astype(np.uint8), cut_offsets
 
 
 def bit_planes(codes: NDArray[np.uint8], n_threads: int = 0) -> BitPlanes:
