@@ -35,10 +35,10 @@ from gbdt_parties import messages
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
 from report import machine, print_table, say, yield_when_busy
-from veilboost.tables import Table
+from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.messages import SplitNodes
-from xgb_fed.vertical.service import Limits, PassiveService
+from xgb_fed.vertical.passive.service import Limits, PassiveService
+from xgb_fed.vertical.protocol.messages import SplitNodes
 
 PARAMS = {
     "objective": "binary:logistic",

@@ -25,7 +25,7 @@ import xgb_fed
 from data import load
 from gbdt_hosts.xgboost.model import read_trees
 from report import machine, print_table, say, write_json
-from xgb_fed.horizontal.exact_cuts import rows_of_cuts
+from xgb_fed.horizontal.exact.cuts import rows_of_cuts
 
 PROBLEMS = ("a9a", "codrna", "ijcnn1", "give_credit", "abalone", "covtype")
 QUICK = ("a9a", "abalone")

@@ -27,7 +27,7 @@ import lgb_dp
 import xgb_fed
 from report import print_table, say, write_json
 
-PACKAGES = ("lgb_dp", "xgb_fed", "veilboost", "gbdt_parties", "gbdt_kernels", "gbdt_hosts")
+PACKAGES = ("lgb_dp", "xgb_fed", "veilboost", "gbdt_parties", "gbdt_kernels", "gbdt_commons", "gbdt_hosts")
 TARGETS = {"vertical tree": 15, "NewtonBoost's first tree": 18}
 """Distinct calls between folders that each tree may take."""
 

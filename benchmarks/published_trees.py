@@ -13,7 +13,7 @@ import lgb_dp
 import xgb_fed
 from lgb_dp import federated
 from peer_data import split
-from xgb_fed.horizontal import boosting_state
+from xgb_fed.horizontal.simfl import boosting_state
 
 N_PARTIES, ETA, PENALTY, DEPTH = 3, 0.3, 1.0, 5
 PARAMS = {"objective": "binary:logistic", "eta": ETA, "lambda": PENALTY, "max_depth": DEPTH, "nthread": 1}

@@ -23,7 +23,7 @@ import numpy as np
 import xgboost
 
 import xgb_fed
-import xgb_fed.vertical.splits
+import xgb_fed.vertical.protocol.splits
 from bank_process import Bank, Made, write_csv
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
@@ -136,7 +136,7 @@ def prediction(folder: Path, n_rows: int) -> None:
     model = xgb_fed.train(PARAMS, data, [bank.party], 25, **how)
     local = xgb_fed.LocalParty(problem.passive, "bank")
     path = next((folder / "models" / "for-acme" / "models").glob("*.splits.json"))
-    local._splits_by_model[model.model_id] = xgb_fed.vertical.splits.Splits.load(path)
+    local._splits_by_model[model.model_id] = xgb_fed.vertical.protocol.splits.Splits.load(path)
     rows = []
     for name, party in (("in process", local), ("over TLS", bank.party)):
         times = []

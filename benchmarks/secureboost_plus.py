@@ -24,7 +24,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 import vertical_data
 import xgb_fed
-import xgb_fed.vertical.passive
+import xgb_fed.vertical.passive.party
 from gbdt_kernels.threads import available_threads
 from report import machine, print_table, say, write_json
 from vertical_data import VerticalProblem
@@ -107,12 +107,12 @@ class WatchedScheme:
 @contextmanager
 def watched(watch: Watch) -> Any:
     """Public keys that passive parties read are watched too."""
-    read = xgb_fed.vertical.passive.read_public_key
-    xgb_fed.vertical.passive.read_public_key = lambda data: watch(read(data))
+    read = xgb_fed.vertical.passive.party.read_public_key
+    xgb_fed.vertical.passive.party.read_public_key = lambda data: watch(read(data))
     try:
         yield
     finally:
-        xgb_fed.vertical.passive.read_public_key = read
+        xgb_fed.vertical.passive.party.read_public_key = read
 
 
 def run(problem: VerticalProblem, scheme: Any, trees: int, **others: Any) -> dict[str, Any]:

@@ -31,10 +31,12 @@ from report import machine, print_table, save_panels, say, write_json
 from xgb_fed import HeuristicProtectionWarning
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.horizontal.baselines import train_stock, train_tfl
-from xgb_fed.horizontal.coordinator import as_parties, horizontal_settings
-from xgb_fed.horizontal.messages import AggregatedGradients
+from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.simfl import SimFL, add_up, train_simfl
+from xgb_fed.horizontal.simfl.coordinator import SimFL, add_up
+from xgb_fed.horizontal.simfl.messages import AggregatedGradients
+from xgb_fed.horizontal.train_simfl import train_simfl
 
 DATA = ("a9a", "codrna", "ijcnn1", "susy", "higgs")
 PARTS = ("table2", "table3", "figure2", "figure3", "figure4", "table4", "million", "similar")

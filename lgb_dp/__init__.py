@@ -1,8 +1,9 @@
 """Differentially private gradient boosting inside ``lightgbm.train``."""
 
 import gbdt_hosts.lightgbm  # noqa: F401
-from gbdt_kernels._version import __version__ as __version__
+from gbdt_commons._version import __version__ as __version__
 from lgb_dp.accounting.budget import Budget
+from lgb_dp.accounting.plotting import plot_budget, plot_utility
 from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.auditing import AuditReport, audit
 from lgb_dp.boosting.booster import DPBooster, privacy_of
@@ -36,12 +37,11 @@ from lgb_dp.errors import (
     WorkersLostError,
 )
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
+from lgb_dp.estimators.search import DPRandomizedSearchCV
 from lgb_dp.mboost.forests import RandomForestExponential, RandomForestLaplace
 from lgb_dp.mboost.loss import MLoss
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.plotting import plot_budget, plot_utility
-from lgb_dp.search import DPRandomizedSearchCV
 
 __all__ = [
     "AlteredModelError",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.exceptions import ComplexWarning
 from numpy.typing import ArrayLike, NDArray
 
-from gbdt_kernels.arithmetic import silent_arithmetic
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 

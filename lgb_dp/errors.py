@@ -6,7 +6,7 @@ callers of LightGBM and scikit-learn expect in the same situation.
 
 from lightgbm.basic import LightGBMError
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 
 
 class PrivacyLeakWarning(UserWarning):

@@ -9,6 +9,7 @@ import warnings
 import lightgbm
 import numpy as np
 
+import gbdt_commons
 import gbdt_hosts
 import gbdt_kernels
 import gbdt_parties
@@ -16,7 +17,7 @@ import lgb_dp
 import veilboost.command_line
 import xgb_fed
 
-for package in (gbdt_hosts, gbdt_kernels, gbdt_parties, lgb_dp, veilboost, xgb_fed):
+for package in (gbdt_commons, gbdt_hosts, gbdt_kernels, gbdt_parties, lgb_dp, veilboost, xgb_fed):
     assert package.__file__.startswith(sys.argv[1]), package.__file__
 warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
 X = np.random.default_rng(0).normal(size=(600, 4))

@@ -20,7 +20,7 @@ import yaml
 import xgb_fed
 from deployment import certificates
 from veilboost import command_line as cli
-from veilboost.serving import limits_of
+from veilboost.serving.serve import limits_of
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

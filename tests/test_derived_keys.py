@@ -13,14 +13,14 @@ DERIVED = {
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/federated/replica.py": {"public"},
     "xgb_fed/ciphers/randomness.py": {"KeyStream"},
-    "xgb_fed/horizontal/kept_state.py": {"SecretStream", "hmac.digest"},
-    "xgb_fed/horizontal/exact_training.py": {"SecretStream"},
-    "xgb_fed/horizontal/lsh.py": {"SecretStream"},
-    "xgb_fed/vertical/rounds.py": {"SecretStream"},
+    "xgb_fed/horizontal/common/kept_state.py": {"SecretStream", "hmac.digest"},
+    "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
+    "xgb_fed/horizontal/simfl/lsh.py": {"SecretStream"},
+    "xgb_fed/vertical/training/rounds.py": {"SecretStream"},
 }
 """Functions that take a key or a secret, by the file in which they are called with one."""
 
-TABLE = ("masks.py", "roster.py", "exact_training.py", "kept_state.py", "hash_seed.py", "lsh.py", "rng.py")
+TABLE = ("masks.py", "roster.py", "exact/training.py", "kept_state.py", "hash_seed.py", "lsh.py", "rng.py")
 
 
 def derivations(path):

@@ -13,7 +13,7 @@ FOLDERS = (ROOT, ROOT / "plugins", ROOT / "patches")
 
 
 def named_tests(text):
-    """Files and functions of tests that a page names, such as ``newton/test_loss.py``."""
+    """Files and functions of tests that a page names, such as ``losses/test_loss.py``."""
     return set(re.findall(r"`(?:[\w/]+/)?(test_\w+)(?:\.py)?`", text))
 
 

@@ -146,7 +146,7 @@ def test_what_tests_draw_follows_from_their_names(request):
 
 def test_tests_of_hosts_are_found_by_what_they_touch(request):
     assert depends_on_hosts(ROOT / "tests" / "gbdt_hosts" / "test_loading.py")
-    assert depends_on_hosts(ROOT / "tests" / "xgb_fed" / "boosting" / "test_estimator_contract.py")
+    assert depends_on_hosts(ROOT / "tests" / "xgb_fed" / "estimators" / "test_contract.py")
     assert not depends_on_hosts(ROOT / "tests" / "gbdt_parties" / "test_quota.py")
     marked = request.node.get_closest_marker("hosts") is not None
     assert marked == depends_on_hosts(Path(__file__))

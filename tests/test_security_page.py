@@ -11,7 +11,7 @@ import lgb_dp
 import xgb_fed
 from veilboost import command_line
 from xgb_fed.boosting.categories import CategoryRules
-from xgb_fed.vertical.service import Limits
+from xgb_fed.vertical.passive.service import Limits
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

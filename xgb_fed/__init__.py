@@ -6,10 +6,10 @@ Names are loaded when they are first used: a party that only aligns rows does no
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gbdt_kernels._version import __version__ as __version__
+from gbdt_commons._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from gbdt_kernels.errors import VeilboostError
+    from gbdt_commons.errors import VeilboostError
     from gbdt_parties.errors import (
         AuthenticationError,
         ConsentError,
@@ -57,21 +57,21 @@ if TYPE_CHECKING:
         WrongKeyError,
     )
     from xgb_fed.horizontal.baselines import train_tfl
+    from xgb_fed.horizontal.common.model import HorizontalModel
     from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
-    from xgb_fed.horizontal.exact import train_exact
-    from xgb_fed.horizontal.exact_terms import ExactTerms
+    from xgb_fed.horizontal.exact.terms import ExactTerms
     from xgb_fed.horizontal.party import HorizontalParty
-    from xgb_fed.horizontal.shared_model import HorizontalModel
-    from xgb_fed.horizontal.simfl import train_simfl
-    from xgb_fed.vertical.contributions import Explanation
-    from xgb_fed.vertical.decision_paths import DecisionPaths, PathStep
-    from xgb_fed.vertical.estimators import VerticalXGBClassifier
-    from xgb_fed.vertical.local_party import LocalParty
-    from xgb_fed.vertical.model import VerticalModel
-    from xgb_fed.vertical.ranker import VerticalXGBRanker
-    from xgb_fed.vertical.regressor import VerticalXGBRegressor
-    from xgb_fed.vertical.task import ActiveData
-    from xgb_fed.vertical.training import train
+    from xgb_fed.horizontal.train_exact import train_exact
+    from xgb_fed.horizontal.train_simfl import train_simfl
+    from xgb_fed.vertical.estimators.classifier import VerticalXGBClassifier
+    from xgb_fed.vertical.estimators.ranker import VerticalXGBRanker
+    from xgb_fed.vertical.estimators.regressor import VerticalXGBRegressor
+    from xgb_fed.vertical.explaining.contributions import Explanation
+    from xgb_fed.vertical.explaining.decision_paths import DecisionPaths, PathStep
+    from xgb_fed.vertical.model.model import VerticalModel
+    from xgb_fed.vertical.passive.local_party import LocalParty
+    from xgb_fed.vertical.training.task import ActiveData
+    from xgb_fed.vertical.training.train import train
 
 __all__ = [
     "ActiveData",
@@ -138,7 +138,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "gbdt_kernels.errors": ("VeilboostError",),
+    "gbdt_commons.errors": ("VeilboostError",),
     "gbdt_parties.errors": (
         "AuthenticationError",
         "ConsentError",
@@ -190,20 +190,20 @@ _NAMES_OF = {
         "HorizontalXGBClassifier",
         "HorizontalXGBRegressor",
     ),
-    "xgb_fed.horizontal.exact": ("train_exact",),
-    "xgb_fed.horizontal.exact_terms": ("ExactTerms",),
+    "xgb_fed.horizontal.train_exact": ("train_exact",),
+    "xgb_fed.horizontal.exact.terms": ("ExactTerms",),
     "xgb_fed.horizontal.party": ("HorizontalParty",),
-    "xgb_fed.horizontal.shared_model": ("HorizontalModel",),
-    "xgb_fed.horizontal.simfl": ("train_simfl",),
-    "xgb_fed.vertical.contributions": ("Explanation",),
-    "xgb_fed.vertical.decision_paths": ("DecisionPaths", "PathStep"),
-    "xgb_fed.vertical.estimators": ("VerticalXGBClassifier",),
-    "xgb_fed.vertical.local_party": ("LocalParty",),
-    "xgb_fed.vertical.model": ("VerticalModel",),
-    "xgb_fed.vertical.ranker": ("VerticalXGBRanker",),
-    "xgb_fed.vertical.regressor": ("VerticalXGBRegressor",),
-    "xgb_fed.vertical.task": ("ActiveData",),
-    "xgb_fed.vertical.training": ("train",),
+    "xgb_fed.horizontal.common.model": ("HorizontalModel",),
+    "xgb_fed.horizontal.train_simfl": ("train_simfl",),
+    "xgb_fed.vertical.explaining.contributions": ("Explanation",),
+    "xgb_fed.vertical.explaining.decision_paths": ("DecisionPaths", "PathStep"),
+    "xgb_fed.vertical.estimators.classifier": ("VerticalXGBClassifier",),
+    "xgb_fed.vertical.passive.local_party": ("LocalParty",),
+    "xgb_fed.vertical.model.model": ("VerticalModel",),
+    "xgb_fed.vertical.estimators.ranker": ("VerticalXGBRanker",),
+    "xgb_fed.vertical.estimators.regressor": ("VerticalXGBRegressor",),
+    "xgb_fed.vertical.training.task": ("ActiveData",),
+    "xgb_fed.vertical.training.train": ("train",),
 }
 """Where each public name is defined, by module."""
 

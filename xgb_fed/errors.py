@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 
 
 class FederatedTrainingError(VeilboostError):

@@ -24,14 +24,14 @@ PUBLIC = {
     "lgb_dp.federated": "Private training across organisations that have different rows.",
 }
 """What several packages have is described with the first of them."""
-INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_hosts", "veilboost"]
+INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_commons", "gbdt_hosts", "veilboost"]
 MESSAGE_MODULES = {
     "session": ["gbdt_parties.messages"],
     "alignment": ["gbdt_parties.identity.alignment_messages"],
-    "vertical": ["xgb_fed.vertical.messages"],
-    "horizontal": ["xgb_fed.horizontal.messages"],
+    "vertical": ["xgb_fed.vertical.protocol.messages"],
+    "horizontal": ["xgb_fed.horizontal.common.messages", "xgb_fed.horizontal.simfl.messages"],
     "federated": ["lgb_dp.federated.messages"],
-    "exact": ["xgb_fed.horizontal.exact_messages"],
+    "exact": ["xgb_fed.horizontal.exact.messages"],
     "secure-sum": ["gbdt_parties.secure_sum.messages"],
 }
 TAGS = {

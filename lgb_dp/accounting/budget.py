@@ -16,7 +16,7 @@ from fractions import Fraction
 from threading import Lock
 from typing import Any, NoReturn
 
-from gbdt_parties.key_stream import this_process
+from gbdt_commons.key_stream import this_process
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
 from lgb_dp.accounting.ledger import Cost, lower_float, total_cost
 from lgb_dp.accounting.report import PrivacyReport

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from gbdt_kernels.html_tables import html_table
+from gbdt_commons.html_tables import html_table
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_number

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gbdt_kernels.html_tables import html_list, html_paragraph
-from gbdt_parties.quoting import quoted
+from gbdt_commons.html_tables import html_list, html_paragraph
+from gbdt_commons.quoting import quoted
 from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, ledger_html, total_cost
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number

@@ -9,6 +9,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 
+from gbdt_commons.html_tables import html_paragraph
 from gbdt_hosts.lightgbm import (
     PrivateBooster,
     guarantee_in,
@@ -16,7 +17,6 @@ from gbdt_hosts.lightgbm import (
     tree_blocks,
     tree_digest,
 )
-from gbdt_kernels.html_tables import html_paragraph
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.tables import is_table

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 import lightgbm
 from lightgbm.callback import CallbackEnv
 
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_hosts import lightgbm as host
-from gbdt_kernels.arithmetic import silent_arithmetic
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in

@@ -35,7 +35,7 @@ from lgb_dp.errors import (
     PrivateTrainingError,
     UnsupportedParameterError,
 )
-from lgb_dp.newton.loss import Loss
+from lgb_dp.newton.losses.loss import Loss
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(

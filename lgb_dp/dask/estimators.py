@@ -12,8 +12,8 @@ from distributed import Client
 from distributed import default_client as _untyped_default_client
 from numpy.typing import NDArray
 
+from gbdt_commons.docstrings import with_words_replaced
 from gbdt_hosts import dask as host
-from gbdt_kernels.docstrings import with_words_replaced
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.checks import Auto
@@ -27,9 +27,9 @@ from lgb_dp.data.groups import GroupWeight
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.base import DPLGBMModel
+from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
-from lgb_dp.surroundings import surroundings
 
 _Local = TypeVar("_Local", bound=DPLGBMModel)
 _default_client: Any = _untyped_default_client

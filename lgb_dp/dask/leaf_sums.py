@@ -20,7 +20,7 @@ from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.leaf_sums import Round
+from lgb_dp.newton.releases.trees import Round
 
 _GROUPS_AT_ONCE = 2**20
 """Groups whose hashes the client compares together."""

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.newton.leaf_sums import ReleasedTree, Round
-from lgb_dp.newton.public_splits import PublicTree
+from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree, Round
 
 
 def _packed_tree(tree: PublicTree) -> dict[str, bytes]:

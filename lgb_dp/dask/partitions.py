@@ -26,7 +26,7 @@ from lgb_dp.data.tables import as_frame, is_table
 from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.loss import Loss
+from lgb_dp.newton.losses.loss import Loss
 
 _HASH_BYTES = 8
 PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[np.float64] | None]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons._version import __version__
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_hosts import dask as host
-from gbdt_kernels._version import __version__
-from gbdt_kernels.arithmetic import silent_arithmetic
 from gbdt_kernels.trees import by_columns
 from lgb_dp.dask.messages import ReceivedTrees
 from lgb_dp.dask.partitions import (
@@ -30,7 +30,7 @@ from lgb_dp.dask.partitions import (
 from lgb_dp.data.groups import draw_words
 from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.leaf_sums import LocalLeafSums
+from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 
 _SCORES_AT_ONCE = 2**20
 """Scores of a worker's rows up to which its event loop sums them itself: it takes milliseconds, and waking a

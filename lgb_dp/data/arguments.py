@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_kernels.read_only import read_only
+from gbdt_commons.read_only import read_only
 from lgb_dp.checks import checked_numbers, checked_vector
 from lgb_dp.data.tables import is_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError

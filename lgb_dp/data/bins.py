@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_kernels.read_only import read_only
+from gbdt_commons.read_only import read_only
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers

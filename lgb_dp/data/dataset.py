@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.read_only import read_only
 from gbdt_hosts.lightgbm import InitialModel, StandInDataset
-from gbdt_kernels.read_only import read_only
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport, checked_reports
 from lgb_dp.accounting.unit import Unit

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.read_only import read_only
-from gbdt_parties.key_stream import this_process
+from gbdt_commons.key_stream import this_process
+from gbdt_commons.read_only import read_only
 from lgb_dp.errors import ForkedProcessError
 
 

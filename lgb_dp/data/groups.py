@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_kernels.read_only import read_only
+from gbdt_commons.read_only import read_only
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.data.tables import is_table, rows_of_table

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_kernels.arithmetic import silent_arithmetic
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_mu

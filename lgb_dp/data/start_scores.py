@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.read_only import read_only
 from gbdt_hosts.lightgbm import InitialModel
-from gbdt_kernels.read_only import read_only
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.provenance import Provenance

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.read_only import read_only
+from gbdt_commons.read_only import read_only
 from lgb_dp.checks import Interval, checked_number, checked_vector
 from lgb_dp.errors import InvalidArgumentError
 

@@ -30,6 +30,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import as_frame, is_table
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.keywords import chooses_depth, with_keywords
 from lgb_dp.estimators.rows import as_matrix
@@ -37,7 +38,6 @@ from lgb_dp.estimators.tags import EXPECTED_FAILED_CHECKS
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.surroundings import surroundings
 
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
 """What "auto" means for DPBoost.

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gbdt_commons.files import locked_folder, make_folder
 from gbdt_parties._entries import EntryFile, read_entries
-from gbdt_parties._files import locked_folder, make_folder
 from lgb_dp.errors import FederatedCheckpointError
 
 FORMAT = 1

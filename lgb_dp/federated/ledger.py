@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import PartyArgumentError
-from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.answers import Answered, AnswerJournal, read_answered
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness

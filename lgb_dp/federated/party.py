@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from gbdt_parties._files import make_folder, write_atomically
-from gbdt_parties._sealed import read_sealed, write_sealed
+from gbdt_commons.files import make_folder, write_atomically
+from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.messages import Done, Finish, Message

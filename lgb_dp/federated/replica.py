@@ -29,8 +29,8 @@ from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
 from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.loss import STEPS
-from lgb_dp.newton.public_splits import LeafRelease, PublicTree
+from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.newton.training import NewtonTraining
 

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Done, Finish, Message
-from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.messages import (
     AskModel,
     AskSum,

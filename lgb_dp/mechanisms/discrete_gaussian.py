@@ -14,8 +14,8 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import discrete_laplace_from_words
-from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR
+from gbdt_kernels.draws import discrete_laplace_from_words
+from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR
 from lgb_dp.checks import checked_integer
 from lgb_dp.mechanisms.rng import SecureRandom
 

@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from gbdt_kernels.trees import discrete_laplace_from_words
-from gbdt_kernels.trees import select as select_from_words
-from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR
-from gbdt_kernels.trees.selection import WORD_PAIRS_PER_DRAW
+from gbdt_kernels.draws import discrete_laplace_from_words
+from gbdt_kernels.draws import select as select_from_words
+from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR
+from gbdt_kernels.draws.selection import WORD_PAIRS_PER_DRAW
 from lgb_dp.checks import Interval, checked_number
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.discrete_gaussian import discrete_gaussian

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.key_stream import KeyStream
+from gbdt_commons.key_stream import KeyStream
 from lgb_dp.errors import ForkedProcessError
 
 

@@ -12,8 +12,8 @@ chance, and 0 where they hold nothing else.
 Steps are a fraction of r* at most.  What trees have learned of noise and chance is in the small cells of many
 different trees, where later ones do not undo it; short steps average it out.
 
-Rows are held out by their own codes (`lgb_dp.newton.leaf_sums.held_out`), equal rows together.  So that they
-are neither none nor most of the rows, the fullest bin of some feature must have few of them.
+Rows are held out by their own codes (`lgb_dp.newton.releases.leaf_sums.held_out`), equal rows together.  So
+that they are neither none nor most of the rows, the fullest bin of some feature must have few of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.newton.feature_histograms import FeatureHistograms
-from lgb_dp.newton.leaf_sums import HELD_OUT_SHARE
-from lgb_dp.newton.learned_splits import OPENING_SHARE
-from lgb_dp.newton.public_splits import LeafRelease
+from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, LeafRelease
+from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
+from lgb_dp.newton.splits.learned import OPENING_SHARE
 
 _SHARE_OF_BEST = 0.2
 """Of r*, the rate of a step at most (docs/experiments/newton.md)."""

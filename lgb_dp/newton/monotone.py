@@ -18,7 +18,7 @@ from sklearn.isotonic import isotonic_regression
 from gbdt_hosts import lightgbm as host
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
-from lgb_dp.newton.public_splits import PublicTree
+from lgb_dp.newton.releases.trees import PublicTree
 
 _TOLERANCE = 1e-12
 """Relative: LightGBM prints leaf values anew when it saves a model."""

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from lgb_dp.newton.feature_histograms import MAX_COUNTED_FEATURES
+MAX_COUNTED_FEATURES = 500
+"""Beyond, histograms and surrogate rows take too much memory, and noise grows with the root of the number."""
 
 LOG_LOSSES = frozenset({"binary", "multiclass"})
 
@@ -142,12 +143,12 @@ _FEW_ROWS_FROM, _FEW_ROWS_PER_LEAF, _FEW_ROWS_DEPTHS = 50_000.0, 500.0, (5, 8)
 """The same where noise is small.
 
 Greedy structures follow the sampling errors of small leaves, and later ones repeat them; a trial then tells
-whether they are of use (`lgb_dp.newton.tree_kinds`).
+whether they are of use (`lgb_dp.newton.splits.tree_kinds`).
 """
 
 
 def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> tuple[int, bool] | None:
-    """Levels of greedy trees (`lgb_dp.newton.distilled_splits`), None where they are not even tried.
+    """Levels of greedy trees (`lgb_dp.newton.splits.distilled`), None where they are not even tried.
 
     Parameters
     ----------

@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.newton.learned_splits import OPENING_SHARE
-from lgb_dp.newton.public_splits import LeafRelease
+from lgb_dp.newton.releases.trees import LeafRelease
 from lgb_dp.newton.settings import LOG_LOSSES
+from lgb_dp.newton.splits.learned import OPENING_SHARE
 
 _FULL_FROM = 1.0
 _NONE_UP_TO = 0.5

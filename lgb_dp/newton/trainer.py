@@ -24,8 +24,8 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.loss import STEPS
-from lgb_dp.newton.public_splits import StructureKind
+from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.splits.random import StructureKind
 from lgb_dp.newton.training import NewtonTraining
 
 
@@ -41,15 +41,15 @@ class NewtonBoost(PrivateTrainer):
         Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
     structure : {"auto", "random", "cyclic"}
         "random" draws a feature and a threshold for every node.  "auto" draws thresholds mostly where
-        released histograms show rows (`lgb_dp.newton.feature_histograms`), begins with trees of one feature
-        each (`lgb_dp.newton.learned_splits`) and goes on drawing more often where splits explained most.
-        "cyclic" has trees of one feature each throughout, every bin a leaf if `depth` has room for it.
+        released histograms show rows (`lgb_dp.newton.splits.feature_histograms`), begins with trees of one
+        feature each (`lgb_dp.newton.splits.learned`) and goes on drawing more often where splits explained
+        most. "cyclic" has trees of one feature each throughout, every bin a leaf if `depth` has room for it.
     depth : "auto" or int
         Levels of splits at most, unless LightGBM's parameters give `max_depth`.  With "auto", the first trees
         may have more levels than the others.
     hessian_share : "auto" or float
         Share of every tree's budget set aside for hessians, in [0, 1).  "auto" is 0: bounded jointly with the
-        gradients, hessians are free (`lgb_dp.newton.loss`).
+        gradients, hessians are free (`lgb_dp.newton.losses.loss`).
     gradient_clip : "auto" or float
         Bound of a gradient's size over its largest possible size, in (0, 1].  For regression this makes the
         loss Huber's, with a threshold of `gradient_clip` times the width of `label_bounds`.  With a
@@ -73,7 +73,7 @@ class NewtonBoost(PrivateTrainer):
     Notes
     -----
     Objectives are "binary", "multiclass" and LightGBM's for regression: "regression", "regression_l1",
-    "huber", "quantile", "poisson", "gamma" and "tweedie" (`lgb_dp.newton.regression_losses`).
+    "huber", "quantile", "poisson", "gamma" and "tweedie" (`lgb_dp.newton.losses.regression`).
     `learning_rate` and `max_depth` among LightGBM's parameters are honoured if given and chosen otherwise
     (`lgb_dp.newton.settings`).  So is `monotone_constraints`, at no cost of privacy
     (`lgb_dp.newton.monotone`).

@@ -1,10 +1,10 @@
 """One training run of NewtonBoost: what it releases, and what follows from that.
 
-The data is read in one place only (`lgb_dp.newton.leaf_sums`): for label counts and histograms of features
-before the first tree, and for the sums of gradients and hessians over the leaves of each tree, whose splits
-were drawn before.  There is one Gaussian release of each, and every tree reads all rows.  Releases compose
-exactly although each depends on those before (`lgb_dp.accounting.gaussian`).  Everything else (leaf values,
-which splits are drawn more often, when to stop) follows from what was released.
+The data is read in one place only (`lgb_dp.newton.releases.leaf_sums`): for label counts and histograms of
+features before the first tree, and for the sums of gradients and hessians over the leaves of each tree, whose
+splits were drawn before.  There is one Gaussian release of each, and every tree reads all rows.  Releases
+compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).  Everything else (leaf
+values, which splits are drawn more often, when to stop) follows from what was released.
 """
 
 from __future__ import annotations
@@ -33,29 +33,13 @@ from lgb_dp.errors import (
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
-from lgb_dp.newton.distilled_splits import DistilledSplits, start_scores, surrogate_rows
-from lgb_dp.newton.exact_splits import MAX_ROWS, ExactSplits
-from lgb_dp.newton.feature_histograms import (
-    MIN_ROWS_OVER_STD,
-    FeatureHistograms,
-    features_with_many_bins,
-    released_cells,
-)
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.leaf_sums import LeafSums, LocalLeafSums, ReleasedTree, Round, RowsElsewhere
-from lgb_dp.newton.learned_splits import OPENING_DEPTH, LearnedSplits
-from lgb_dp.newton.loss import EXACT_STD, STEPS, Loss, Start
+from lgb_dp.newton.losses.loss import EXACT_STD, STEPS, Loss, Start
+from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
-from lgb_dp.newton.public_splits import (
-    CyclicSplits,
-    LeafRelease,
-    PublicSplits,
-    PublicTree,
-    RandomSplits,
-    StructureKind,
-)
-from lgb_dp.newton.regression_losses import loss_of
+from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums, RowsElsewhere
+from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
     MAX_RATE,
@@ -69,6 +53,16 @@ from lgb_dp.newton.settings import (
     nu_of_depth,
     nu_of_rate,
 )
+from lgb_dp.newton.splits.distilled import DistilledSplits, start_scores, surrogate_rows
+from lgb_dp.newton.splits.feature_histograms import (
+    MIN_ROWS_OVER_STD,
+    FeatureHistograms,
+    features_with_many_bins,
+    released_cells,
+)
+from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
+from lgb_dp.newton.splits.random import CyclicSplits, PublicSplits, RandomSplits, StructureKind
+from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
 from lgb_dp.newton.step_size import StepSize
 
 
@@ -353,9 +347,9 @@ class NewtonTraining(Training):
         """Noisy sums of gradients and hessians over the tree's leaves: of the rows that train, and of others.
 
         A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
-        cell.  What it adds there is at most μ long in units of the noise (`lgb_dp.newton.loss`; weights are
-        at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows its cost is
-        `dp_accounting`'s.
+        cell.  What it adds there is at most μ long in units of the noise (`lgb_dp.newton.losses.loss`;
+        weights are at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows
+        its cost is `dp_accounting`'s.
         """
         if not self._is_exact:
             self.ledger.charge(self._plan.tree)

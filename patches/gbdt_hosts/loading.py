@@ -10,7 +10,7 @@ import platform
 import re
 from importlib import import_module
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 
 _OPENMP = re.compile(r"lib(?:gomp|omp|iomp5)\b|vcomp\d*\.dll")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
-from gbdt_parties._files import open_to_append
+from gbdt_commons.files import open_to_append
 from gbdt_parties.errors import ProtocolError
 
 _LENGTH = struct.Struct("<Q")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties import messages
 from gbdt_parties.errors import (
     ConsentError,
@@ -16,7 +17,6 @@ from gbdt_parties.errors import (
     SessionLostError,
 )
 from gbdt_parties.messages import Message
-from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Traffic
 
 ACTIVE = "active"

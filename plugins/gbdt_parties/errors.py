@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 
 
 class PartyError(VeilboostError):

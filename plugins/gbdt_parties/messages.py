@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.parts import Parts
-from gbdt_parties.quoting import quoted
 
 VERSION = 1
 MAX_TEXT_BYTES = 4 << 20

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gbdt_parties._files import write_atomically
+from gbdt_commons.files import write_atomically
 from gbdt_parties.errors import InvalidDataError
 
 logger = logging.getLogger(__name__)

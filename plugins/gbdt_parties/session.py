@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.files import is_out_of_room
 from gbdt_parties import messages
-from gbdt_parties._files import is_out_of_room
 from gbdt_parties.errors import ProtocolError, places_of
 from gbdt_parties.messages import Message
 

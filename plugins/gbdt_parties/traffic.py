@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from threading import Lock
 
-from gbdt_kernels.html_tables import html_list, html_table
+from gbdt_commons.html_tables import html_list, html_table
 from gbdt_parties.messages import Message
 
 

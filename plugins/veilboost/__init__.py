@@ -1,3 +1,3 @@
 """The command `veilboost`, and plan files."""
 
-from gbdt_kernels._version import __version__ as __version__
+from gbdt_commons._version import __version__ as __version__

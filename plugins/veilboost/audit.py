@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import lgb_dp
 from gbdt_parties.errors import InvalidDataError
-from veilboost.tables import read_table
+from veilboost.plans.tables import read_table
 
 VIOLATION_FOUND = 6
 """Exit code if the audit found that a claim does not hold."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from gbdt_parties.quoting import quoted
+from gbdt_commons.quoting import quoted
 from lgb_dp.federated.ledger import read_ledger
 from veilboost.parsers import add_command
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
-from gbdt_parties.quoting import quoted
 from veilboost.parsers import add_command
-from veilboost.plan import PlanError
+from veilboost.plans.plan import PlanError
 from xgb_fed.errors import CorruptDataError
-from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.protocol.splits import Splits
 
 
 class KeptModel(NamedTuple):

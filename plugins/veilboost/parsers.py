@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gbdt_parties._sealed import read_sealed
+from gbdt_commons.sealed import read_sealed
 from gbdt_parties.errors import InvalidDataError
 
 

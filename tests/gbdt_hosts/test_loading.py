@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from gbdt_commons.errors import VeilboostError
 from gbdt_hosts.loading import HostLibraryError, load_host
-from gbdt_kernels.errors import VeilboostError
 
 WITHOUT = """
 import ctypes, sys
@@ -39,7 +39,7 @@ ENTRIES = {
     "xgboost": (
         "from xgb_fed import VerticalXGBClassifier",
         "from xgb_fed import HorizontalParty",
-        "import xgb_fed.vertical.model",
+        "import xgb_fed.vertical.model.model",
         "from gbdt_hosts.xgboost.model import *",
     ),
 }

@@ -13,7 +13,7 @@ import lgb_dp.federated
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.vertical.messages import Gradients, Routed, SplitStatistics
+from xgb_fed.vertical.protocol.messages import Gradients, Routed, SplitStatistics
 
 DTYPES = {"B": np.uint8, "I": np.int32, "L": np.int64, "F": np.float32, "D": np.float64}
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import Done, Finish, Integer, Message, Refusal

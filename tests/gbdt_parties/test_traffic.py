@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gbdt_parties.messages import Done, Refusal
 from gbdt_parties.traffic import Flow, Traffic
-from xgb_fed.vertical.messages import Gradients
+from xgb_fed.vertical.protocol.messages import Gradients
 
 PARTIES = st.sampled_from(["active", "bank", "insurer"])
 SENT = st.lists(

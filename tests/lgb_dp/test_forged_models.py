@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import lgb_dp
+from gbdt_commons.errors import VeilboostError
 from gbdt_hosts.lightgbm import header_digest
 from gbdt_hosts.lightgbm.text import COLUMNS, GUARANTEE, parameter_lines
-from gbdt_kernels.errors import VeilboostError
 from mutations import mutated_bytes, mutated_json
 from small_training import binary_data
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import lgb_dp
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 
 matplotlib.use("Agg")
 PAGE = Path(__file__).parents[2] / "docs" / "habits.md"

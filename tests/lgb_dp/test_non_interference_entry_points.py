@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from lgb_dp import search as search_module
 from lgb_dp.data import dataset as dataset_module
 from lgb_dp.data import groups as groups_module
+from lgb_dp.estimators import search as search_module
 from pinned_training import (
     BINARY,
     DELTA,

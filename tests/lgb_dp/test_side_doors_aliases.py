@@ -75,7 +75,10 @@ def arrays_in(thing, seen=None):
     elif isinstance(thing, (tuple, list)):
         for item in thing:
             yield from arrays_in(item, seen)
-    elif type(thing).__module__.startswith(("lgb_dp", "gbdt_kernels")) and id(thing) not in seen:
+    elif (
+        type(thing).__module__.startswith(("lgb_dp", "gbdt_kernels", "gbdt_commons"))
+        and id(thing) not in seen
+    ):
         seen[id(thing)] = thing
         properties = [name for name in dir(type(thing)) if isinstance(getattr(type(thing), name), property)]
         for value in [*vars(thing).values(), *(getattr(thing, name) for name in properties)]:

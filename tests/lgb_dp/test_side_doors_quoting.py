@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lgb_dp
-from lgb_dp import search as search_module
 from lgb_dp.data import dataset as dataset_module
 from lgb_dp.data import groups, private_metadata
+from lgb_dp.estimators import search as search_module
 from small_training import binary_data
 
 X, Y = binary_data(60)

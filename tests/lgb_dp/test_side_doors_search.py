@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import lgb_dp
-from lgb_dp import search as search_module
+from lgb_dp.estimators import search as search_module
 from small_training import binary_data
 
 X, Y = binary_data(60)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from lgb_dp import search as search_module
+from lgb_dp.estimators import search as search_module
 from small_training import binary_data, dataset, train
 
 X, Y = binary_data(60)

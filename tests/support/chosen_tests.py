@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 HOSTS = {"lightgbm", "xgboost", "sklearn", "numba", "inspect"}
-FOLDERS = ("gbdt_hosts", "gbdt_kernels")
+FOLDERS = ("gbdt_hosts", "gbdt_kernels", "gbdt_commons")
 TESTS = Path(__file__).parents[1]
 
 

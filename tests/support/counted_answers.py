@@ -7,8 +7,8 @@ import numpy as np
 from gbdt_parties import messages
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed import Plain
-from xgb_fed.vertical.gradients import packing_for
-from xgb_fed.vertical.messages import (
+from xgb_fed.vertical.growing.gradients import packing_for
+from xgb_fed.vertical.protocol.messages import (
     SPLIT_BY_OTHERS,
     SPLIT_BY_YOU,
     FindSplits,

@@ -9,7 +9,7 @@ from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import read, write
 from gbdt_parties.secure_sum.messages import AskSum, Contributed
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
-from xgb_fed.horizontal.exact_messages import OpenExact
+from xgb_fed.horizontal.exact.messages import OpenExact
 
 RNG = np.random.default_rng(5)
 N_ROWS = 300

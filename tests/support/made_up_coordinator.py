@@ -12,24 +12,26 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty
-from xgb_fed.horizontal.hash_seed import commitment_to, seed_from
-from xgb_fed.horizontal.messages import (
+from xgb_fed.horizontal.common.messages import (
+    HorizontalOpened,
+    Introduce,
+    Introduction,
+    OpenHorizontal,
+    Trees,
+)
+from xgb_fed.horizontal.simfl.hash_seed import commitment_to, seed_from
+from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
     ColumnMoments,
     CommitSeed,
     HashRows,
     HashTable,
-    HorizontalOpened,
-    Introduce,
-    Introduction,
-    OpenHorizontal,
     RevealSeed,
     SeedCommitment,
     SeedContribution,
     StartBoosting,
     TellMoments,
-    Trees,
 )
 
 N_ROWS, N_FEATURES = 300, 30

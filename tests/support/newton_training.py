@@ -4,7 +4,7 @@ import lightgbm as lgb
 import numpy as np
 
 import lgb_dp
-from lgb_dp.newton.leaf_sums import Round
+from lgb_dp.newton.releases.trees import Round
 from small_training import binary_data, dataset
 
 X, Y = binary_data(600)

@@ -8,8 +8,9 @@ import xgb_fed
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
 from veilboost import command_line as cli
-from veilboost import serving
-from xgb_fed.vertical.service import Limits, PassiveService
+from veilboost.running import vertical
+from veilboost.serving import serve as serving
+from xgb_fed.vertical.passive.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 PLAN = """
@@ -56,9 +57,9 @@ def service():
 
 def test_a_plan_with_categories_from_training_to_prediction(folder, monkeypatch, capsys):
     first = service()
-    monkeypatch.setattr(cli, "connect", lambda *_: [Connected(first)])
+    monkeypatch.setattr(vertical, "connect", lambda *_: [Connected(first)])
     scheme = property(lambda _: xgb_fed.Plain())
-    monkeypatch.setattr("veilboost.plan_sections.TrainingPlan.scheme", scheme)
+    monkeypatch.setattr("veilboost.plans.sections.TrainingPlan.scheme", scheme)
     assert cli.main(["train", "plan.yaml"]) == 0
     assert cli.main(["predict", "plan.yaml", "--out", "here.csv"]) == 0
     own, theirs = pd.read_csv("acme.csv"), pd.read_csv("bank.csv")
@@ -81,7 +82,7 @@ def test_a_plan_with_categories_from_training_to_prediction(folder, monkeypatch,
     (folder / "bank.csv").write_text(lines)
     (folder / "acme.csv").write_text((folder / "acme.csv").read_text().replace("Q", "Z"))
     again = service()
-    monkeypatch.setattr(cli, "connect", lambda *_: [Connected(again)])
+    monkeypatch.setattr(vertical, "connect", lambda *_: [Connected(again)])
     capsys.readouterr()
     assert cli.main(["predict", "plan.yaml", "--out", "new.csv"]) == 0
     assert "column 'city' has a value that was not seen" in capsys.readouterr().err

@@ -29,7 +29,8 @@ from gbdt_parties.identity.certificates import make_authority, make_certificate
 from gbdt_parties.identity.record import Record
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
-from veilboost import serving as serving_module
+from veilboost.running import vertical
+from veilboost.serving import serve as serving_module
 
 PLAN = """
 tls: certs/acme
@@ -153,7 +154,7 @@ def test_a_stray_error_is_a_defect_and_shows_places_only(tmp_path, monkeypatch, 
     def stray(path):
         return int("HIV-positive")
 
-    monkeypatch.setattr(cli, "read_plan", stray)
+    monkeypatch.setattr(vertical, "read_plan", stray)
     assert cli.main(["train", "plan.toml"]) == cli.DEFECT
     shown = capsys.readouterr().err
     assert "defect in veilboost" in shown
@@ -186,7 +187,7 @@ def test_exit_codes_are_those_of_named_errors(error, code, monkeypatch):
     def failing(path):
         raise error
 
-    monkeypatch.setattr(cli, "read_plan", failing)
+    monkeypatch.setattr(vertical, "read_plan", failing)
     assert cli.main(["train", "plan.toml"]) == code
 
 
@@ -207,7 +208,7 @@ def test_the_terminal_shows_words_only(tmp_path, monkeypatch, capsys):
     def refused(path):
         raise PartyRefusedError(f"party 'bank' refuses: {escapes}")
 
-    monkeypatch.setattr(cli, "read_plan", refused)
+    monkeypatch.setattr(vertical, "read_plan", refused)
     assert cli.main(["train", "plan.toml"]) == cli.REFUSED
     shown = capsys.readouterr().err
     assert "\\x1b[2J" in shown

@@ -9,7 +9,8 @@ import pytest
 
 from gbdt_kernels import compilation
 from gbdt_kernels.residues.paths import arithmetic_path
-from lgb_dp.newton import distilled_splits, leaf_sums
+from lgb_dp.newton.releases import leaf_sums
+from lgb_dp.newton.splits import distilled as distilled_splits
 from veilboost import command_line as cli
 from veilboost import warming
 

@@ -11,7 +11,7 @@ from packed_fields import decoded_pairs
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
 from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.errors import CipherError, PlaintextRangeError
-from xgb_fed.vertical.packing import GHPacking
+from xgb_fed.vertical.protocol.packing import GHPacking
 
 SCHEMES = [Paillier(256, allow_weak_key=True), OkamotoUchiyama(256, allow_weak_key=True)]
 

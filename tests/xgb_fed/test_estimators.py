@@ -18,7 +18,7 @@ from gbdt_parties.errors import ConsentError, InvalidDataError, ProtocolError
 from vertical_training import Recorder, assert_same_trees, problem
 from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.vertical.messages import ModelOpened, RevealedSplits
+from xgb_fed.vertical.protocol.messages import ModelOpened, RevealedSplits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.errors.NotEncryptedWarning")
 

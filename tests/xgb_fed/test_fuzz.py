@@ -16,17 +16,17 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment_messages import AlignRows, CommitIds, MaskIds, OpenAlignment, TellIds
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import NOBODY
-from veilboost.tables import Table
+from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CheckpointError, CipherError
-from xgb_fed.vertical.checkpoint import JOURNAL_FILE, Checkpoint, Progress
-from xgb_fed.vertical.journal import Journals
-from xgb_fed.vertical.messages import Gradients, ResumeTraining
-from xgb_fed.vertical.passive import PassiveParty
-from xgb_fed.vertical.service import Limits, PassiveService
-from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.party import PassiveParty
+from xgb_fed.vertical.passive.service import Limits, PassiveService
+from xgb_fed.vertical.protocol.messages import Gradients, ResumeTraining
+from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE, Checkpoint, Progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 

@@ -5,8 +5,10 @@ Vertical and horizontal training differ in how a round is grown; everything arou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -147,3 +149,9 @@ def boost(
             break
     callbacks.after_training()
     return LoopResult(callbacks.history, *(callbacks.best or (None, None)))
+
+
+def check_patience(patience: float) -> None:
+    """Raise `InvalidArgumentError` unless the argument is a finite number of seconds of at least 0."""
+    if not (isinstance(patience, Real) and math.isfinite(patience) and patience >= 0):
+        raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gbdt_parties._files import locked_folder, make_folder
+from gbdt_commons.files import locked_folder, make_folder
 from xgb_fed.errors import CheckpointError
 
 

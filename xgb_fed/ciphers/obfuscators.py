@@ -8,7 +8,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.key_stream import this_process
+from gbdt_commons.key_stream import this_process
 from xgb_fed.ciphers.base import KeepsSecrets
 
 AT_ONCE = 64

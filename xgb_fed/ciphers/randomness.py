@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.key_stream import KeyStream
 from gbdt_kernels.residues.limbs import n_words, rows_below
-from gbdt_parties.key_stream import KeyStream
 
 
 class SecretStream:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.files import digest_of
 from gbdt_hosts import dask as host
-from gbdt_parties._files import digest_of
 from xgb_fed.dask.failures import ERRORS
 from xgb_fed.dask.worker_columns import ColumnsOfWorker, load_partition
 

@@ -17,9 +17,9 @@ from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
 from xgb_fed.dask.worker_columns import described
 from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError
-from xgb_fed.vertical.explanation_consent import NONE
-from xgb_fed.vertical.local_party import InProcessParty, arguments_of, check_name, check_same_number
-from xgb_fed.vertical.row_names import RowNames
+from xgb_fed.vertical.passive.explanations import NONE
+from xgb_fed.vertical.passive.local_party import InProcessParty, arguments_of, check_name, check_same_number
+from xgb_fed.vertical.protocol.row_names import RowNames
 
 TIMEOUT = 60.0
 """Seconds."""

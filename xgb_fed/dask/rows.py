@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.files import digest_of
 from gbdt_hosts import dask as host
-from gbdt_parties._files import digest_of
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import from_bits
 from xgb_fed.boosting.categories import Categories
 from xgb_fed.boosting.features import BinnedFeatures, Columns, SplitRule, bin_features
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.dask.partitions import Part, Partitions, Places
-from xgb_fed.vertical.held_rows import SideQuestion
-from xgb_fed.vertical.histogram import Histograms
+from xgb_fed.vertical.passive.held_rows import SideQuestion
+from xgb_fed.vertical.passive.histogram import Histograms
 
 BYTES_AT_ONCE = 32 << 20
 """Of ciphertexts in one message to a worker, and of values that are gathered to be cut."""

@@ -17,16 +17,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_commons._version import __version__
 from gbdt_hosts import dask as host
-from gbdt_kernels._version import __version__
 from gbdt_parties.errors import InvalidDataError, places_of
 from gbdt_parties.messages import to_bits
 from xgb_fed.boosting.features import Columns, SplitRule, codes_of, offsets_of, read_columns
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import ResidueKey
-from xgb_fed.vertical.held_rows import TreeRowsHere, tree_rows
-from xgb_fed.vertical.histogram import Histograms
+from xgb_fed.vertical.passive.held_rows import TreeRowsHere, tree_rows
+from xgb_fed.vertical.passive.histogram import Histograms
 
 logger = logging.getLogger(__name__)
 

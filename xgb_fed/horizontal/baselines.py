@@ -11,8 +11,10 @@ import xgboost
 from xgb_fed.boosting.features import check_weight
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.params import Settings, without_vertical_only
-from xgb_fed.horizontal.coordinator import TurnTaking, as_parties, horizontal_settings
-from xgb_fed.horizontal.shared_model import TREE_PARAMETERS, HorizontalModel, read_rows
+from xgb_fed.horizontal.common.model import TREE_PARAMETERS, HorizontalModel, read_rows
+from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.parties import as_parties
+from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
 
 
 def train_tfl(

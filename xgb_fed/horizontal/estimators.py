@@ -15,23 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.conventions import check_classes, check_finite, check_matrix, checked_target
-from xgb_fed.boosting.estimator import (
+from xgb_fed.boosting.loop import LoopOptions
+from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
+from xgb_fed.estimators.base import (
     FederatedXGBModel,
     class_probabilities,
     named_evaluation_sets,
     normalised,
     with_common_parameters,
 )
-from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
+from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.horizontal.baselines import train_alone
-from xgb_fed.horizontal.exact import train_exact
-from xgb_fed.horizontal.exact_task import MIN_ROWS_PER_NODE
+from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
+from xgb_fed.horizontal.common.rows import MIN_SIMILAR
+from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
 from xgb_fed.horizontal.methods import check_arguments, with_methods
-from xgb_fed.horizontal.party_rows import MIN_SIMILAR
-from xgb_fed.horizontal.shared_model import HorizontalModel, read_rows
-from xgb_fed.horizontal.simfl import train_simfl
+from xgb_fed.horizontal.train_exact import train_exact
+from xgb_fed.horizontal.train_simfl import train_simfl
 
 Self = TypeVar("Self", bound="_HorizontalXGB")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from gbdt_kernels.docstrings import with_words_replaced
+from gbdt_commons.docstrings import with_words_replaced
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
-from xgb_fed.horizontal.exact_task import MIN_ROWS_PER_NODE
-from xgb_fed.horizontal.party_rows import MIN_SIMILAR
+from xgb_fed.horizontal.common.rows import MIN_SIMILAR
+from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
 
 C = TypeVar("C", bound=type)
 ARGUMENTS_OF: dict[str, dict[str, Any]] = {

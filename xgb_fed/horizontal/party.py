@@ -9,13 +9,14 @@ import xgboost
 
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Finish, Message
-from xgb_fed.horizontal.exact_messages import OpenExact
-from xgb_fed.horizontal.exact_run import ExactRun
-from xgb_fed.horizontal.exact_runs import ExactRuns
-from xgb_fed.horizontal.exact_terms import ExactSide, ExactTerms
-from xgb_fed.horizontal.messages import FinishBoosting, Introduce
-from xgb_fed.horizontal.party_rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
-from xgb_fed.horizontal.simfl_party import SimFLParty
+from xgb_fed.horizontal.common.messages import Introduce
+from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
+from xgb_fed.horizontal.exact.messages import OpenExact
+from xgb_fed.horizontal.exact.run import ExactRun
+from xgb_fed.horizontal.exact.runs import ExactRuns
+from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
+from xgb_fed.horizontal.simfl.messages import FinishBoosting
+from xgb_fed.horizontal.simfl.party import SimFLParty
 
 RUNS_FOLDER = "exact"
 """In a party's folder, or a coordinator's at it: exact training runs that have not ended."""

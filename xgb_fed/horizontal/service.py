@@ -18,10 +18,13 @@ from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUE
 from gbdt_parties.messages import Message
 from gbdt_parties.secure_sum.messages import BeginRounds
 from gbdt_parties.transport.service import Caller, RowService
-from xgb_fed.horizontal.exact_messages import OpenExact
-from xgb_fed.horizontal.exact_run import ANSWERED
-from xgb_fed.horizontal.kept_models import KeptModels
-from xgb_fed.horizontal.messages import (
+from xgb_fed.horizontal.common.kept_models import KeptModels
+from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal, Trees
+from xgb_fed.horizontal.common.rows import RunLimits
+from xgb_fed.horizontal.exact.messages import OpenExact
+from xgb_fed.horizontal.exact.run import ANSWERED
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
     CommitSeed,
@@ -29,16 +32,11 @@ from xgb_fed.horizontal.messages import (
     GrowTrees,
     HashRows,
     HashTable,
-    Introduce,
-    OpenHorizontal,
     ResumeBoosting,
     RevealSeed,
     StartBoosting,
     TellMoments,
-    Trees,
 )
-from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.party_rows import RunLimits
 
 logger = logging.getLogger(__name__)
 

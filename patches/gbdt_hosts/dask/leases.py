@@ -14,8 +14,8 @@ from typing import Any
 
 from dask.delayed import delayed
 
+from gbdt_commons._version import __version__
 from gbdt_hosts.dask.cluster import Answer, Cluster, KnownWorker
-from gbdt_kernels._version import __version__
 
 _ATTEMPTS = 5
 """Times that a partition is computed before it is given up."""

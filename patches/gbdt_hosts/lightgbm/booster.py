@@ -21,6 +21,8 @@ import numpy as np
 from lightgbm.basic import _LIB, LightGBMError  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
+from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.locks import OwnLock
 from gbdt_hosts.lightgbm.initial import InitialModel
 from gbdt_hosts.lightgbm.metrics import Evaluator
 from gbdt_hosts.lightgbm.params import main_names
@@ -36,8 +38,6 @@ from gbdt_hosts.lightgbm.text import (
     tree_digest,
     without_tree_sizes,
 )
-from gbdt_kernels.arithmetic import silent_arithmetic
-from gbdt_kernels.locks import OwnLock
 
 if TYPE_CHECKING:
     from lightgbm.basic import (

@@ -17,8 +17,8 @@ import numpy as np
 from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
-from gbdt_kernels.arithmetic import silent_arithmetic
-from gbdt_kernels.locks import OwnLock
+from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.locks import OwnLock
 
 if TYPE_CHECKING:
     from lightgbm.basic import _InnerPredictor, _LGBM_SetFieldType, _LGBM_TrainDataType

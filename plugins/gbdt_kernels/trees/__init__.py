@@ -1,4 +1,4 @@
-"""Kernels of tree boosting, from binning to prediction, and the draws of private mechanisms."""
+"""Kernels of tree boosting, from binning to prediction."""
 
 from gbdt_kernels.trees.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.columns import DenseColumns, SparseColumns, by_columns
@@ -16,8 +16,6 @@ from gbdt_kernels.trees.newton import (
 )
 from gbdt_kernels.trees.routing import add_trees, partition_level
 from gbdt_kernels.trees.row_tags import row_tags
-from gbdt_kernels.trees.sampling import discrete_laplace_from_words
-from gbdt_kernels.trees.selection import select
 from gbdt_kernels.trees.splitting import candidate_gains, candidate_risks, goes_left_table
 
 __all__ = [
@@ -39,7 +37,6 @@ __all__ = [
     "by_columns",
     "candidate_gains",
     "candidate_risks",
-    "discrete_laplace_from_words",
     "feature_counts",
     "goes_left_table",
     "grow_structure",
@@ -49,5 +46,4 @@ __all__ = [
     "plant",
     "row_tags",
     "segment_sums",
-    "select",
 ]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.arithmetic import silent_arithmetic
+from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.read_only import read_only
 from gbdt_kernels.compilation import kernel, part
-from gbdt_kernels.read_only import read_only
 from gbdt_kernels.threads import blocks, run
 from gbdt_kernels.trees.layout import offsets
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties._files import write_atomically
+from gbdt_commons.files import write_atomically
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.row_ids import fault_of
 

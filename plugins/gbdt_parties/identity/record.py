@@ -19,10 +19,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from gbdt_parties._files import append_lines, open_to_append, write_atomically
+from gbdt_commons.files import append_lines, open_to_append, write_atomically
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import Envelope, Refusal
-from gbdt_parties.quoting import quoted
 from gbdt_parties.traffic import Flow, Traffic
 
 MAX_BYTES = 16 << 20

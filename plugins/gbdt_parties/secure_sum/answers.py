@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from gbdt_commons.key_stream import this_process
+from gbdt_commons.quoting import quoted
 from gbdt_parties._entries import EntryFile, read_entries
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
-from gbdt_parties.key_stream import this_process
-from gbdt_parties.quoting import quoted
 
 FORMAT = 1
 MAX_SESSIONS = 4

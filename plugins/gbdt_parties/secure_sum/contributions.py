@@ -13,9 +13,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
+from gbdt_commons.key_stream import KeyStream
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, ProtocolError
-from gbdt_parties.key_stream import KeyStream
-from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.keys import SIZE, SessionKeys
 from gbdt_parties.secure_sum.masks import mask_stream, masked, pair_of, signs
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream

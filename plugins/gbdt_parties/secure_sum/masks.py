@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from gbdt_parties.key_stream import KEY_BYTES, KeyStream
+from gbdt_commons.key_stream import KEY_BYTES, KeyStream
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
 
 _DOMAIN = b"veilboost secure sum mask 2\0"

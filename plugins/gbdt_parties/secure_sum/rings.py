@@ -18,7 +18,7 @@ OUT_OF_RANGE = (
 
 
 class WordStream(Protocol):
-    """A source of uniform words, such as `gbdt_parties.key_stream.KeyStream`."""
+    """A source of uniform words, such as `gbdt_commons.key_stream.KeyStream`."""
 
     def words(self, count: int) -> Words:
         """The next 64-bit words."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, ProtocolError
-from gbdt_parties.quoting import quoted
 from gbdt_parties.secure_sum.keys import SIZE, SessionKeys, commitment_to
 from gbdt_parties.secure_sum.public_keys import check_signing_key, class_of_secrets
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.x509.oid import NameOID
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError
 from gbdt_parties.identity.certificates import TLS, Identity
-from gbdt_parties.quoting import quoted
 
 _DOMAIN = b"veilboost secure sum roster 1\0"
 """Begins everything that a certificate's key signs here, so that no signature serves two purposes."""

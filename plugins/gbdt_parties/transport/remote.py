@@ -9,6 +9,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import (
     AuthenticationError,
     PartyArgumentError,
@@ -18,7 +19,6 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.parts import Parts
-from gbdt_parties.quoting import quoted
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.own_certificate import SECONDS, is_refused, out_of_date
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames

@@ -14,7 +14,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-from gbdt_parties._files import is_out_of_room
+from gbdt_commons.files import is_out_of_room
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, places_of
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport import streams

@@ -22,8 +22,8 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.files import make_folder
 from gbdt_parties import messages
-from gbdt_parties._files import make_folder
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS

@@ -14,12 +14,12 @@ from dask.delayed import delayed
 from distributed import Client as _Client
 
 from gbdt_parties.errors import InvalidDataError
-from veilboost.tables import Table, read_table
+from veilboost.plans.tables import Table, read_table
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
 from xgb_fed.dask.worker_columns import described, digest_of_values
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.vertical.held_rows import HeldRows
+from xgb_fed.vertical.passive.held_rows import HeldRows
 
 Client: Any = _Client
 TIMEOUT = 60.0
@@ -28,7 +28,7 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class RowsOnCluster:
-    """A table whose columns are on a cluster; see `xgb_fed.vertical.service.NamedRows`."""
+    """A table whose columns are on a cluster; see `xgb_fed.vertical.passive.service.NamedRows`."""
 
     columns: HeldRows
     ids: Sequence[str]

@@ -11,15 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_commons.quoting import MAX_CHARACTERS
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity import record as module
 from gbdt_parties.identity.record import Record, check_chain, continued_by, read_record, write_traffic
 from gbdt_parties.messages import Envelope
-from gbdt_parties.quoting import MAX_CHARACTERS
 from gbdt_parties.traffic import Flow, Traffic
 from limits import no_more_descriptors
-from xgb_fed.vertical.messages import Assignments, Gradients, OpenTraining, RevealedSplits, SplitStatistics
+from xgb_fed.vertical.protocol.messages import (
+    Assignments,
+    Gradients,
+    OpenTraining,
+    RevealedSplits,
+    SplitStatistics,
+)
 
 SESSION = b"secret-session-k"
 NAME = st.sampled_from(["acme", "bank", "ba nk", "bänk"])

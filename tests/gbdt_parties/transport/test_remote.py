@@ -23,7 +23,7 @@ from gbdt_parties.transport.own_certificate import is_refused, out_of_date
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
-from xgb_fed.vertical.messages import Gradients
+from xgb_fed.vertical.protocol.messages import Gradients
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
 
@@ -46,7 +46,7 @@ def trained(party, X, y, cipher):
 
 @pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 def test_both_transports_carry_the_same_bytes(monkeypatch):
-    monkeypatch.setattr("xgb_fed.vertical.rounds.os.urandom", lambda n: b"s" * n)
+    monkeypatch.setattr("xgb_fed.vertical.training.rounds.os.urandom", lambda n: b"s" * n)
     own, other, y = problem()
     local = Recorder(xgb_fed.LocalParty(other, "bank"))
     model = trained(local, own, y, xgb_fed.Plain())
@@ -63,8 +63,8 @@ def test_both_transports_carry_the_same_bytes(monkeypatch):
 @pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 def test_requests_in_parts_are_the_same_bytes_as_whole_ones(monkeypatch):
     """A `Recorder` takes whole requests; the remote party itself takes those of gradients in parts."""
-    monkeypatch.setattr("xgb_fed.vertical.rounds.os.urandom", lambda n: b"s" * n)
-    monkeypatch.setattr("xgb_fed.vertical.gradients_ahead.PART_BYTES", 7 * 256)
+    monkeypatch.setattr("xgb_fed.vertical.training.rounds.os.urandom", lambda n: b"s" * n)
+    monkeypatch.setattr("xgb_fed.vertical.growing.gradients_ahead.PART_BYTES", 7 * 256)
     own, other, y = problem(seed=2)
     exchanges = []
     for wrapped in (Recorder, lambda party: party):

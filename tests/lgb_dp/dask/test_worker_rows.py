@@ -15,9 +15,8 @@ from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
-from lgb_dp.newton.leaf_sums import Round
-from lgb_dp.newton.loss import NewtonLoss
-from lgb_dp.newton.public_splits import PublicTree
+from lgb_dp.newton.losses.loss import NewtonLoss
+from lgb_dp.newton.releases.trees import PublicTree, Round
 
 N_ROWS, N_COLUMNS = 160_000, 30
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.errors import PartyArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger, read_ledger

@@ -8,7 +8,7 @@ import pytest
 
 import lgb_dp
 from federated_training import BINARY, DELTA, Between, journal, lost, parties, party, train
-from gbdt_parties._sealed import read_sealed
+from gbdt_commons.sealed import read_sealed
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.messages import Finish, Refusal, read, write

@@ -7,7 +7,7 @@ import pytest
 
 import lgb_dp
 from federated_training import BINARY, DELTA, NAMES, parties, party
-from gbdt_parties._sealed import read_sealed, write_sealed
+from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.secure_sum.messages import ProposeRoster

@@ -39,7 +39,7 @@ from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.feature_histograms import FeatureHistograms
+from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 from lgb_dp.newton.training import NewtonTraining
 
 KEY = bytes(range(32))
@@ -110,7 +110,7 @@ def test_rows_are_held_out_alike_wherever_they_are(monkeypatch):
 def test_thresholds_are_drawn_alike_wherever_the_rows_are(monkeypatch):
     monkeypatch.setattr("lgb_dp.newton.training.MIN_ROWS_OVER_STD", 0.0)
     monkeypatch.setattr("lgb_dp.newton.training.features_with_many_bins", lambda bins: bins.n_bins > 2)
-    monkeypatch.setattr("lgb_dp.newton.feature_histograms.CELLS_PER_FEATURE", 2)
+    monkeypatch.setattr("lgb_dp.newton.splits.feature_histograms.CELLS_PER_FEATURE", 2)
     asked = []
     weights = FeatureHistograms.threshold_weights
     monkeypatch.setattr(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from gbdt_kernels.trees.sampling import LOG2_DENOMINATOR
+from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms import discrete_gaussian as module
 from lgb_dp.mechanisms.discrete_gaussian import MAX_VARIANCE, discrete_gaussian

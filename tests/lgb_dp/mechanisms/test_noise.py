@@ -13,8 +13,9 @@ import scipy.special
 from scipy import stats
 
 import lgb_dp
-from gbdt_kernels.trees import BinLayout, candidate_gains, discrete_laplace_from_words
-from gbdt_kernels.trees.selection import _integer_weights
+from gbdt_kernels.draws import discrete_laplace_from_words
+from gbdt_kernels.draws.selection import _integer_weights
+from gbdt_kernels.trees import BinLayout, candidate_gains
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import (
     DRAW_SLACK,
@@ -227,7 +228,7 @@ def test_private_numbers_leave_through_the_release_functions_only():
     assert {str(path): found for path in outside if (found := raw_samplers_named_in(path.read_text()))} == {}
     assert raw_samplers_named_in((package / "mechanisms" / "noise.py").read_text()) == RAW_SAMPLERS
     assert raw_samplers_named_in("from lgb_dp.mechanisms import noise\nnoise.rounded_gaussian(1, 2, r)")
-    assert raw_samplers_named_in("from gbdt_kernels.trees import select")
+    assert raw_samplers_named_in("from gbdt_kernels.draws import select")
 
 
 def test_an_observer_sees_what_a_release_reads_and_may_replace_it():

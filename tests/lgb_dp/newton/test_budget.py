@@ -12,7 +12,7 @@ from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton import budget_plan
 from lgb_dp.newton import training as newton
-from lgb_dp.newton.leaf_sums import LocalLeafSums
+from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset, leaf_values
 
@@ -255,7 +255,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
                         sums.append(release(self, *args)) or sums[-1]
                     ),
                 )
-                patch.setattr("lgb_dp.newton.loss._MAX_PRIOR", 0.0)
+                patch.setattr("lgb_dp.newton.losses.loss._MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
             trained, held = sums[0]
             assert held is None  # all rows are in the leaves

@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse
 
 import lgb_dp
-from lgb_dp.newton import distilled_splits
-from lgb_dp.newton.distilled_splits import FeatureHistograms
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.learned_splits import OPENING_SHARE
-from lgb_dp.newton.public_splits import LeafRelease
+from lgb_dp.newton.releases.trees import LeafRelease
+from lgb_dp.newton.splits import distilled as distilled_splits
+from lgb_dp.newton.splits.distilled import FeatureHistograms
+from lgb_dp.newton.splits.learned import OPENING_SHARE
 from newton_training import X, Y, boosted, live_booster, training_scores
 from small_training import dataset, field
 

@@ -11,7 +11,7 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.data.bins import public_bins
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.monotone import MonotoneConstraints
-from lgb_dp.newton.public_splits import CyclicSplits, RandomSplits
+from lgb_dp.newton.splits.random import CyclicSplits, RandomSplits
 from small_training import dataset
 
 DELTA = 1e-5

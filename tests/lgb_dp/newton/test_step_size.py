@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lgb_dp.newton.public_splits import LeafRelease
+from lgb_dp.newton.releases.trees import LeafRelease
 from lgb_dp.newton.step_size import StepSize
 
 N_LEAVES = 16

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from xgb_fed.boosting.candidates import NO_CANDIDATE, CandidateWalk
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.growing.gradients import FixedPointGradients, packing_for
 
 GAIN = SplitGain(*(np.float32(v) for v in (1, 0, 0, 0, 0, 0.3)))
 

@@ -9,7 +9,7 @@ import pytest
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import CipherError, PlaintextRangeError, WrongKeyError
-from xgb_fed.vertical.histogram import build_histograms
+from xgb_fed.vertical.passive.histogram import build_histograms
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from xgb_fed.errors import (
     WeakKeyError,
     WrongKeyError,
 )
-from xgb_fed.vertical.histogram import build_histograms
+from xgb_fed.vertical.passive.histogram import build_histograms
 
 SCHEMES = [Paillier, OkamotoUchiyama]
 KEYS = {scheme: scheme(512, allow_weak_key=True).generate() for scheme in SCHEMES}

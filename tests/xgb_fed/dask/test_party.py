@@ -16,7 +16,7 @@ from gbdt_parties import messages
 from vertical_training import text_of
 from vertical_training import train as train_quietly
 from xgb_fed.dask import DaskParty
-from xgb_fed.vertical.messages import FindSplits, Gradients, RouteRows, SplitNodes, TellSides
+from xgb_fed.vertical.protocol.messages import FindSplits, Gradients, RouteRows, SplitNodes, TellSides
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from vertical_training import Recorder, assert_same_trees, parties_of, problem, 
 from xgb_fed import ActiveData, LocalParty, Plain
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.public_keys import read_public_key
-from xgb_fed.vertical.checkpoint import JOURNAL_FILE
-from xgb_fed.vertical.finder import MIN_ROWS
-from xgb_fed.vertical.journal import Journals
-from xgb_fed.vertical.messages import (
+from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.party import PassiveParty
+from xgb_fed.vertical.protocol.messages import (
+    MIN_ROWS,
     Assignments,
     FindSplits,
     Gradients,
@@ -28,8 +28,8 @@ from xgb_fed.vertical.messages import (
     StartTree,
     TrainingOpened,
 )
-from xgb_fed.vertical.passive import PassiveParty
-from xgb_fed.vertical.tree_record import Restart
+from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE
+from xgb_fed.vertical.trees.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -39,7 +39,7 @@ N = 120
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("xgb_fed.boosting.lost_parties.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
 
 
 def data():
@@ -281,7 +281,7 @@ def test_attack_by_false_candidates(lie, after):
 
 
 def test_the_false_candidates_above_would_win_without_the_checks(monkeypatch):
-    from xgb_fed.vertical.passive_finder import PassiveFinder
+    from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 
     monkeypatch.setattr(PassiveFinder, "_check", lambda *_: None)
     monkeypatch.setattr(PassiveFinder, "_check_left", lambda *_: None)

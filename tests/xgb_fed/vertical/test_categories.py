@@ -19,10 +19,11 @@ from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, Protoco
 from vertical_training import Recorder, assert_same_tree, text_of, train
 from xgb_fed.boosting.features import MAX_BINS, Columns, bin_features, read_columns, read_columns_like
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
-from xgb_fed.vertical import row_places
-from xgb_fed.vertical.bin_sums import AgreedColumns
-from xgb_fed.vertical.journal import Journals, Terms
-from xgb_fed.vertical.messages import (
+from xgb_fed.vertical.growing import row_places
+from xgb_fed.vertical.growing.bin_sums import AgreedColumns
+from xgb_fed.vertical.growing.row_places import RowPlaces
+from xgb_fed.vertical.passive.journal import Journals, Terms
+from xgb_fed.vertical.protocol.messages import (
     CategoriesOpened,
     RevealedCategories,
     SplitCategories,
@@ -30,8 +31,7 @@ from xgb_fed.vertical.messages import (
     StartTree,
     TrainingOpened,
 )
-from xgb_fed.vertical.row_places import NamedSplit, RowPlaces
-from xgb_fed.vertical.splits import Splits
+from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 BASE = {"objective": "binary:logistic", "max_depth": 4, "max_bin": 16}
@@ -304,8 +304,8 @@ def test_categories_that_are_not_enabled_are_refused_by_name():
 
 
 def test_horizontal_training_refuses_categories_by_name():
-    from xgb_fed.horizontal.coordinator import horizontal_settings
-    from xgb_fed.horizontal.exact_task import exact_settings
+    from xgb_fed.horizontal.common.settings import horizontal_settings
+    from xgb_fed.horizontal.exact.task import exact_settings
 
     for read in (horizontal_settings, exact_settings):
         for name, value in (("enable_categorical", True), ("max_cat_threshold", 8), ("feature_types", ["c"])):

@@ -16,10 +16,10 @@ from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.checkpoint import JOURNAL_FILE, Checkpoint
-from xgb_fed.vertical.journal import Journals
-from xgb_fed.vertical.passive import PassiveParty
-from xgb_fed.vertical.tree_record import Restart
+from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.party import PassiveParty
+from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE, Checkpoint
+from xgb_fed.vertical.trees.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -106,7 +106,7 @@ def essence(model):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("xgb_fed.boosting.lost_parties.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
     # So little data is slower on several threads.
     with threadpool_limits(1):
         yield
@@ -300,7 +300,7 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     monkeypatch.undo()
-    monkeypatch.setattr("xgb_fed.boosting.lost_parties.SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
     same = problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     assert essence(same) == essence(reference)
 

@@ -13,10 +13,10 @@ import pytest
 from xgboost.core import XGBoostError
 
 import xgb_fed
-from gbdt_kernels.errors import VeilboostError
+from gbdt_commons.errors import VeilboostError
 from gbdt_parties._entries import entry_of, read_entries
 from mutations import mutated_bytes, mutated_json
-from xgb_fed.vertical.checkpoint import JOURNAL_FILE
+from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))

@@ -11,9 +11,9 @@ from gbdt_parties.errors import PartyUnavailableError
 from vertical_training import assert_same_trees, parties_of, problem, stock, train
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.messages import FindSplits
-from xgb_fed.vertical.task import TrainingTask
-from xgb_fed.vertical.tree_record import TreeRecord
+from xgb_fed.vertical.protocol.messages import FindSplits
+from xgb_fed.vertical.training.task import TrainingTask
+from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 PARAMS = {"objective": "reg:squarederror", "max_depth": 3, "max_bin": 16, "random_state": 1}
 

@@ -1,0 +1,236 @@
+"""The losses of NewtonBoost: gradients and hessians that are bounded as a pair.
+
+A row adds a gradient g and a hessian h to one leaf, and both sums get Gaussian noise.  What the release costs
+is the length of (g, h) measured in standard deviations of the noise, so g and h are bounded *jointly*: h is
+smallest where g is largest.  In units where |g| ≤ 1 every row keeps to
+
+    (1 - s) (g / C)² + (h / κ)² ≤ 1,  |g| ≤ C,
+
+with C the clip of the gradient, κ = `HESSIAN_LIMIT` and s the share of the budget that is set aside for the
+hessian.  Noise of standard deviations σ_g = C / (μ √(1 - s)) and σ_h = κ / μ then makes the release μ-GDP.
+At s = 0, the default, the hessian is free.
+
+- logistic loss: g = p - y, h = |g| (1 - |g|).  At C = 1 the bound holds as it is: max h / √(1 - g²) is
+  0.30028 < κ.  With a clip the loss is linear beyond |g| = C, and h is cut to the bound.
+- square loss, residuals clipped (Huber's loss): g = (ŷ - y) / 2 for labels in [-1, 1], and
+  h = √(1 - (g / C)²) / 2, which is the square loss's ½ at the minimum and falls off to Huber's 0.
+- softmax: vectors g and h over the classes, ‖g‖² / 2 in the place of g² since ‖g‖ ≤ √2.
+
+`lgb_dp.newton.losses.regression` has the other losses of regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.newton.settings import largest_leaf_value
+
+STEPS = 2**14
+"""Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
+
+EXACT_STD = 1 / STEPS
+"""In the place of the noise's, at infinite ε: what rests on it must not divide by zero."""
+
+HESSIAN_LIMIT: Mapping[str, float] = {
+    "binary": 0.3003,
+    "regression": 0.5,
+    "multiclass": 0.3003 * float(np.sqrt(2)),
+}
+"""κ of each objective."""
+
+
+_TINY_COUNT = 1e-6
+_MAX_PRIOR = 4.0
+"""Bound of the initial log-odds."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What follows from the first release.
+
+    Parameters
+    ----------
+    n_rows : float
+        Released number of rows, at least 1, in rows of the largest weight.
+    prior : ndarray of float64, shape (n_outputs,)
+        Initial scores.
+    clip : float
+        C in the loss's own unit of gradients, which a unit of the sums is then.
+    value_unit : float
+        Score per unit of -G / H.
+    hessian_unit : float
+        LightGBM's hessian of the objective per unit of H: λ is divided by it.
+    row_hessian : float
+        What a row adds to H, about; positive.
+    """
+
+    n_rows: float
+    prior: NDArray[np.float64]
+    clip: float = 1.0
+    value_unit: float = 1.0
+    hessian_unit: float = 1.0
+    row_hessian: float = 0.25
+
+
+class Loss(Protocol):
+    """The loss of a training run: its label counts, and gradients and hessians that are bounded jointly."""
+
+    @property
+    def largest_value(self) -> float:
+        """Bound of -G / H, before the learning rate."""
+
+    def stds(self, mu: float) -> tuple[float, float]:
+        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
+
+        In integer steps, for rows of weight at most 1.
+        """
+
+    def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+        """What scores are compared with, shape (n_rows,), of labels that fit the scale."""
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Length of `label_counts`."""
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """Rows by label, in steps; a row of weight w adds a vector that is at most ``STEPS w`` long."""
+
+    def start(self, counts: NDArray[np.float64], noise: float) -> Start:
+        """What follows from noisy label counts, in rows, whose noise has the given standard deviation."""
+
+    def pairs(self, target: NDArray[np.float64], clip: float) -> RowPairs:
+        """What the rows add to the sums of a leaf, in steps; `clip` is that of `start`."""
+
+
+@lru_cache(maxsize=16)
+def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.int16]:
+    """What a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+
+    Parameters
+    ----------
+    objective : {"binary", "regression"}
+    clip : float
+        C in (0, 1].
+    hessian_share : float
+        s in [0, 1).
+
+    Returns
+    -------
+    ndarray of int16, shape (2 * STEPS + 1, 2)
+        Every entry keeps to the joint bound of the module.
+    """
+    size = np.arange(STEPS + 1) / STEPS
+    g = np.floor(np.minimum(size, clip) * STEPS)
+    room = np.maximum(1.0 - (1.0 - hessian_share) * (g / (clip * STEPS)) ** 2, 0.0)
+    # Inside by a relative 1e-12, beyond what float64 loses here.
+    largest = HESSIAN_LIMIT[objective] * np.sqrt(room) * (1 - 1e-12)
+    curvature = size * (1 - size) if objective == "binary" else np.full(STEPS + 1, 0.5)
+    h = np.floor(np.minimum(curvature, largest) * STEPS)
+    mirrored = [np.concatenate([sign * half[:0:-1], half]) for sign, half in ((-1, g), (1, h))]
+    return np.column_stack(mirrored).astype(np.int16)
+
+
+@dataclass(frozen=True)
+class NewtonLoss:
+    """Loss of one training run.
+
+    Parameters
+    ----------
+    objective : {"binary", "regression", "multiclass"}
+    clip : float
+        C in (0, 1].
+    hessian_share : float
+        s in [0, 1).
+    """
+
+    objective: str
+    clip: float
+    hessian_share: float
+
+    def stds(self, mu: float) -> tuple[float, float]:
+        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
+
+        In integer steps, for rows of weight at most 1.
+        """
+        gradient_norm = self.clip * (np.sqrt(2.0) if self.objective == "multiclass" else 1.0)
+        return (
+            float(gradient_norm * STEPS / (mu * np.sqrt(1.0 - self.hessian_share))),
+            HESSIAN_LIMIT[self.objective] * STEPS / mu,
+        )
+
+    def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+        """What scores are compared with: 0 or 1, number of the class, or label on the scale of [-1, 1].
+
+        Parameters
+        ----------
+        label : ndarray of float64, shape (n_rows,)
+            Labels that fit the scale.
+        scale : LabelScale
+        """
+        if self.objective == "binary":
+            return np.asarray(label == scale.high, dtype=np.float64)
+        if self.objective == "regression":
+            return np.ascontiguousarray(scale.targets(label, 0))
+        return label
+
+    @property
+    def largest_value(self) -> float:
+        """As for `Loss`."""
+        return largest_leaf_value(self.objective, self.clip)
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Number of classes, and 2 for a regression."""
+        return max(2, n_outputs)
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """Rows of every class; a row of regression is divided between the two ends of the label's range.
+
+        A row adds its weight to its class's count, or divides it as (1 + y)/2 and (1 - y)/2 between two:
+        non-negative numbers of sum at most w, so their squares sum to at most w².
+        """
+        if self.objective == "multiclass":
+            membership = target[:, None] == np.arange(n_outputs)
+        elif self.objective == "binary":
+            membership = np.column_stack([target == 0, target == 1])
+        else:
+            membership = np.column_stack([1 - target, 1 + target]) / 2
+        steps = np.floor(membership * STEPS).astype(np.int64) * weight[:, None]
+        return np.asarray(steps.sum(axis=0))
+
+    def start(self, counts: NDArray[np.float64], noise: float) -> Start:
+        """As for `Loss`: the prior is that of the counts, shrunk by the noise as leaves are."""
+        # Two counts within the noise are taken to be equal; without any, no count is 0.
+        floor = np.maximum(counts, 0.0) + max(noise, _TINY_COUNT)
+        n_rows = float(max(counts.sum(), 1.0))
+        if self.objective == "regression":
+            return Start(n_rows, np.array([(floor[1] - floor[0]) / floor.sum()]), row_hessian=0.5)
+        log_counts = np.log(floor) - np.log(floor).mean()
+        prior = log_counts if self.objective == "multiclass" else np.diff(log_counts)
+        return Start(n_rows, np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR))
+
+    def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> TablePairs | SoftmaxPairs:
+        """What the rows add to the sums of a leaf, in steps.
+
+        Parameters
+        ----------
+        target : ndarray of float64, shape (n_rows,)
+            As `targets` gives them.
+        clip : float
+            Not used: the clip is public.
+        """
+        if self.objective == "multiclass":
+            limit = HESSIAN_LIMIT[self.objective]
+            return SoftmaxPairs(target.astype(np.int64), STEPS, self.clip, 1.0 - self.hessian_share, limit)
+        table = pair_table(self.objective, self.clip, self.hessian_share)
+        return TablePairs(target, self.objective == "binary", table)

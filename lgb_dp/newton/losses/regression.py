@@ -1,0 +1,335 @@
+"""Losses of regression beside the square loss: Poisson, gamma and Tweedie, Huber, quantile and absolute.
+
+All keep to the joint bound of `lgb_dp.newton.losses.loss`.  What a row adds is bounded by construction and
+not by what its label or score is: its gradient g, in units of a clip, is cut to a number of integer steps,
+and its hessian to what the bound leaves room for beside these.  So the length of a row's contribution is at
+most that of the longest entry of a table, whatever computed the gradient.
+
+- Logarithmic link (power ρ: 1 Poisson, 2 gamma, between them Tweedie's).  With prediction m = exp(F) held to
+  `label_bounds`, g = m^(1-ρ) (m - y) / C and h = m^(2-ρ) / C, the hessian expected at m.  |g| is cut to 1:
+  the loss is linear in F beyond its clip C and beyond the label's bounds.
+- Residuals r = (F - y) / T.  Huber: g = r and h = 1 where |r| < 1, T being LightGBM's `alpha`.  Quantile α:
+  g = (1 + r) / 2 - α and h = 1/2 where |r| < 1; beyond, g is -α or 1 - α and h is 0.  That is the quantile's
+  loss with its kink replaced by a parabola of width 2 T.  The absolute loss is that of α = 1/2.
+
+C and T follow from the first release, which is post-processing of it.  The noise does not depend on them: the
+sums are in units of the clip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import LogLinkPairs, TablePairs
+from lgb_dp.boosting.labels import LOG_LINKS, LabelScale
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.newton.losses.label_counts import LabelCounts, counts_on_grid
+from lgb_dp.newton.losses.loss import STEPS, Loss, NewtonLoss, Start
+from lgb_dp.newton.settings import (
+    CUT_SHARE,
+    GRADIENT_CLIP,
+    LARGEST_LOG_STEP,
+    SMOOTHED_SHARE,
+    automatic_clip,
+)
+
+LOG_LINK_HESSIAN_LIMIT = 0.5
+"""κ of the losses with a logarithmic link, in units of the clip."""
+
+_LOWEST_MEAN = 1e-9
+"""Smallest prediction over the largest label that a gradient is computed for."""
+
+_OCTAVES = 20
+"""Powers of 1/2 of the largest label on which labels are counted."""
+
+_N_LINEAR = 17
+"""Points at equal distances on which labels are counted for residual losses."""
+
+MIN_THRESHOLD = 1e-6
+"""Of Huber's loss, in halves of the width of the label's bounds."""
+
+
+def _largest_hessians(
+    gradient: NDArray[np.float64], clip: float, limit: float, hessian_share: float
+) -> NDArray[np.float64]:
+    """κ √(1 - (1 - s) (g / C)²), inside by a relative 1e-12, beyond what float64 loses here."""
+    room = np.maximum(1.0 - (1.0 - hessian_share) * (gradient / clip) ** 2, 0.0)
+    return np.asarray(limit * np.sqrt(room) * (1 - 1e-12))
+
+
+def _noise_stds(clip: float, limit: float, hessian_share: float, mu: float) -> tuple[float, float]:
+    """A row adds g ≤ C and h with (1 - s) (g / C)² + (h / κ)² ≤ 1, so this noise makes the sums μ-GDP."""
+    return float(clip * STEPS / (mu * np.sqrt(1.0 - hessian_share))), limit * STEPS / mu
+
+
+@lru_cache(maxsize=4)
+def hessian_limits(hessian_share: float) -> NDArray[np.int16]:
+    """Largest hessian of a row whose gradient is ``(entry - STEPS) / STEPS``, with a logarithmic link.
+
+    (1 - s) g² + (h / κ)² ≤ 1 for every entry, and a row's pair is an entry and at most its limit.
+
+    Returns
+    -------
+    ndarray of int16, shape (2 * STEPS + 1,)
+        In steps.
+    """
+    gradient = np.arange(-STEPS, STEPS + 1) / STEPS
+    found = np.floor(_largest_hessians(gradient, 1.0, LOG_LINK_HESSIAN_LIMIT, hessian_share) * STEPS)
+    return found.astype(np.int16)
+
+
+@dataclass(frozen=True)
+class LogLinkLoss:
+    """Loss of a model that predicts exp(F).
+
+    Targets and predictions are in units of the largest label.
+
+    Parameters
+    ----------
+    power : float
+        ρ in [1, 2].
+    low, high : float
+        Bounds of the label; ``0 <= low < high``.
+    gradient_clip : float or None
+        C over the largest gradient that there can be; None finds C by the first release.
+    hessian_share : float
+        s in [0, 1).
+    """
+
+    power: float
+    low: float
+    high: float
+    gradient_clip: float | None
+    hessian_share: float
+
+    @property
+    def largest_value(self) -> float:
+        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        return LARGEST_LOG_STEP
+
+    @property
+    def _lowest_mean(self) -> float:
+        return max(self.low / self.high, _LOWEST_MEAN)
+
+    @property
+    def _grid(self) -> NDArray[np.float64]:
+        """The smallest label, and halves of the largest."""
+        halves = 0.5 ** np.arange(_OCTAVES, -1, -1)
+        lowest = self.low / self.high
+        return np.concatenate([[lowest], halves[halves > lowest]])
+
+    def stds(self, mu: float) -> tuple[float, float]:
+        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        return _noise_stds(1.0, LOG_LINK_HESSIAN_LIMIT, self.hessian_share, mu)
+
+    def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+        """Labels over the largest."""
+        return np.asarray(label / self.high, dtype=np.float64)
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Points on which labels are counted."""
+        return len(self._grid)
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """As for `lgb_dp.newton.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
+        return counts_on_grid(target, weight, self._grid, STEPS)
+
+    def start(self, counts: NDArray[np.float64], noise: float) -> Start:
+        """The logarithm of the mean label, and a clip that cuts off little of the gradients there."""
+        labels = LabelCounts.of(self._grid, counts, noise)
+        mean = float(np.clip(labels.mean, max(self._lowest_mean, self._grid[1]), 1.0))
+        if self.gradient_clip is None:
+            size = mean ** (1 - self.power) * np.abs(mean - labels.point)
+            clip = max(labels.clip_of(size, CUT_SHARE), mean ** (2 - self.power))  # that of a label of 0
+        else:
+            clip = self.gradient_clip * self._largest_gradient
+        hessian = mean ** (2 - self.power) / clip
+        return Start(
+            n_rows=float(max(counts.sum(), 1.0)),
+            prior=np.array([np.log(mean)]),
+            clip=clip,
+            hessian_unit=clip * self.high ** (2 - self.power),
+            row_hessian=min(hessian, LOG_LINK_HESSIAN_LIMIT),
+        )
+
+    @property
+    def _largest_gradient(self) -> float:
+        """|m^(1-ρ) (m - y)| is largest for the smallest m and the largest y, or the other way round."""
+        m = self._lowest_mean
+        return max(float(m ** (1 - self.power)) * (1 - m), 1 - self.low / self.high)
+
+    def pairs(self, target: NDArray[np.float64], clip: float) -> LogLinkPairs:
+        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        lowest = float(np.log(self._lowest_mean))
+        return LogLinkPairs(target, self.power, lowest, 1.0 / clip, hessian_limits(self.hessian_share))
+
+
+@lru_cache(maxsize=16)
+def residual_table(alpha: float | None, hessian_share: float) -> NDArray[np.int16]:
+    """What a row of residual ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+
+    Parameters
+    ----------
+    alpha : float or None
+        Of the quantile's loss; None is Huber's.
+    hessian_share : float
+        s in [0, 1).
+
+    Returns
+    -------
+    ndarray of int16, shape (2 * STEPS + 1, 2)
+        Every entry keeps to the joint bound, with C = max(α, 1 - α) and κ = 1/2, or C = κ = 1 (Huber).
+    """
+    residual = np.arange(-STEPS, STEPS + 1) / STEPS
+    exact, curvature = (residual, 1.0) if alpha is None else ((1 + residual) / 2 - alpha, 0.5)
+    gradient = np.trunc(exact * STEPS)
+    room = _largest_hessians(gradient / STEPS, _residual_clip(alpha), curvature, hessian_share)
+    hessian = np.where(np.abs(residual) < 1, np.floor(np.minimum(curvature, room) * STEPS), 0.0)
+    return np.column_stack([gradient, hessian]).astype(np.int16)
+
+
+def _residual_clip(alpha: float | None) -> float:
+    """Largest size of a gradient of `residual_table`."""
+    return 1.0 if alpha is None else max(alpha, 1.0 - alpha)
+
+
+@dataclass(frozen=True)
+class ResidualLoss:
+    """Huber's loss, or the quantile's with a parabola in the place of its kink.
+
+    Parameters
+    ----------
+    alpha : float or None
+        Of the quantile's loss; None is Huber's.
+    threshold : float or None
+        T of Huber's loss over half the width of the label's bounds; that of the quantile's follows from the
+        first release.
+    zero : float
+        The label of 0 on the scale of [-1, 1], or the end of the scale that is nearest to it.
+    hessian_share : float
+        s in [0, 1).
+    """
+
+    alpha: float | None
+    threshold: float | None
+    zero: float
+    hessian_share: float
+
+    @property
+    def largest_value(self) -> float:
+        """A residual of T, beyond which rows have no hessian, so that a leaf of such rows would overshoot."""
+        return 1.0
+
+    @property
+    def _grid(self) -> NDArray[np.float64]:
+        """Points at equal distances, and more of them near zero."""
+        ladder = 0.25 ** np.arange(2, 9)
+        near_zero = self.zero + np.concatenate([-ladder, [0.0], ladder])
+        grid = np.unique(np.concatenate([np.linspace(-1, 1, _N_LINEAR), near_zero]))
+        return grid[(grid >= -1) & (grid <= 1)]
+
+    def stds(self, mu: float) -> tuple[float, float]:
+        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        return _noise_stds(
+            _residual_clip(self.alpha), 1.0 if self.alpha is None else 0.5, self.hessian_share, mu
+        )
+
+    def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+        """Labels on the scale of [-1, 1]."""
+        return np.ascontiguousarray(scale.targets(label, 0))
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Points on which labels are counted."""
+        return len(self._grid)
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """As for `lgb_dp.newton.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
+        return counts_on_grid(target, weight, self._grid, STEPS)
+
+    def start(self, counts: NDArray[np.float64], noise: float) -> Start:
+        """The quantile of the labels (Huber: the median), and a threshold that is a share of their spread."""
+        labels = LabelCounts.of(self._grid, counts, noise)
+        middle = labels.quantile(0.5)
+        spread = float(labels.count @ np.abs(labels.point - middle) / labels.count.sum())
+        threshold = self.threshold
+        if threshold is None:
+            threshold = max(SMOOTHED_SHARE * spread, 1e-6)
+        return Start(
+            n_rows=float(max(counts.sum(), 1.0)),
+            prior=np.array([middle if self.alpha is None else labels.quantile(self.alpha)]),
+            clip=threshold,
+            value_unit=threshold,
+            row_hessian=1.0 if self.alpha is None else 0.5,
+        )
+
+    def pairs(self, target: NDArray[np.float64], clip: float) -> TablePairs:
+        """As for `lgb_dp.newton.losses.loss.Loss`; `clip` is T."""
+        return TablePairs(target, False, residual_table(self.alpha, self.hessian_share), 1.0 / clip)
+
+
+def loss_of(scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float) -> Loss:
+    """The loss of any objective.
+
+    Parameters
+    ----------
+    scale : LabelScale
+        With the objective.
+    gradient_clip : float or None
+        As asked for; None leaves it to the settings.
+    hessian_share : float
+    mu : float
+        Of the whole budget.
+    """
+    if scale.objective in GRADIENT_CLIP:
+        clip = automatic_clip(scale.objective, mu) if gradient_clip is None else gradient_clip
+        return NewtonLoss(scale.objective, clip, hessian_share)
+    return regression_loss(scale, gradient_clip, hessian_share)
+
+
+def regression_loss(
+    scale: LabelScale, gradient_clip: float | None, hessian_share: float
+) -> LogLinkLoss | ResidualLoss:
+    """The loss of one of these objectives.
+
+    Parameters
+    ----------
+    scale : LabelScale
+        Says the objective, its own parameter and the label's bounds.
+    gradient_clip : float or None
+        C over the largest gradient that there can be, with a logarithmic link; None for automatic.
+    hessian_share : float
+        s in [0, 1).
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `gradient_clip` is given for a loss whose gradients have no other bound to choose, or Huber's
+        threshold is next to nothing beside the width of the label's bounds.
+    """
+    objective, own = scale.objective, scale.of_objective
+    if objective in LOG_LINKS:
+        power = {"poisson": 1.0, "gamma": 2.0}.get(objective) or own["tweedie_variance_power"]
+        return LogLinkLoss(power, scale.low, scale.high, gradient_clip, hessian_share)
+    if gradient_clip is not None:
+        raise InvalidArgumentError(
+            f"gradient_clip must be 'auto' for objective={objective!r}, got {gradient_clip}: "
+            + ("alpha is its clip" if objective == "huber" else "its gradients have a bound of their own")
+        )
+    zero = float(np.clip(-scale.centre / scale.scale, -1.0, 1.0))
+    if objective == "huber":
+        threshold = min(own["alpha"] / scale.scale, 2.0)
+        if threshold < MIN_THRESHOLD:
+            raise InvalidArgumentError(
+                f"alpha={own['alpha']:g} is too small: at least {MIN_THRESHOLD / 2:g} times the width of "
+                "label_bounds is accepted"
+            )
+        return ResidualLoss(None, threshold, zero, hessian_share)
+    return ResidualLoss(own.get("alpha", 0.5), None, zero, hessian_share)

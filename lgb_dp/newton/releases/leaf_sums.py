@@ -1,0 +1,226 @@
+"""Who sums the leaves: the one place of NewtonBoost where private rows are read.
+
+The trainer asks for integer sums and adds the noise; it does not know where the rows are.  `LocalLeafSums`
+holds them in this process.  An answer is a function of the question, so that it can be asked for again:
+scores are the start scores, the prior, and the values of the released trees, added in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import (
+    BinLayout,
+    DenseColumns,
+    SparseColumns,
+    add_leaf_values,
+    feature_counts,
+    leaf_sums,
+    row_tags,
+)
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, Round
+
+
+def held_out(columns: DenseColumns | SparseColumns, salt: int, n_threads: int) -> NDArray[np.bool_]:
+    """Which rows are held out: a tenth of all different rows, by their own codes and a public salt.
+
+    A row's place does not depend on other rows, on their order or on where they are.
+    """
+    return np.asarray(row_tags(columns, salt, n_threads) < np.uint64(int(HELD_OUT_SHARE * 2.0**64)))
+
+
+@runtime_checkable
+class RowsElsewhere(Protocol):
+    """A Dataset whose rows are not in this process."""
+
+    def leaf_sums(self, loss: Loss, scale: LabelScale, subsample: float) -> LeafSums:
+        """What sums them, called once per training run."""
+
+
+class LeafSums(Protocol):
+    """What holds the rows and sums what they add to the leaves of a tree."""
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """Sum of the rows' memberships of the classes times their weights.
+
+        A row adds `STEPS` times its integer weight, all to its class or, in regression, divided between two
+        points of the label's range.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_counts,)
+            As many as the loss's `n_counts` says.
+        """
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """Sum of the rows' integer weights in every bin of every feature.
+
+        Parameters
+        ----------
+        layout : BinLayout
+            Of the public bins; missing values have a bin of their own.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_total_bins,)
+        """
+
+    def sums(self, question: Round) -> NDArray[np.int64]:
+        """Gradients and hessians per leaf and output; the same again if a round is asked for again.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_cells, n_outputs, 2)
+            Of the leaves, and if rows are held out, then of these in the leaves; in steps of
+            `lgb_dp.newton.losses.loss`, times the rows' integer weights.
+        """
+
+
+@dataclass(frozen=True)
+class _RowState:
+    """Where the rows stand after some rounds, and in which leaves of the next round's tree.
+
+    Parameters
+    ----------
+    last : int
+        Number of the last released tree whose values are in `score`, 0 if there is none; it determines the
+        trees before.
+    pending : int
+        Number of the round whose tree the leaves are of.
+    score : ndarray of float64, shape (n_rows, n_outputs)
+    leaf : ndarray of uint16, shape (n_rows,)
+        As many more as there are leaves, if the row is held out.
+    """
+
+    last: int
+    pending: int
+    score: NDArray[np.float64]
+    leaf: NDArray[np.uint16]
+
+
+class LocalLeafSums:
+    """The rows in this process, summed by its threads.
+
+    Parameters
+    ----------
+    columns : DenseColumns or SparseColumns
+        Binned features.
+    label : ndarray of float64, shape (n_rows,)
+        Labels that fit the scale.
+    weight : ndarray of int32, shape (n_rows,)
+    loss : Loss
+    scale : LabelScale
+    start : ndarray of float64, shape (n_rows, n_outputs), or None
+        Raw scores that training starts from.
+    n_threads : int
+        0 means all available processors.
+    subsample : float
+        Share of the rows that a round sums, in (0, 1].
+    draw_words : callable
+        Returns a new secret random word per row, the same for all rows of a person.
+    """
+
+    def __init__(
+        self,
+        columns: DenseColumns | SparseColumns,
+        label: NDArray[np.float64],
+        weight: NDArray[np.int32],
+        loss: Loss,
+        scale: LabelScale,
+        start: NDArray[np.float64] | None,
+        n_threads: int,
+        subsample: float,
+        draw_words: Callable[[], NDArray[np.uint64]],
+    ) -> None:
+        self._n_rows, self._n_outputs = len(label), scale.n_outputs
+        # A row more must not give others' labels to the rows behind it.
+        assert columns.n_rows == len(weight) == self._n_rows
+        assert start is None or start.size == self._n_rows * self._n_outputs
+        self._columns = columns
+        self._target = loss.targets(label, scale)
+        self._loss = loss
+        self._clip, self._pairs = 1.0, loss.pairs(self._target, 1.0)
+        self._weight = weight
+        self._scale = scale
+        self._start = start
+        self._n_threads = n_threads
+        self._subsample = subsample
+        self._draw_words = draw_words
+        self._rows: _RowState | None = None
+        self._last: tuple[int, NDArray[np.int64]] | None = None
+        self._held: tuple[int, NDArray[np.bool_]] | None = None
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        return self._loss.label_counts(self._target, self._weight, self._n_outputs)
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        return feature_counts(self._columns, self._weight, layout.bin_offsets, self._n_threads)
+
+    def sums(self, question: Round) -> NDArray[np.int64]:
+        """As for `LeafSums`; with a subsample, of rows that are drawn anew in every round."""
+        if self._last is not None and self._last[0] == question.number:
+            return np.array(self._last[1])
+        weight = self._weight if self._subsample == 1 else self._secret_sample()
+        rows = self._current_rows(question)
+        tree, last = question.tree, question.last
+        value = np.tile(question.released[-1].value, (2, 1)) if last != rows.last else None
+        n_leaves = len(tree.feature) + 1
+        held = None if question.salt is None else self._held_out(question.salt)
+
+        def move(first: int, stop: int) -> None:
+            if value is not None:
+                add_leaf_values(rows.leaf, value, first, stop, rows.score)
+            self._columns.leaves(tree.feature, tree.goes_left, first, stop, rows.leaf)
+            if held is not None:
+                leaf = rows.leaf[first:stop]
+                np.add(leaf, np.uint16(n_leaves), out=leaf, where=held[first:stop])
+
+        self._rows = None  # an interrupt leaves rows that are neither here nor there
+        if question.clip != self._clip:
+            self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
+        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)
+        self._rows = replace(rows, last=last, pending=question.number)
+        self._last = (question.number, sums)
+        return np.array(sums)
+
+    def _held_out(self, salt: int) -> NDArray[np.bool_]:
+        if self._held is None or self._held[0] != salt:
+            self._held = (salt, held_out(self._columns, salt, self._n_threads))
+        return self._held[1]
+
+    def _current_rows(self, question: Round) -> _RowState:
+        """The rows after all released trees, or after all but the last, whose leaves they are in."""
+        rows = self._rows
+        if rows is not None and question.last in (rows.last, rows.pending):
+            return rows
+        return self._rebuilt_rows(question)
+
+    def _rebuilt_rows(self, question: Round) -> _RowState:
+        """The rows after all released trees."""
+        score = np.zeros((self._n_rows, self._n_outputs))
+        if self._start is not None:
+            score += (self._start.reshape(score.shape) - self._scale.centre) / self._scale.scale
+        score += question.prior
+        leaf = np.zeros(self._n_rows, dtype=np.uint16)
+        for released in question.released:
+            tree = released.tree
+            self._columns.leaves(tree.feature, tree.goes_left, 0, self._n_rows, leaf)
+            add_leaf_values(leaf, released.value, 0, self._n_rows, score)
+        return _RowState(question.last, question.last, score, leaf)
+
+    def _secret_sample(self) -> NDArray[np.int32]:
+        """Weights of a Poisson sample: every row, or person, is taken on its own.
+
+        The draws never leave this method.
+        """
+        taken = self._draw_words() < np.uint64(int(self._subsample * 2.0**64))
+        return np.asarray(np.where(taken, self._weight, 0), dtype=np.int32)

@@ -1,0 +1,1 @@
+"""Splits that cost no privacy, or are drawn where earlier releases say: random, learned, distilled."""

@@ -1,0 +1,307 @@
+"""Splits that a greedy tree finds in the model itself, on rows that no data set holds.
+
+Random splits do not know in which node they are, and that is what limits a model of many rows.  What the
+trees of the last rounds have added to the model is public, and is a smooth estimate of what is still to be
+learned.  A greedy tree is fitted to it on *surrogate rows*, whose columns are drawn independently from
+released histograms, and its structure alone is used: leaf sums on it are released as for any other tree.
+
+It takes the released histograms of all columns.  Everything else is post-processing: surrogate rows,
+the model's scores there, and greedy trees follow from what was released.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri, softmax
+
+from gbdt_kernels.trees import DenseCodes, by_columns, grow_structure
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree
+from lgb_dp.newton.settings import LOG_LOSSES
+from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
+from lgb_dp.newton.splits.learned import LearnedSplits
+from lgb_dp.newton.splits.random import RandomSplits, uniform
+from lgb_dp.newton.splits.tree_kinds import TreeKinds
+
+N_SURROGATE_ROWS = 20_000
+
+_START = 0.08
+"""Share of the rounds before the first greedy tree."""
+
+_TRIAL = 0.08
+"""Share of the rounds after that in which every second tree is greedy."""
+
+_RANDOM_EVERY = 10
+"""Later, where greedy trees lead, one tree in so many stays random: it finds what the model does not know."""
+
+_FIRST_RATE, _LAST_RATE = 1.5, 0.15
+"""Factors of the learning rate where greedy trees lead, which falls linearly from the one to the other.
+
+Greedy trees learn fast, and their small leaves collect more noise than those of random ones.
+"""
+
+_WINDOW = 0.05
+"""Share of the rounds whose steps a greedy tree is fitted to."""
+
+_MIN_WINDOW = 4
+_MIN_CHILD_ROWS = 10
+_MIN_CURVATURE = 0.01
+_MAX_TRIED = 64
+"""Features that a node may split by, at most; otherwise half of them, drawn for each node."""
+
+
+def surrogate_rows(histograms: FeatureHistograms, bins: PublicBins, random: SecureRandom) -> DenseCodes:
+    """Codes of `N_SURROGATE_ROWS` rows whose columns are independent."""
+    codes = np.zeros((N_SURROGATE_ROWS, len(bins.n_bins)), dtype=np.uint8)
+    for f in np.flatnonzero(bins.n_bins > 1).tolist():
+        cumulated = np.cumsum(histograms.probabilities(f, is_categorical=bool(bins.is_categorical[f])))
+        drawn = uniform(random.words(N_SURROGATE_ROWS)) * cumulated[-1]
+        codes[:, f] = np.minimum(np.searchsorted(cumulated, drawn, side="right"), bins.n_bins[f])
+    return DenseCodes(codes)
+
+
+def start_scores(
+    surrogate: DenseCodes, bins: PublicBins, predictor: Any, scale: LabelScale
+) -> NDArray[np.float64]:
+    """What an initial model predicts for the surrogate rows, on the scale of [-1, 1]; 0 without a model.
+
+    Scores that were given row by row are unknown there.
+
+    Parameters
+    ----------
+    surrogate : DenseCodes
+    bins : PublicBins
+    predictor : object or None
+        A booster, or whatever predicts like one, that holds the initial model.
+    scale : LabelScale
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_outputs)
+    """
+    shape = surrogate.n_rows, scale.n_outputs
+    if predictor is None:
+        return np.zeros(shape)
+    scores = np.asarray(predictor.predict(values_of_codes(surrogate, bins), raw_score=True), dtype=np.float64)
+    return (np.nan_to_num(scores.reshape(shape)) - scale.centre) / scale.scale
+
+
+def values_of_codes(codes: DenseCodes, bins: PublicBins) -> NDArray[np.float64]:
+    """A row of feature values for each row of codes, shape (n_rows, n_features).
+
+    Thresholds belong to the bin below them; the last bin reaches to infinity.
+    """
+    values = np.empty(codes.codes.shape)
+    for f, known in enumerate(bins.values):
+        last = [] if bins.is_categorical[f] else [np.inf]
+        of_code = np.concatenate([known, last, [np.nan]])
+        values[:, f] = of_code[codes.codes[:, f]]
+    return values
+
+
+class SurrogateScores:
+    """Where the surrogate rows stand under a model that grows, and what its last trees added there.
+
+    Parameters
+    ----------
+    codes : DenseCodes
+    start : ndarray of float64, shape (n_rows, n_outputs)
+        Scores before the first tree: log-odds, or predictions on the scale of [-1, 1].
+    window : int
+        How many trees are the last ones.
+    """
+
+    def __init__(self, codes: DenseCodes, start: NDArray[np.float64], window: int) -> None:
+        self._columns = by_columns(codes)
+        self._start, self._window = start, window
+        self._restart()
+        self._n_known, self._last = 0, 0
+
+    def _restart(self) -> None:
+        self.score, self.step = self._start.copy(), np.zeros_like(self._start)
+        self._in_window: deque[tuple[NDArray[np.uint16], NDArray[np.float64]]] = deque()
+
+    def follow(self, released: Sequence[ReleasedTree]) -> None:
+        """Add the trees that are new; start anew if one that was added is no longer in the model."""
+        n_known, self._n_known = self._n_known, -1  # an interrupt leaves it so
+        if n_known < 0 or n_known > len(released) or _number(released[:n_known]) != self._last:
+            self._restart()
+            n_known = 0
+        for tree in released[n_known:]:
+            self._add(tree)
+        self._n_known, self._last = len(released), _number(released)
+
+    def _add(self, released: ReleasedTree) -> None:
+        leaf, tree, value = np.empty(len(self.score), dtype=np.uint16), released.tree, released.value
+        self._columns.leaves(tree.feature, tree.goes_left, 0, len(leaf), leaf)
+        self.score += value[leaf]
+        self.step += value[leaf]
+        self._in_window.append((leaf, value))
+        if len(self._in_window) > self._window:
+            leaf, value = self._in_window.popleft()
+            self.step -= value[leaf]
+
+
+def _number(released: Sequence[ReleasedTree]) -> int:
+    """Number of the last tree, which determines those before; 0 if there is none."""
+    return released[-1].number if released else 0
+
+
+def greedy_tree(
+    tree: PublicTree,
+    bins: PublicBins,
+    codes: NDArray[np.uint8],
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    random: SecureRandom,
+) -> PublicTree:
+    """The structure of a greedy tree fitted to the target; where it finds no split, that of the given one.
+
+    Parameters
+    ----------
+    tree : PublicTree
+    bins : PublicBins
+    codes : ndarray of uint8, shape (n_rows, n_features)
+    target, weight : ndarray of float64, shape (n_rows,)
+        Weights are positive.
+    random : SecureRandom
+        Draws the features that each node may split by, and where in a gap between codes a threshold is.
+    """
+    features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
+    n_nodes, n_tried = len(tree.feature), min((len(features) + 1) // 2, _MAX_TRIED)
+    # A node's mean explains nothing, and what is large next to what is looked for costs digits.
+    target = target - np.average(target, weights=weight)
+    order = np.argpartition(random.words(n_nodes, len(features)), n_tried - 1, axis=1)
+    feature, goes_left = tree.feature.copy(), tree.goes_left.copy()
+    grow_structure(
+        codes,
+        target,
+        weight,
+        bins.n_bins,
+        bins.is_categorical,
+        features[order[:, :n_tried]],
+        uniform(random.words(n_nodes)),
+        random.coins(n_nodes),
+        _MIN_CHILD_ROWS,
+        feature,
+        goes_left,
+    )
+    return PublicTree(feature, goes_left, np.full(n_nodes, -1))
+
+
+class DistilledSplits(LearnedSplits):
+    """Learned splits, and structures of greedy trees fitted to the model's last steps.
+
+    Which of the two is drawn mostly depends on which explains more (`lgb_dp.newton.splits.tree_kinds`).
+
+    Parameters
+    ----------
+    bins : PublicBins
+    depth : int
+        Levels of random trees.
+    greedy_depth : int
+        Levels of greedy trees.
+    n_rounds : int
+    opening_depth : int
+        Levels of the trees of one feature, at most.
+    weights : sequence of ndarray of float64, shape (n_bins - 1,)
+        How often each threshold is drawn.
+    objective : str
+    surrogate : DenseCodes
+        Surrogate rows.
+    start : ndarray of float64, shape (n_surrogate_rows, n_outputs)
+        Their scores before the first tree.
+    released : sequence of ReleasedTree
+        The model's trees; it changes as the model does.
+    has_trial : bool
+        Whether a trial decides if greedy trees are drawn; otherwise they are.
+    """
+
+    def __init__(
+        self,
+        bins: PublicBins,
+        depth: int,
+        greedy_depth: int,
+        n_rounds: int,
+        opening_depth: int,
+        weights: Sequence[NDArray[np.float64]],
+        objective: str,
+        surrogate: DenseCodes,
+        start: NDArray[np.float64],
+        released: Sequence[ReleasedTree],
+        *,
+        has_trial: bool = True,
+    ) -> None:
+        super().__init__(bins, depth, n_rounds, opening_depth, weights)
+        self._bins, self._objective, self._released = bins, objective, released
+        self._codes = surrogate.codes
+        self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
+        self._first = max(_START * n_rounds, _MIN_WINDOW, self._n_opening)
+        self._trial = self._first + (_TRIAL * n_rounds if has_trial else 0.0)
+        self._has_trial = has_trial
+        self._kinds = TreeKinds(is_log_loss=objective in LOG_LOSSES)
+        # Where a greedy tree finds no split, it keeps a random one.
+        self._below = RandomSplits(bins, greedy_depth, weights)
+        self._followers.append(self._below)
+        self.depth = max(self.depth, greedy_depth)
+
+    def draw(self, random: SecureRandom) -> PublicTree:
+        """The next round's tree: of either kind in turn while both are tried, of the better one later."""
+        self._surrogate.follow(self._released)
+        if self._round >= self._first and self._is_greedy_next():
+            return self._greedy(self._below.draw(random), random)
+        return super().draw(random)
+
+    def _is_greedy_next(self) -> bool:
+        if self._round < self._trial:
+            return self._round % 2 == 1
+        return self._greedy_leads and self._round % _RANDOM_EVERY != 0
+
+    @property
+    def _greedy_leads(self) -> bool:
+        return not self._has_trial or self._kinds.greedy_leads
+
+    @property
+    def rate_factor(self) -> float:
+        """By which the learning rate is multiplied."""
+        if self._round < self._trial or not self._greedy_leads:
+            return super().rate_factor
+        left = (self._n_rounds - self._round) / (self._n_rounds - self._trial)
+        return float(_LAST_RATE + (_FIRST_RATE - _LAST_RATE) * max(left, 0.0))
+
+    def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
+        """Take note of what the drawn tree's leaves released, and of the values they got."""
+        if self._first <= self._round < self._trial:
+            self._kinds.note(release, value, greedy=bool(tree.cell[0] < 0))
+        super().learn(tree, release, value)
+
+    def _greedy(self, tree: PublicTree, random: SecureRandom) -> PublicTree:
+        """The structure of a greedy tree; where it finds no split, that of the given one."""
+        target, weight = self._target(random)
+        half = np.unpackbits(random.words((len(target) + 63) // 64).view(np.uint8))[: len(target)]
+        rows = np.flatnonzero(half)
+        return greedy_tree(tree, self._bins, self._codes[rows], target[rows], weight[rows], random)
+
+    def _target(self, random: SecureRandom) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a tree is fitted to, and the weights of the rows, which are the loss's curvature.
+
+        Of several outputs it is their sum in a random direction r, whose curvature is r'Hr of the softmax
+        loss's hessian H: the variance of r over the classes.
+        """
+        score, step = self._surrogate.score, self._surrogate.step
+        if self._objective == "binary":
+            p = expit(score[:, 0])
+            return step[:, 0], np.maximum(p * (1 - p), _MIN_CURVATURE)
+        if score.shape[1] == 1:
+            return step[:, 0], np.ones(len(step))
+        direction = ndtri(np.clip(uniform(random.words(score.shape[1])), 2.0**-53, None))
+        p = softmax(score, axis=1)
+        variance = p @ direction**2 - (p @ direction) ** 2
+        return step @ direction, np.maximum(variance, _MIN_CURVATURE)

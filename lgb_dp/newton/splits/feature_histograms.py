@@ -1,0 +1,132 @@
+"""Released histograms of the features, and what follows from them without reading rows again.
+
+Public bins are laid out before anything is known of the rows: half of the thresholds of a skewed column may
+lie where there are no rows.  A split there divides nothing, and a tree of one feature wastes its leaves.
+Where counts stand out of their noise, thresholds are drawn mostly next to them.
+
+One release counts the rows in every bin; everything here is post-processing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.newton.settings import MAX_COUNTED_FEATURES
+from lgb_dp.newton.splits.random import CELLS_PER_FEATURE
+
+_STDS_TO_STAND_OUT = 3.0
+_SHARE_OF_OTHERS = 0.25
+"""Probability of the thresholds that are next to no range of bins which stands out, all together."""
+
+MIN_ROWS_OVER_STD = 250.0
+"""Of all rows and the noise of a bin, from which on it is worth knowing where there are rows."""
+
+
+_SMOOTHED_BINS = 9
+_MIN_COUNT = 1e-9
+
+
+@dataclass(frozen=True)
+class FeatureHistograms:
+    """Released numbers of rows in every bin of every feature.
+
+    Parameters
+    ----------
+    counts : sequence of ndarray of float64, shape (n_bins + 1,)
+        For each feature; the last one counts missing values.  All are 0 for a feature that was left out.
+    std : float
+        Standard deviation of their noise.
+    """
+
+    counts: Sequence[NDArray[np.float64]]
+    std: float
+
+    @classmethod
+    def of(cls, counts: NDArray[np.float64], std: float, bins: PublicBins) -> FeatureHistograms:
+        """Of all features, shape (n_total_bins,), in the order of the bins' layout."""
+        return cls(np.split(counts, np.cumsum(bins.n_bins + 1)[:-1]), std)
+
+    def probabilities(self, feature: int, *, is_categorical: bool) -> NDArray[np.float64]:
+        """Estimated distribution of a feature's codes, shape (n_bins + 1,).
+
+        Neighbouring bins of a numeric feature are smoothed as far as their differences do not stand out of
+        the noise; categories and missing values are shrunk by it.
+        """
+        count = self.counts[feature]
+        estimate = np.maximum(count - self.std, 0.0)
+        if not is_categorical and len(count) > _SMOOTHED_BINS + 1:
+            reach = _SMOOTHED_BINS // 2
+            padded = np.pad(count[:-1], reach, mode="edge")
+            mean = np.convolve(padded, np.full(_SMOOTHED_BINS, 1 / _SMOOTHED_BINS), mode="valid")
+            apart = count[:-1] - mean
+            kept = apart**2 / (apart**2 + 4 * self.std**2 + _MIN_COUNT)
+            estimate[:-1] = np.maximum(mean + apart * kept, 0.0)
+        estimate += _MIN_COUNT
+        return np.asarray(estimate / estimate.sum())
+
+    def largest_share(self) -> float:
+        """Share of the rows in the fullest bin of the feature that divides them best.
+
+        No row can have more equals than that.
+        """
+        shares = [np.max(count) / max(np.sum(count), _MIN_COUNT) for count in self.counts if len(count) > 2]
+        return float(min(shares, default=1.0))
+
+    def threshold_weights(self) -> list[NDArray[np.float64]]:
+        """How often each threshold is drawn, in proportion, shape (n_bins - 1,) for each feature.
+
+        Thresholds next to a range of bins that stands out weigh 1.  The others together have the share
+        `_SHARE_OF_OTHERS`, for ranges that the noise hides.
+        """
+        return [_weights(count[:-1], self.std) for count in self.counts]
+
+
+def features_with_many_bins(bins: PublicBins) -> NDArray[np.bool_]:
+    """Numeric features of more bins than a tree of one feature has leaves for; none of too many.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_features,)
+    """
+    found = ~bins.is_categorical & (bins.n_bins > CELLS_PER_FEATURE)
+    return np.asarray(found & (np.count_nonzero(found) <= MAX_COUNTED_FEATURES))
+
+
+def released_cells(features: NDArray[np.bool_], bins: PublicBins) -> NDArray[np.bool_]:
+    """Which bins are of the given features, shape (n_total_bins,)."""
+    return np.repeat(features, bins.n_bins + 1)
+
+
+def ranges_that_stand_out(counts: NDArray[np.float64], std: float) -> list[tuple[int, int]]:
+    """Ranges [first, stop) of bins, halved as long as a half stands out of the noise of its sum.
+
+    A single bin of many rows is found among any number of empty ones, and rows that are spread over many
+    bins as the sum over these.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+
+    def within(first: int, stop: int) -> list[tuple[int, int]]:
+        middle = (first + stop) // 2
+        found = within(first, middle) + within(middle, stop) if stop - first > 1 else []
+        stands_out = sums[stop] - sums[first] > _STDS_TO_STAND_OUT * std * np.sqrt(stop - first)
+        return found or [(first, stop)] * bool(stands_out)
+
+    return within(0, len(counts))
+
+
+def _weights(counts: NDArray[np.float64], std: float) -> NDArray[np.float64]:
+    if len(counts) <= CELLS_PER_FEATURE:  # Each has a leaf of its own.
+        return np.ones(len(counts) - 1)
+    is_next = np.zeros(len(counts) + 1, dtype=bool)
+    is_next[[end for ends in ranges_that_stand_out(counts, std) for end in ends]] = True
+    is_next = is_next[1:-1]  # A threshold is before each bin but the first.
+    n_next, n_others = np.count_nonzero(is_next), np.count_nonzero(~is_next)
+    if not n_next or not n_others:
+        return np.ones(len(is_next))
+    others = n_next * _SHARE_OF_OTHERS / (1 - _SHARE_OF_OTHERS) / n_others
+    return np.where(is_next, 1.0, min(others, 1.0))

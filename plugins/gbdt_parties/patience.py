@@ -1,0 +1,110 @@
+"""What the asking side does when a party is lost: it gives up other questions, waits, and reconnects."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, wait
+from typing import Any, TypeVar
+
+from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.traffic import Traffic
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+SECONDS_BETWEEN_TRIES = 0.5
+"""Between the first two tries to reach a party that is unavailable; each further pause is twice as long."""
+MAX_SECONDS_BETWEEN_TRIES = 20.0
+"""Each try opens sessions with the other parties, too, which take only so many per hour."""
+
+
+class Concurrently:
+    """Runs functions at the same time: one question to every party.
+
+    When a party is lost, questions to the others are given up, and nothing is under way any more.
+    """
+
+    def __init__(self, pool: Executor, parties: Sequence[Any]) -> None:
+        self._pool = pool
+        self._interrupts = [party.interrupt for party in parties if hasattr(party, "interrupt")]
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Results in the order of the items; the first loss of a party is raised."""
+        lost: list[PartyUnavailableError] = []
+
+        def attempt(item: T) -> R:
+            try:
+                return work(item)
+            except PartyUnavailableError as error:
+                lost.append(error)
+                for interrupt in self._interrupts:
+                    interrupt()
+                raise
+
+        # The first runs here: the active party's own search, or the only question.
+        others = [self._pool.submit(attempt, item) for item in items[1:]]
+        try:
+            results = [attempt(item) for item in items[:1]]
+            return results + [future.result() for future in others]
+        except PartyUnavailableError:
+            # Later ones are the questions given up.
+            raise lost[0] from None
+        finally:
+            wait(others)
+
+
+class Steadily:
+    """Does repeatable work; after a party was lost, does it again in new sessions.
+
+    Parameters
+    ----------
+    patience : float
+        Seconds to wait for parties that are unavailable, in all within one piece of work.  The time in which
+        they answer does not count.
+    reopen : callable
+        Opens new sessions with all parties.
+    traffic : Traffic
+        Says when parties answered.
+    must_reopen : bool
+        Whether to do so before the first piece of work.
+    """
+
+    def __init__(
+        self, patience: float, reopen: Callable[[], None], traffic: Traffic, must_reopen: bool = False
+    ) -> None:
+        self._patience, self._reopen, self._traffic = patience, reopen, traffic
+        self._must_reopen = must_reopen
+
+    def __call__(self, work: Callable[[], R]) -> R:
+        """Result of the work.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the party is not back within `patience` seconds.
+        """
+        give_up, pause = None, SECONDS_BETWEEN_TRIES
+        while True:
+            tried = time.monotonic()
+            try:
+                if self._must_reopen:
+                    self._reopen()
+                    self._must_reopen = False
+                return work()
+            except PartyUnavailableError as error:
+                self._must_reopen = True
+                now = time.monotonic()
+                if give_up is None:
+                    give_up = now + self._patience
+                    logger.warning("%s", error)
+                else:
+                    # A party that is lost again was there up to its last answer; pauses go on growing, so
+                    # that one that is lost at every try is given up all the same.
+                    give_up += max(0.0, self._traffic.last_answer - tried)
+                if now >= give_up:
+                    raise
+                time.sleep(min(pause, give_up - now))
+                pause = min(2 * pause, MAX_SECONDS_BETWEEN_TRIES)

@@ -1,0 +1,1 @@
+"""Runs that the command starts, one module per way of training, and predictions."""

@@ -1,0 +1,1 @@
+"""Parties that the command serves, one module per way of training."""

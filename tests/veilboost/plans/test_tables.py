@@ -1,0 +1,134 @@
+import gzip
+import logging
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from gbdt_parties.errors import InvalidDataError
+from veilboost.plans.tables import UNSEEN, log_unseen, read_table
+
+TEXT = "user,age,city,y\n007,31,Paris,1\n8,,Rome,0\n9,40,,1\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def test_csv_with_ids_missing_values_and_text(file):
+    table = read_table(file, id_column="user", label="y", one_hot=["city"])
+    assert table.ids == ["007", "8", "9"]
+    assert table.label.tolist() == [1, 0, 1]
+    assert table.columns.names == ["age", "city=Paris", "city=Rome"]
+    assert table.used == ["age", "city"]
+    nan = np.nan
+    np.testing.assert_array_equal(table.columns.data, [[31, 1, 0], [nan, 0, 1], [40, nan, nan]])
+    assert table.columns.data.dtype == np.float32
+
+
+def test_values_known_from_an_earlier_file(file):
+    table = read_table(file, id_column="user", keep=["city", "age"], one_hot={"city": ["Oslo", "Rome"]})
+    assert table.columns.names == ["city=Oslo", "city=Rome", "age"]
+    np.testing.assert_array_equal(table.columns.data[:2, :2], [[np.nan, np.nan], [0, 1]])
+
+
+def test_values_not_seen_before_are_counted_by_column_and_not_quoted(file, caplog):
+    table = read_table(file, id_column="user", keep=["city", "age"], one_hot={"city": ["Oslo", "Rome"]})
+    assert table.unseen == {"city": 1}  # Paris; the row without a city has a missing value as ever
+    log_unseen(table, "people.csv", logging.getLogger("veilboost.test"))
+    (text,) = caplog.messages
+    assert "people.csv: column 'city' has a value that was not seen in training in 1 of 3 rows" in text
+    assert "Paris" not in text
+    assert read_table(file, id_column="user", one_hot={"city": ["Paris", "Rome"]}).unseen == {}
+    assert read_table(file, id_column="user", one_hot=["city"]).unseen == {}
+
+
+def test_categorical_columns(file, caplog):
+    table = read_table(file, id_column="user", label="y", categorical=["city"])
+    assert (table.columns.names, table.used) == (["age", "city"], ["age", "city"])
+    np.testing.assert_array_equal(table.columns.data[:, 1], [0, 1, np.nan])
+    assert table.columns.categories == {1: ("Paris", "Rome", UNSEEN)}
+    assert (table.categorical, table.categories, table.unseen) == ({"city": ["Paris", "Rome"]}, {}, {})
+    known = {"city": ["Oslo", "Rome"]}
+    table = read_table(file, id_column="user", keep=["city", "age"], categorical=known)
+    np.testing.assert_array_equal(table.columns.data[:, 0], [2, 1, np.nan])  # Paris is a category unheard of
+    log_unseen(table, "people.csv", logging.getLogger("veilboost.test"))
+    (text,) = caplog.messages
+    assert "column 'city' has a value that was not seen in training in 1 of 3 rows; no split names it" in text
+    with pytest.raises(InvalidDataError, match="'city' is either one-hot encoded or categorical"):
+        read_table(file, one_hot=["city"], categorical=["city"])
+    with pytest.raises(InvalidDataError, match="no column 'town'"):
+        read_table(file, categorical=["town"])
+
+
+def test_the_same_from_csv_compressed_csv_and_parquet(file, tmp_path):
+    zipped, parquet = tmp_path / "people.csv.gz", tmp_path / "people.parquet"
+    zipped.write_bytes(gzip.compress(TEXT.encode()))
+    content = {
+        "user": ["007", "8", "9"],
+        "age": [31.0, None, 40.0],
+        "city": ["Paris", "Rome", None],
+        "y": [1, 0, 1],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(content), parquet)
+    first, *others = (
+        read_table(p, id_column="user", label="y", drop=["city"]) for p in (file, zipped, parquet)
+    )
+    for other in others:
+        assert other.ids == first.ids
+        np.testing.assert_array_equal(other.columns.data, first.columns.data)
+        np.testing.assert_array_equal(other.label, first.label)
+
+
+def test_libsvm(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:0.5 3:2\n-1 2:1\n")
+    table = read_table(path, label="y")
+    assert table.ids == ["1", "2"]
+    assert table.label.tolist() == [1, -1]
+    np.testing.assert_array_equal(table.columns.column(0), np.array([0.5, np.nan], dtype=np.float32))
+    for text in ("1 nonsense-4711\n", "1 1:nonsense-4711\n", "nonsense-4711 1:1\n"):
+        path.write_text(text)
+        with pytest.raises(InvalidDataError, match="LIBSVM") as caught:
+            read_table(path)
+        assert "4711" not in str(caught.value)
+
+
+def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
+    for how, message in [
+        (dict(id_column="nobody"), "no column 'nobody'"),
+        (dict(id_column="user"), r"column \d of \d is string, not numbers"),
+        (dict(id_column="user", keep=["city"]), "column 'city' is string, not numbers"),
+        (dict(id_column="user", keep=[]), "no columns left"),
+        (dict(drop=["x"]), "no column 'x'"),
+    ]:
+        with pytest.raises(InvalidDataError, match=message):
+            read_table(file, **how)
+    for text, message in [
+        ("user,age\na,1\na,2\n", "1 ids occur more than once"),
+        ("user,age\n,1\n", "missing, empty"),
+        ("user,age\nsecret-4711,1,2\n", "cannot be read"),
+        ("user,age\nb,inf\n", "infinite"),
+    ]:
+        path = tmp_path / "bad.csv"
+        path.write_text(text)
+        with pytest.raises(InvalidDataError, match=message) as caught:
+            read_table(path, id_column="user")
+        assert "4711" not in str(caught.value)
+    for text, message in [
+        ("secret-4711,1.5,yes\nsecret-4712,2.5,no\n", "column 1 of 3 is string"),
+        ("4711,4711,4711\n1,2,3\n", "3 columns have 1 different names"),
+    ]:
+        path.write_text(text)  # without a line of names
+        with pytest.raises(InvalidDataError, match=message) as caught:
+            read_table(path)
+        assert "4711" not in str(caught.value)
+    with pytest.raises(InvalidDataError, match="not a file"):
+        read_table(tmp_path / "absent.csv")
+    (tmp_path / "data.xlsx").write_text("x")
+    with pytest.raises(InvalidDataError, match="must end in"):
+        read_table(tmp_path / "data.xlsx")

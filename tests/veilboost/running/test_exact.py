@@ -1,0 +1,194 @@
+"""Exact training by the command, as the documentation writes it, and what is refused before it begins."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import xgboost
+import yaml
+
+from private_hospitals import DOCS, Written, written
+from veilboost import command_line as cli
+from veilboost.plans.plan import ExactPlan, PlanError, read_plan
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("grpc")
+PAGE = DOCS / "horizontal-exact.md"
+NAMES = ("acme", "north", "south")
+
+
+def write_rows(path, n_rows, seed, ids=False, labelled=True):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 4)).round(3)
+    y = (X[:, 0] * X[:, 1] + X[:, 2] + random.normal(size=n_rows) / 2 > 0).astype(int)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        head = [*(["patient"] if ids else []), *(f"x{k}" for k in range(4)), *(["ill"] if labelled else [])]
+        writer.writerow(head)
+        for k in range(n_rows):
+            row = [*([f"secret-{k:04d}"] if ids else []), *X[k], *([y[k]] if labelled else [])]
+            writer.writerow(row)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for seed, (name, n_rows) in enumerate([("acme", 80), ("acme-valid", 40), ("north", 90)]):
+        write_rows(tmp_path / f"{name}.csv", n_rows, seed, ids=name.startswith("acme"))
+    write_rows(tmp_path / "north-valid.csv", 50, 3)
+    write_rows(tmp_path / "south.csv", 100, 4)
+    write_rows(tmp_path / "new.csv", 30, 5, ids=True, labelled=False)
+    for command in written(PAGE)[1]:
+        if command.startswith("certs"):
+            assert cli.main(command.split()) == 0
+    prints = dict(re.findall(r"by name \((\w+)\) or as (sha256:\w+)", capsys.readouterr().out))
+    assert list(prints) == list(NAMES)
+    made = Written(tmp_path, prints, page=PAGE)
+    yield made
+    made.stop()
+
+
+def when_sums_are_there(folder, n_bytes, do):
+    """Do something in another thread once the checkpoint has so many bytes."""
+    journal = folder / "checkpoint" / "exact.journal"
+
+    def wait():
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if journal.exists() and journal.stat().st_size > n_bytes:
+                do()
+                return
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_three_processes_as_written(run, capsys):
+    folder = run.folder
+    run.serve(0)
+    run.serve(1)
+    (train,), (predict,), (inspect,) = map(run.of, ("train", "predict", "inspect"))
+    assert cli.main(train) == 0
+    shown = capsys.readouterr()
+    n_rounds = int(re.search(r"(\d+) rounds with 3 parties: model", shown.out).group(1))
+    assert "best round" in shown.err
+    text = (folder / "model" / "model.json").read_bytes()
+    assert not list((folder / "checkpoint").iterdir())
+    for name in ("north", "south"):
+        (kept,) = folder.glob(f"{name}/for-acme/models/*.json")
+        assert xgboost.Booster(model_file=kept).num_boosted_rounds() == n_rounds
+        assert kept.read_bytes() == text
+        assert not list(folder.glob(f"{name}/for-acme/exact/*"))
+    assert cli.main(predict) == 0
+    with open("predictions.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[3]["id"] == "secret-0003"
+    best = json.loads(text)["learner"]["attributes"]["best_iteration"]
+    X = np.genfromtxt("new.csv", delimiter=",", skip_header=1)[:, 1:].astype(np.float32)
+    booster = xgboost.Booster(model_file=folder / "model" / "model.json")
+    data = xgboost.DMatrix(X, feature_names=booster.feature_names)
+    expected = booster.predict(data, iteration_range=(0, int(best) + 1))
+    assert np.allclose([float(row["prediction"]) for row in rows], expected, atol=1e-6)
+    assert cli.main(inspect) == 0
+    assert re.search(r"north +acme +Contributed +\d+", capsys.readouterr().out)
+
+    assert cli.main(train) == cli.WRONG_USE
+    logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
+    assert "acme: OpenExact" in logs
+    assert "acme starts a training run" in logs
+    assert "secret" not in logs + (folder / "north" / "record.jsonl").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_bytes", [2_000, 40_000, 120_000])
+def test_killed_servers_and_coordinators_go_on(run, capsys, n_bytes):
+    folder = run.folder
+    run.serve(0)
+    run.serve(1)
+    (train,) = run.of("train")
+    assert cli.main(train) == 0
+    expected = (folder / "model" / "model.json").read_bytes()
+
+    def strike():
+        run.servers[0].kill()
+        run.servers[0].wait()
+        run.serve(0)
+
+    thread = when_sums_are_there(folder, n_bytes, strike)
+    assert cli.main([*train, "--overwrite"]) == 0
+    thread.join(60)
+    assert (folder / "model" / "model.json").read_bytes() == expected
+    coordinator = subprocess.Popen([sys.executable, "-m", "veilboost", *train, "--overwrite"])
+    try:
+        when_sums_are_there(folder, n_bytes, coordinator.kill).join(90)
+        assert coordinator.wait(60) == -9
+    finally:
+        coordinator.kill()
+    run.servers[1].kill()
+    run.servers[1].wait()
+    run.serve(1)
+    assert cli.main([*train, "--overwrite"]) == 0
+    assert (folder / "model" / "model.json").read_bytes() == expected
+    assert "goes on after" in capsys.readouterr().err
+
+
+PLAN = {
+    "method": "exact",
+    "tls": "certs",
+    "parties": [{"name": "north", "address": "h:1"}, {"name": "south", "address": "h:2"}],
+}
+
+
+def read(tmp_path, content):
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return read_plan(path)
+
+
+def test_a_plan_without_own_rows(tmp_path):
+    plan = read(tmp_path, {**PLAN, "training": {"early_stopping_rounds": 5}})
+    assert isinstance(plan, ExactPlan)
+    assert (plan.training.cuts, plan.training.min_rows_per_node, plan.data.file) == ("grid", 10, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"data": {"file": "a.csv", "label": "y"}}, "data.file needs data.allowed"),
+        ({"data": {"file": "a.csv", "allowed": ["sha256:0"]}}, "data.label is missing"),
+        ({"data": {"valid": "a.csv", "label": "y"}}, "data.valid needs data.file"),
+        ({"data": {"name": "own"}}, "unknown entry 'name'"),
+        ({"data": {"labels": "texts"}}, "data.labels='texts' must be one of"),
+        ({"training": {"cuts": "given"}}, "training.cuts='given' must be one of"),
+        ({"training": {"n_hashes": 3}}, "unknown entry 'n_hashes'"),
+        ({"parties": PLAN["parties"][:1]}, "training takes two at least"),
+    ],
+)
+def test_what_makes_no_plan_of_exact_training(tmp_path, change, text):
+    with pytest.raises(PlanError, match=text):
+        read(tmp_path, {**PLAN, **change})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--horizontal", "--label", "y", "--party", "sha256:0", "--min-similar", "1"], "is for SimFL"),
+        (["--horizontal", "--label", "y", "--valid", "v.csv"], "--valid is for exact training"),
+        (["--horizontal", "--label", "y", "--min-parties", "3"], "--min-parties is for exact training"),
+        (["--horizontal", "--label", "y", "--party", "sha256:0", "--min-rows-per-node", "0"], "at least 1"),
+        (["--horizontal", "--label", "y", "--party", "sha256:0", "--budget", "1", "1e-5"], "is for private"),
+        (["--party", "sha256:0"], "--party is for exact training"),
+    ],
+)
+def test_options_of_other_kinds_of_training_are_refused(capsys, options, text):
+    serve = ["serve", "--data", "x.csv", "--tls", "certs", "--allow", "acme"]
+    assert cli.main([*serve, *options]) == cli.WRONG_USE
+    assert text in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""Private training by the command, as the documentation writes it, and what is refused before it begins."""
+
+import csv
+import re
+
+import lightgbm
+import numpy as np
+import pytest
+import yaml
+
+import lgb_dp
+from gbdt_parties.errors import InvalidDataError
+from private_hospitals import Written, write_rows, written
+from veilboost import command_line as cli
+from veilboost.plans.declared import Declared, read_declared
+from veilboost.plans.plan import PlanError, PrivatePlan, read_plan
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("grpc")
+NAMES = ("acme", "north", "south")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(NAMES):
+        write_rows(tmp_path / f"{name}.csv", 150, seed)
+    write_rows(tmp_path / "new.csv", 40, 9, labelled=False)
+    return tmp_path
+
+
+def certified(capsys):
+    """Run the page's first commands; gives the fingerprints that they print."""
+    for command in written()[1]:
+        if command.startswith("certs"):
+            assert cli.main(command.split()) == 0
+    shown = capsys.readouterr().out
+    prints = re.findall(r"allow it by name \((\w+)\) or as (sha256:\w+)", shown)
+    assert [name for name, _ in prints] == list(NAMES)
+    return dict(prints)
+
+
+def test_three_processes_as_written(folder, capsys):
+    run = Written(folder, certified(capsys))
+    try:
+        run.serve(0)
+        run.serve(1)
+        (train,), (predict,), (ledger,), (inspect,) = map(run.of, ("train", "predict", "ledger", "inspect"))
+        assert cli.main(train) == 0
+        shown = capsys.readouterr()
+        assert "40 trees with 3 parties: model; epsilon = " in shown.out
+        assert "add or remove one row at one party" in shown.out
+        text = (folder / "model" / "model.txt").read_text()
+        assert 0.999 < lgb_dp.privacy_of(text).epsilon <= 1.0
+        assert lightgbm.Booster(model_str=text).num_trees() == 40
+        assert not list((folder / "checkpoint").iterdir())
+        for name in ("north", "south"):
+            (kept,) = folder.glob(f"{name}/for-acme/models/*.txt")
+            assert kept.read_text() == text
+        assert cli.main(["models", "north"]) == 0
+        assert re.search(r"acme +[0-9a-f]{32} +whole", capsys.readouterr().out)
+
+        assert cli.main(predict) == 0
+        assert "40 of 40 rows predicted: predictions.csv" in capsys.readouterr().out
+        rows = list(csv.DictReader((folder / "predictions.csv").open()))
+        assert rows[3]["id"] == "secret-9-3"
+        assert np.ptp([float(row["prediction"]) for row in rows]) > 0.1
+        for held in ("north", "party"):
+            assert cli.main([*ledger[:1], held]) == 0
+            shown = capsys.readouterr().out
+            assert re.search(r"leaf sums +40 ", shown)
+            assert "budget: epsilon = 1.5, delta = 1e-05 (add or remove one row at one party)" in shown
+        assert cli.main(inspect) == 0
+        assert re.search(r"north +acme +Contributed +\d+", capsys.readouterr().out)
+
+        # A model is not replaced unasked, a second run fits into the budget, and a third does not.
+        assert cli.main(train) == cli.WRONG_USE
+        assert cli.main([*train, "--overwrite"]) == 0
+        assert (folder / "model" / "model.txt").read_text() != text
+        assert cli.main([*train, "--overwrite"]) == cli.REFUSED
+        assert "of the party's budget" in capsys.readouterr().err
+    finally:
+        run.stop()
+    logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
+    assert "acme: OpenFederated" in logs
+    assert "secret" not in logs + (folder / "north" / "record.jsonl").read_text()
+
+
+PLAN = {
+    "method": "private",
+    "tls": "certs",
+    "parties": [{"name": "north", "address": "h:1"}, {"name": "south", "address": "h:2"}],
+    "training": {"epsilon": 1.0, "delta": 1e-5},
+}
+
+
+def read(tmp_path, content):
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return read_plan(path)
+
+
+def test_a_plan_without_own_rows(tmp_path):
+    plan = read(tmp_path, PLAN)
+    assert isinstance(plan, PrivatePlan)
+    assert (plan.training.epsilon, plan.training.rounds, plan.data.file) == (1.0, 100, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"training": {"delta": 1e-5}}, "training: epsilon is missing"),
+        ({"training": {"epsilon": True, "delta": 1e-5}}, "epsilon=True must be float"),
+        ({"training": {**PLAN["training"], "early_stopping_rounds": 5}}, "early_stopping_rounds is not for"),
+        ({"data": {"file": "a.csv"}}, "data.file needs data.declared and data.allowed"),
+        ({"data": {"budget_epsilon": 1.0}}, "budget_epsilon and data.budget_delta go together"),
+        ({"data": {"label": "y"}}, "unknown entry 'label'"),
+        ({"parties": PLAN["parties"][:1]}, "training takes two at least"),
+    ],
+)
+def test_what_makes_no_plan_of_private_training(tmp_path, change, text):
+    with pytest.raises(PlanError, match=text):
+        read(tmp_path, {**PLAN, **change})
+
+
+def test_rows_are_not_aligned(tmp_path, capsys):
+    read(tmp_path, PLAN)
+    assert cli.main(["align", str(tmp_path / "plan.yaml")]) == cli.WRONG_USE
+    assert "rows are not aligned" in capsys.readouterr().err
+
+
+DECLARED = {"label": "ill", "bounds": {"age": [0, 100]}, "categories": {"sex": ["f", "m"]}}
+
+
+def test_declared_columns_are_the_features_in_their_order(folder):
+    path = folder / "columns.yaml"
+    path.write_text(yaml.safe_dump({**DECLARED, "groups": "patient", "rows_per_group": 2}))
+    declared = read_declared(path)
+    rows = declared.table_of("north.csv")
+    assert rows.features.column_names == ["age", "sex"]
+    assert rows.own["groups"][2] == "secret-1-2"
+    assert set(rows.label) == {0.0, 1.0}
+    assert declared.arguments()["bounds"] == {"age": (0, 100)}
+    assert declared.table_of("new.csv", id_column="patient", labelled=False).ids[5] == "secret-9-5"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"bound": {}}, "unknown entry 'bound'"),
+        ({"bounds": {"age": [0]}}, "bounds of 'age' must be"),
+        ({"bounds": {"age": [0, True]}}, "bounds of 'age' must be"),
+        ({"label_bounds": [1]}, "bounds of 'label_bounds' must be"),
+        ({"categories": {"sex": [0.5]}}, "categories of 'sex' must be"),
+        ({"bounds": {"sex": [0, 1]}}, "'sex' has both"),
+        ({"bounds": {"ill": [0, 1]}}, "'ill' cannot be a feature as well"),
+        ({"max_bin": True}, "max_bin=True is of another type"),
+        ({"bounds": {}, "categories": {}}, "which columns there are"),
+    ],
+)
+def test_what_is_no_declaration(tmp_path, change, text):
+    path = tmp_path / "columns.yaml"
+    path.write_text(yaml.safe_dump({**DECLARED, **change}))
+    with pytest.raises(PlanError, match=text):
+        read_declared(path)
+
+
+def test_files_that_lack_what_is_declared(folder, capsys):
+    declared = Declared("ill", {"height": [0, 3]})
+    with pytest.raises(InvalidDataError, match="no column 'height'"):
+        declared.table_of("north.csv")
+    certified(capsys)
+    (folder / "columns.yaml").write_text(yaml.safe_dump(DECLARED))
+    serve = ["serve", "--private", "columns.yaml", "--data", "north.csv", "--tls", "certs/north"]
+    serve += ["--allow", "acme"]
+    for options, text in [
+        ([], "--private needs --party"),
+        (["--party", f"sha256:{'a' * 64}"], "--private needs --budget"),
+        (["--party", "sha256:0", "--horizontal"], "--private contradicts --horizontal"),
+        (["--party", "sha256:0", "--label", "y"], "--label is for horizontal training"),
+        (["--party", "sha256:0", "--max-bin", "9"], "--max-bin is not for private training"),
+    ]:
+        assert cli.main([*serve, *options]) == cli.WRONG_USE
+        assert text in capsys.readouterr().err
+    assert cli.main(["serve", "--data", "x", "--tls", "c", "--allow", "a", "--budget", "1", "1e-5"]) == 2
+    assert "--budget is for private training" in capsys.readouterr().err
+
+
+def test_a_declared_column_that_is_there_twice_is_refused(folder):
+    path = folder / "twice.csv"
+    path.write_text("age,ill,age\n1,0,2\n")
+    with pytest.raises(InvalidDataError, match="twice"):
+        Declared("ill", {"age": [0, 100]}).table_of(path)

@@ -1,0 +1,163 @@
+"""A coordinator reads what a party says strictly, and names the party whose words do not fit."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
+from gbdt_parties.traffic import Traffic
+from xgb_fed import HorizontalParty, train_simfl
+from xgb_fed.boosting.labels import places_among
+from xgb_fed.horizontal.common.introductions import common_mean_label
+from xgb_fed.horizontal.common.messages import (
+    HorizontalOpened,
+    Introduce,
+    Introduction,
+    OpenHorizontal,
+    Trees,
+)
+from xgb_fed.horizontal.simfl.messages import ColumnMoments, SeedContribution
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(60, 5))
+Y = RANDOM.integers(0, 2, 60)
+
+
+class Liar:
+    """A party some of whose answers are changed on their way."""
+
+    name = "south"
+
+    def __init__(self, kind, y=Y, **changed):
+        self._party = HorizontalParty(X, y, "south", categorical_labels=True, n_jobs=1)
+        self._kind, self._changed = kind, changed
+
+    def handle(self, request):
+        envelope = messages.read(self._party.handle(request))
+        message = envelope.message
+        if isinstance(message, self._kind):
+            message = self._kind(**{**message.__dict__, **self._changed})
+        return messages.write(envelope.session, envelope.sequence, message)
+
+
+def train(liar, params=None):
+    north = HorizontalParty(X, Y, "north", categorical_labels=True, n_jobs=1)
+    params = {"objective": "binary:logistic"} if params is None else params
+    return train_simfl(params, [north, liar], 2, verbose_eval=False)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"names": "\x1b[2J\x1b[31mroot@host# all is well\r\n" + "x" * 100_000},
+        {"names": "7"},
+        {"names": "[1, 2, 3, 4, 5]"},
+        {"names": '["a", "b"]'},
+        {"names": "[" * 100_000},
+        {"classes": "[[1],[2]]"},
+        {"classes": "{"},
+        {"classes": "[" * 100_000},
+        {"classes": json.dumps(["\u202e" + "x" * 100_000, 1])},
+        {"classes": "5"},
+        {"classes": ""},
+        {"classes": "[NaN, 0, 1]"},
+        {"classes": "[0, 1, Infinity]"},
+        {"classes": "[1, 0]"},
+        {"classes": json.dumps(list(range(257)))},
+        {"classes": json.dumps(["x" * (1 << 20)])},
+        {"classes": json.dumps(["a", "b" * 201])},
+        {"classes": "[" + "9" * 5000 + "]"},
+        {"n_rows": -5},
+        {"n_rows": 0},
+        {"n_rows": 2**62},
+        {"n_features": 0},
+    ],
+    ids=lambda changed: str(changed)[:30],
+)
+def test_introductions_that_do_not_fit_are_refused_by_name(changed):
+    with pytest.raises(ProtocolError, match="party 'south' introduces itself with") as caught:
+        train(Liar(Introduction, **changed))
+    assert len(str(caught.value)) < 300
+    assert str(caught.value).isprintable()
+
+
+def test_names_and_labels_are_quoted_and_cut():
+    names = json.dumps(["\u202e\r\n" + "x" * 10_000, *"bcde"], ensure_ascii=False)
+    only = json.dumps(["\x1b[31m" + "x" * 190])
+    for changed, text in (({"names": names}, "has columns"), ({"n_features": 7}, "has 7 columns")):
+        with pytest.raises(InvalidDataError, match=f"'south' {text}") as caught:
+            train(Liar(Introduction, **changed))
+        assert len(str(caught.value)) < 700
+        assert str(caught.value).isprintable()
+    with pytest.raises(InvalidDataError, match="text at one party"):
+        train(Liar(Introduction, classes=only))
+
+
+@pytest.mark.parametrize("labels", [np.arange(len(Y)) % 2, np.array(["a", "b"])[np.arange(len(Y)) % 2]])
+def test_agreed_classes_of_long_texts_are_refused_before_they_take_memory(labels):
+    party = HorizontalParty(X, labels, "south", categorical_labels=True, n_jobs=1)
+    classes = json.dumps(["a", "b", *(f"c{place:03}" for place in range(253)), "z" * 20_000])
+    settings = json.dumps({"objective": "multi:softprob", "num_class": 256})
+    channel = Channel(party, bytes(16), Traffic(), "coordinator")
+    channel.ask(Introduce(False), Introduction)
+    opening = OpenHorizontal(settings, classes, 0, np.array([len(Y), 300]), 1, 10)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PartyRefusedError, match="more than 200 characters"):
+            channel.ask(opening, HorizontalOpened)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_party_does_not_tell_classes_of_long_texts():
+    labels = np.array(["a", "b" * 201])[np.arange(len(Y)) % 2]
+    south = HorizontalParty(X, labels, "south", categorical_labels=True, n_jobs=1)
+    with pytest.raises(PartyRefusedError, match="a class of more than 200 characters"):
+        train(south)
+
+
+def test_labels_do_not_widen_to_the_longest_class():
+    labels = np.array(["a", "b"])[np.arange(100_000) % 2]
+    tracemalloc.start()
+    try:
+        codes = places_among(["a", "b", "c" * 200], labels)
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(labels)
+    finally:
+        tracemalloc.stop()
+    assert codes[:3].tolist() == [0, 1, 0]
+    assert places_among(["a"], ["b", "a"]).tolist() == [-1, 0]
+
+
+def test_classes_of_all_parties_are_at_most_as_many_as_are_told():
+    with pytest.raises(InvalidDataError, match="258 classes over all parties; at most 256"):
+        train(Liar(Introduction, classes=json.dumps(list(range(2, 258)))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "reason"),
+    [
+        (HorizontalOpened, {"label_sums": np.array([1.0])}, "sums of weights and labels"),
+        (HorizontalOpened, {"label_sums": np.array([np.nan, 1.0])}, "sums of weights and labels"),
+        (HorizontalOpened, {"label_sums": np.array([-60.0, 5.0])}, "sums of weights and labels"),
+        (HorizontalOpened, {"label_sums": np.array([60.0, 61.0])}, "sums of weights and labels"),
+        (ColumnMoments, {"known_features": -3}, "moments are malformed"),
+        (SeedContribution, {"contribution": b"short"}, "contribution to a hash seed"),
+        (Trees, {"models": b"{}" + b" " * 1000}, "cut off"),
+    ],
+)
+def test_later_answers_that_do_not_fit_are_refused_by_name(kind, changed, reason):
+    liar = Liar(kind, **changed)
+    with pytest.raises(ProtocolError, match=f"party 'south': .*{reason}"):
+        train(liar)
+
+
+def test_sums_of_labels_without_any_weight_have_no_mean():
+    empty = HorizontalOpened(np.zeros(2))
+    with pytest.raises(InvalidDataError, match="no row of any party has a weight above 0"):
+        common_mean_label(["a", "b"], [empty, empty], True)

@@ -1,0 +1,543 @@
+"""Exact training in which somebody is lost, killed or lies: it waits, and ends in the undisturbed model."""
+
+import hashlib
+import json
+from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from exact_training import (
+    N_SUMS,
+    NAMES,
+    Between,
+    X,
+    Y,
+    answers_by_attempt,
+    lost,
+    parties,
+    party,
+    text_of,
+    train,
+)
+from gbdt_parties import patience as lost_parties
+from gbdt_parties._entries import EntryFile
+from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.messages import Finish
+from gbdt_parties.secure_sum.answers import read_answered
+from gbdt_parties.secure_sum.messages import AskSum, BeginRounds, Contributed, Opened, OpenSum
+from xgb_fed import CheckpointError, ExactTerms, HorizontalParty, InvalidArgumentError
+from xgb_fed.horizontal.exact.messages import ExactFinished, OpenExact
+from xgb_fed.horizontal.exact.run import ExactRun
+
+N_CALLS = 4 + N_SUMS + 1 + 2
+"""Of each party but the first: four before the first sum, one that ends training, its digest, the end."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(lost_parties, "SECONDS_BETWEEN_TRIES", 0.001)
+    monkeypatch.setattr(lost_parties, "MAX_SECONDS_BETWEEN_TRIES", 0.001)
+    # What was written survives a process that is killed; waiting for the disk is for power failures.
+    monkeypatch.setattr(EntryFile, "sync", lambda self: None)
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    members = [Between(one) for one in parties()]
+    model = train(members)
+    assert [member.calls for member in members] == [N_CALLS + 1, N_CALLS, N_CALLS]
+    return text_of(model)
+
+
+def restarted(between, place, folder):
+    between.party.close()
+    between.party = party(place, folder)
+
+
+def few_of_all(few):
+    """All calls, of which only a few are in the default run."""
+    slow = pytest.mark.slow
+    return [k if k in few else pytest.param(k, marks=slow) for k in range(1, N_CALLS + 1)]
+
+
+@pytest.mark.parametrize("call", few_of_all((1, 4, 5, 13, N_CALLS - 1, N_CALLS)))
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_party_that_is_killed_takes_part_again(tmp_path, undisturbed, call, is_answered):
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def killed(number, message, send):
+        if number != call:
+            return send()
+        if is_answered:
+            send()
+        restarted(members[1], 1, tmp_path)
+        return lost()
+
+    members[1].disturb = killed
+    assert text_of(train(members, patience=30.0)) == undisturbed
+    # What was answered twice is the same; one that has begun leaves nothing when it has ended.
+    given = answers_by_attempt(members[1])
+    assert len(given) == N_SUMS
+    assert all(len(contents) == 1 for contents in given.values())
+    assert len(list((tmp_path / "bob" / "exact").iterdir())) == (call == 4 and is_answered)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("call", few_of_all((4, 5, 12, N_CALLS - 2, N_CALLS)))
+@pytest.mark.parametrize("all_restart", [False, True])
+def test_a_coordinator_that_is_killed_goes_on(tmp_path, undisturbed, call, all_restart):
+    """The first party is in its process, as the coordinator's own rows are, and killed with it."""
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def killed(number, message, send):
+        if number == call:
+            raise Killed
+        return send()
+
+    members[2].disturb = killed
+    with pytest.raises(Killed):
+        train(members, checkpoint=tmp_path / "progress")
+    members[2].disturb = lambda number, message, send: send()
+    for place in range(3 if all_restart else 1):
+        restarted(members[place], place, tmp_path)
+    assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
+    # The run has ended: its model is given again, and nobody is asked.
+    assert text_of(train([Between(party(k), lost) for k in range(3)], checkpoint=tmp_path / "progress"))
+
+
+def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undisturbed):
+    """A power failure takes what was not on the disk yet, of the coordinator's progress or of answers."""
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def killed(number, message, send):
+        if isinstance(message, AskSum) and message.round == 9:
+            raise Killed
+        return send()
+
+    members[1].disturb = killed
+    with pytest.raises(Killed):
+        train(members, checkpoint=tmp_path / "progress")
+    members[1].disturb = lambda number, message, send: send()
+    journal = tmp_path / "progress" / "exact.journal"
+    journal.write_bytes(journal.read_bytes()[:-3000])
+    restarted(members[0], 0, tmp_path)
+    (answers,) = (tmp_path / "ada" / "exact").glob("*.answers")
+    answers.write_bytes(answers.read_bytes()[:-500])
+    assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
+    rounds = [asked.round for asked, answer in members[1].answers if isinstance(asked, AskSum)]
+    assert rounds != sorted(set(rounds))
+
+
+def test_parties_without_a_folder_survive_lost_connections(undisturbed):
+    members = [Between(one) for one in parties()]
+    members[1].disturb = lambda number, message, send: lost() if number % 5 == 0 else send()
+    assert text_of(train(members, patience=30.0)) == undisturbed
+
+
+def test_without_patience_the_run_ends_and_nothing_is_told(undisturbed):
+    members = [Between(one) for one in parties()]
+    members[1].disturb = lambda number, message, send: lost() if number > 8 else send()
+    with pytest.raises(PartyUnavailableError):
+        train(members)
+    asked = [max(a.round for a, _ in m.answers if isinstance(a, AskSum)) for m in (members[0], members[2])]
+    assert asked == [4, 4]
+
+
+def test_a_party_that_stays_away_is_waited_for_in_vain(tmp_path):
+    members = [Between(one) for one in parties(tmp_path)]
+    members[1].disturb = lambda number, message, send: lost() if number > 8 else send()
+    with pytest.raises(PartyUnavailableError):
+        train(members, patience=0.05, checkpoint=tmp_path / "progress")
+    # A new process of a party that has forgotten the run refuses at once.
+    members[1] = party(1)
+    with pytest.raises(PartyRefusedError, match="does not know the run"):
+        train(members, patience=30.0, checkpoint=tmp_path / "progress")
+
+
+def test_checkpoints_are_of_one_run_and_of_parties_that_keep_their_part(tmp_path):
+    train(parties(tmp_path), checkpoint=tmp_path / "progress")
+    with pytest.raises(CheckpointError, match="of a training run with other"):
+        train(parties(), 3, checkpoint=tmp_path / "progress")
+    journal = tmp_path / "progress" / "exact.journal"
+    journal.write_bytes(journal.read_bytes()[:200] + b"!" + journal.read_bytes()[201:])
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        train(parties(), checkpoint=tmp_path / "progress")
+    with pytest.raises(InvalidArgumentError, match="keep their part of the run"):
+        train([(X, Y), (X, Y)], checkpoint=tmp_path / "other")
+    with pytest.raises(InvalidArgumentError, match="patience=-1"):
+        train(parties(), patience=-1)
+
+
+# What a restarted party, or one whose coordinator lies, never does.
+
+
+def interrupted(tmp_path, round_number=6):
+    """Three parties and a coordinator that was killed in the middle of a run."""
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def killed(number, message, send):
+        answer = send()
+        if isinstance(message, AskSum) and message.round == round_number:
+            raise Killed
+        return answer
+
+    members[1].disturb = killed
+    with pytest.raises(Killed):
+        train(members, checkpoint=tmp_path / "progress")
+    members[1].disturb = lambda number, message, send: send()
+    return members
+
+
+def test_other_rows_do_not_answer_for_those_that_the_run_began_with(tmp_path):
+    members = interrupted(tmp_path)
+    terms = ExactTerms(held_out=[(X[:30], Y[:30])])
+    members[1].party.close()
+    members[1].party = HorizontalParty(
+        X[1::3], Y[1::3], "bob", categorical_labels=True, directory=tmp_path / "bob", exact=terms
+    )
+    with pytest.raises(PartyRefusedError, match="other rows than when the run began"):
+        train(members, checkpoint=tmp_path / "progress")
+
+
+def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
+    """Even if the arithmetic of a restarted party were another one."""
+    members = interrupted(tmp_path)
+    restarted(members[1], 1, tmp_path)
+    answered = ExactRun._answered
+
+    def altered(self, question, number):
+        if number == 7:
+            question = replace(question, values=question.values + np.uint64(1))
+        return answered(self, question, number)
+
+    monkeypatch.setattr(ExactRun, "_answered", altered)
+    with pytest.raises(PartyRefusedError, match="attempt 7 was answered before, with other bytes"):
+        train([*members[:1], members[1], members[2]], checkpoint=tmp_path / "progress")
+
+
+def test_what_a_party_keeps_holds_no_rows_and_a_digest_of_each_answer(tmp_path):
+    members = interrupted(tmp_path)
+    for place, member in enumerate(members):
+        (kept,) = (tmp_path / NAMES[place] / "exact").glob("*.json")
+        assert '"task"' in kept.read_text()
+        member.party.close()
+        _, entries = read_answered(kept.with_suffix(".answers"))
+        assert [entry.number for entry in entries] == [1, 2, 3, 4, 5, 6, 7]
+        assert kept.with_suffix(".answers").stat().st_size < 4000
+
+
+def refusal_of(members, tmp_path):
+    with pytest.raises(PartyRefusedError) as refused:
+        train(members, checkpoint=tmp_path / "progress")
+    return str(refused.value)
+
+
+def other_history(message):
+    """Another party's contribution to a sum that was opened before, signed by it for another attempt."""
+    if isinstance(message, OpenSum):
+        opened = Opened.from_bytes(message.opened)
+        if opened.round == 2:
+            cut = {k: v[:-1] + bytes([v[-1] ^ 1]) for k, v in opened.contributions.items()}
+            return OpenSum(Opened(2, 3, cut).to_bytes())
+    return message
+
+
+def skipped_history(message):
+    if isinstance(message, OpenSum):
+        opened = Opened.from_bytes(message.opened)
+        return OpenSum(Opened(opened.round + 1, opened.number + 1, opened.contributions).to_bytes())
+    return message
+
+
+def fewer_members(message):
+    return replace(message, members=message.members[:2]) if isinstance(message, AskSum) else message
+
+
+def an_earlier_round(message):
+    if isinstance(message, AskSum) and message.round == 8:
+        return replace(message, round=6, number=7, opened=b"")
+    return message
+
+
+def begun_again(message):
+    return replace(message, n_known=-1) if isinstance(message, OpenExact) else message
+
+
+def another_run(message):
+    return replace(message, run=bytes(16)) if isinstance(message, OpenExact) else message
+
+
+@pytest.mark.parametrize(
+    ("alter", "reason"),
+    [
+        (other_history, "not signed by it for this attempt"),
+        (skipped_history, "round 1, attempt 2 was asked for; round 0"),
+        (fewer_members, "every sum here is over all of them"),
+        (an_earlier_round, "round 6, attempt 7 was asked for; round 7"),
+        (begun_again, "has begun already"),
+        (another_run, "does not know the run"),
+    ],
+)
+def test_a_coordinator_that_lies_to_a_restarted_party_is_refused(tmp_path, undisturbed, alter, reason):
+    members = interrupted(tmp_path)
+    restarted(members[0], 0, tmp_path)
+    members[0].disturb = lambda number, message, send: send(alter(message))
+    assert reason in refusal_of(members, tmp_path)
+    # Nothing of it counts: the run goes on when it is asked as it must be.
+    members[0].disturb = lambda number, message, send: send()
+    assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
+
+
+def test_a_run_that_has_not_begun_is_not_taken_up(tmp_path):
+    """Before, another task could be put under the roster that was signed for the first one."""
+    members = [Between(one) for one in parties(tmp_path)]
+    runs = []
+
+    def stop(number, message, send):
+        if isinstance(message, OpenExact):
+            runs.append(message.run)
+        if isinstance(message, BeginRounds):
+            raise Killed
+        return send()
+
+    members[1].disturb = stop
+    with pytest.raises(Killed):
+        train(members)
+    members[1].disturb = lambda number, message, send: send(
+        replace(message, run=runs[0], n_known=0) if isinstance(message, OpenExact) else message
+    )
+    with pytest.raises(PartyRefusedError, match="the run has not begun"):
+        train(members)
+
+
+def test_a_sum_that_fails_ends_the_run_for_good(tmp_path):
+    """An opened sum cannot be taken back: the question after it is not asked under its number again."""
+    members = [Between(party(k, tmp_path, max_rounds=5)) for k in range(3)]
+    for member in members:
+        member.party._rows = replace(member.party._rows, max_rows=10)
+        object.__setattr__(member.party._side, "rows", member.party._rows)
+    with pytest.raises(PartyRefusedError, match="300 rows of all parties"):
+        train(members, checkpoint=tmp_path / "progress")
+    with pytest.raises(PartyRefusedError, match=r"300 rows of all parties|the run has failed"):
+        train(members, checkpoint=tmp_path / "progress")
+
+
+def test_rounds_of_all_runs_are_counted_once_each(tmp_path):
+    def bounded():
+        return [party(0, tmp_path, max_rounds=5), *parties()[1:]]
+
+    train(bounded())
+    members = interrupted(tmp_path)  # two more
+    for member in members:
+        member.party.close()
+    members[0].party = party(0, tmp_path, max_rounds=5)
+    train(members, checkpoint=tmp_path / "progress")
+    train(bounded(), 1)
+    with pytest.raises(PartyRefusedError, match="taken part in 5"):
+        train(bounded(), 1)
+
+
+def test_rounds_are_counted_of_runs_of_one_number(monkeypatch):
+    """Before, a coordinator that gave all its runs one number was not counted again."""
+    monkeypatch.setattr("xgb_fed.horizontal.exact.coordinator.os", SimpleNamespace(urandom=counted_bytes()))
+    members = [party(0, max_rounds=3), *parties()[1:]]
+    train(members)
+    with pytest.raises(PartyRefusedError, match="taken part in 2"):
+        train(members)
+
+
+def counted_bytes():
+    """The number of every run, then those of sessions, which are all different."""
+    numbers = count()
+    return lambda n: bytes(n) if (k := next(numbers)) % 4 == 0 else k.to_bytes(n, "big")
+
+
+def test_models_longer_than_texts_of_messages(monkeypatch, undisturbed):
+    monkeypatch.setattr("gbdt_parties.messages.MAX_TEXT_BYTES", 2000)
+    assert text_of(train(parties())) == undisturbed
+    assert len(undisturbed) > 2000
+
+
+def test_long_answers_are_asked_for_in_parts(monkeypatch, undisturbed):
+    monkeypatch.setattr("xgb_fed.horizontal.exact.run.MAX_OPENED_BYTES", 3 * 200)
+    members = [Between(one) for one in parties()]
+    assert text_of(train(members)) == undisturbed
+    contents = [len(a.content) for _, a in members[0].answers if isinstance(a, Contributed)]
+    assert len(contents) > N_SUMS + 10
+    assert max(contents) < 300
+
+
+class Schedule:
+    """What happens to every message, drawn from a seed."""
+
+    def __init__(self, seed, folder):
+        self.random, self.folder = np.random.default_rng(seed), folder
+        self.lies, self.rate = seed % 4 == 0, self.random.uniform(0.01, 0.05)
+        self.down, self.old = {}, []
+        self.members = [Between(party(k, folder), self.disturb_of(k)) for k in range(3)]
+
+    def disturb_of(self, place):
+        def disturb(number, message, send):
+            if self.down.get(place, 0) > 0:
+                self.down[place] -= 1
+                lost()
+            self.old.append(message)
+            is_spared = isinstance(message, OpenSum)  # else a party that catches up is killed again and again
+            if is_spared or self.random.random() > self.rate:
+                return send()
+            kinds = [self.lost_request, self.lost_answer, self.killed_before, self.killed_after, self.away]
+            lies = [self.replayed, self.other_numbers]
+            return self.random.choice(kinds + lies if self.lies else kinds)(place, message, send)
+
+        return disturb
+
+    def lost_request(self, place, message, send):
+        lost()
+
+    def lost_answer(self, place, message, send):
+        send()
+        lost()
+
+    def killed_before(self, place, message, send):
+        restarted(self.members[place], place, self.folder)
+        return send()
+
+    def killed_after(self, place, message, send):
+        send()
+        restarted(self.members[place], place, self.folder)
+        lost()
+
+    def away(self, place, message, send):
+        self.down[place] = int(self.random.integers(2, 6))
+        lost()
+
+    def replayed(self, place, message, send):
+        return send(self.old[int(self.random.integers(len(self.old)))])
+
+    def other_numbers(self, place, message, send):
+        if not isinstance(message, AskSum):
+            return send()
+        return send(replace(message, round=max(0, message.round - 1), number=max(1, message.number - 1)))
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(1, 8), range(8, 17, 4), pytest.param(range(17, 220), marks=pytest.mark.slow)]
+)
+def test_under_every_drawn_schedule_the_model_is_the_undisturbed_one(seeds, tmp_path, undisturbed):
+    for seed in seeds:
+        schedule = Schedule(seed, tmp_path / str(seed))
+        try:
+            assert text_of(train(schedule.members, patience=60.0)) == undisturbed
+        except PartyError:
+            assert schedule.lies
+        for member in schedule.members:
+            assert all(len(contents) == 1 for contents in answers_by_attempt(member).values()), seed
+            member.party.close()
+
+
+def test_altered_requests_are_refused_or_do_not_matter(caplog, undisturbed):
+    random, outcomes = np.random.default_rng(0), set()
+
+    def altering():
+        def handle(request, to):
+            altered = bytearray(request)
+            for _ in range(int(random.integers(1, 4))):
+                place = int(random.integers(32, len(altered))) if len(altered) > 32 else 0
+                altered[place] = int(random.integers(256))
+            if random.random() < 0.3:
+                del altered[int(random.integers(len(altered))) :]
+            return to(bytes(altered))
+
+        return handle
+
+    for number in range(N_CALLS):
+        member = Between(party(0))
+        handle, calls, alter = member.party.handle, [0], altering()
+
+        def counted(request, handle=handle, calls=calls, alter=alter, number=number):
+            calls[0] += 1
+            return alter(request, handle) if calls[0] == 1 + number else handle(request)
+
+        member.party.handle = counted
+        model = None
+        try:
+            model = train([member, *parties()[1:]])
+        except PartyError as error:
+            outcomes.add(type(error).__name__)
+        assert model is None or text_of(model) == undisturbed
+    assert len(outcomes) > 1
+    assert "a request failed" not in caplog.text
+
+
+def test_the_end_of_a_run_is_told_again_to_who_has_not_answered(tmp_path, undisturbed, caplog):
+    members = [Between(one) for one in parties(tmp_path)]
+    lost_once = []
+
+    def lose_end(number, message, send):
+        if isinstance(message, Finish) and not lost_once:
+            lost_once.append(send())
+            lost()
+        return send()
+
+    members[1].disturb = lose_end
+    assert text_of(train(members, patience=5.0)) == undisturbed
+    assert "at the end of the run" in caplog.text
+    assert text_of_party(members[1].party) == undisturbed
+
+
+def text_of_party(member):
+    return bytes(member.get_booster().save_raw("json"))
+
+
+def test_a_party_with_another_model_is_noticed():
+    members = [Between(one) for one in parties()]
+
+    class Lying(HorizontalParty):
+        def answer(self, kept, message):
+            answer = super().answer(kept, message)
+            return replace(answer, digest=bytes(32)) if isinstance(answer, ExactFinished) else answer
+
+    members[2] = Lying(X[2::3], Y[2::3], "cyd", categorical_labels=True)
+    with pytest.raises(PartyError, match="'cyd' has another model"):
+        train(members)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[" * 3000,
+        b"[]",
+        b"{}",
+        b"no JSON",
+        b"\xff",
+        json.dumps({"booster": "[" * 300_000}).encode(),
+        json.dumps({"booster": "{}"}).encode(),
+        json.dumps({"booster": 1}).encode(),
+    ],
+)
+def test_a_model_that_is_none_is_refused_by_name(content):
+    """All parties agree on it, and no bracket of it ends in a RecursionError or without a stack."""
+
+    class Lying(HorizontalParty):
+        def answer(self, kept, message):
+            answer = super().answer(kept, message)
+            return made_up if isinstance(answer, ExactFinished) else answer
+
+    made_up = ExactFinished(hashlib.sha256(content).digest(), content)
+    members = [Lying(X[k::3], Y[k::3], name, categorical_labels=True) for k, name in enumerate(NAMES)]
+    with pytest.raises(ProtocolError, match="the parties' model cannot be read"):
+        train(members, 1)
+
+
+def test_journals_are_held_by_one_party_at_a_time(tmp_path):
+    members = interrupted(tmp_path)
+    second = party(1, tmp_path)
+    with pytest.raises(PartyRefusedError, match="in use by another process"):
+        train([members[0], second, members[2]], checkpoint=tmp_path / "progress")

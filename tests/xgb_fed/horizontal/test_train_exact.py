@@ -1,0 +1,280 @@
+"""Exact training: the trees are those of XGBoost on pooled rows, and nobody can make the parties differ."""
+
+import warnings
+
+import numpy as np
+import pytest
+import xgboost
+
+import xgb_fed
+from gbdt_hosts.xgboost.model import read_trees
+from vertical_training import assert_same_tree
+from xgb_fed import ExactTerms, HorizontalParty, train_exact
+from xgb_fed.horizontal.exact.cuts import rows_of_cuts
+from xgb_fed.horizontal.exact.training import ExactTraining
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.FewPartiesWarning")
+
+N = 900
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4)).astype(np.float32)
+X[:, 1] = np.round(2 * X[:, 1])
+X[RNG.random(X.shape) < 0.1] = np.nan
+MARGIN = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) * np.nan_to_num(X[:, 2])
+LABELS = {
+    "binary:logistic": (MARGIN + RNG.normal(size=N) > 0).astype(int),
+    "multi:softprob": np.digitize(MARGIN, [-0.5, 0.5]),
+    "multi:softmax": np.digitize(MARGIN, [-0.5, 0.5]),
+    "reg:squarederror": (100 * MARGIN).astype(np.float32),
+    "count:poisson": RNG.poisson(np.exp(MARGIN / 2)).astype(np.float32),
+}
+WEIGHT = RNG.uniform(0.5, 3, N).astype(np.float32)
+THREE = np.array_split(RNG.permutation(N), 3)
+
+
+def split_rows(y, parts, weight=None):
+    return [(X[rows], y[rows], None if weight is None else weight[rows]) for rows in parts]
+
+
+def pooled(model, params, y, weight, n_rounds, X=X):
+    """Stock XGBoost on all rows in one place, with the same cuts and base score."""
+    rows = rows_of_cuts(model.cuts)
+    max_bin = len(rows) + 1
+    reference = xgboost.QuantileDMatrix(rows, max_bin=max_bin)
+    data = xgboost.QuantileDMatrix(X, label=y, weight=weight, ref=reference, max_bin=max_bin)
+    own = {**params, "tree_method": "hist", "max_bin": max_bin, "nthread": 1, "verbosity": 0}
+    if params["objective"].startswith("multi:"):
+        own["num_class"] = int(y.max()) + 1
+    return xgboost.train(own, data, n_rounds)
+
+
+def assert_equal_trees(booster, other):
+    ours, theirs = read_trees(booster), read_trees(other)
+    assert len(ours) == len(theirs)
+    for one, two in zip(ours, theirs, strict=True):
+        for name in ("left_children", "right_children", "split_indices", "default_left"):
+            assert one[name] == two[name]
+        for name in ("split_conditions", "loss_changes", "sum_hessian"):
+            assert np.allclose(one[name], two[name], rtol=1e-4, atol=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("objective", "parts", "weight", "others"),
+    [
+        ("binary:logistic", THREE, None, {}),
+        (
+            "binary:logistic",
+            [*THREE[:1], np.concatenate(THREE[1:])],
+            WEIGHT,
+            {"reg_alpha": 0.3, "gamma": 0.2},
+        ),
+        ("multi:softprob", THREE, WEIGHT, {"base_score": 0.5}),
+        ("multi:softmax", THREE, WEIGHT, {"base_score": 0.5}),
+        ("reg:squarederror", THREE, WEIGHT, {"max_delta_step": 40}),
+        ("count:poisson", THREE, None, {}),
+        ("count:poisson", THREE, WEIGHT, {"max_delta_step": 2, "base_score": 1.5}),
+    ],
+)
+def test_trees_are_those_of_pooled_rows(objective, parts, weight, others):
+    y = LABELS[objective]
+    params = {"objective": objective, "max_depth": 4, "max_bin": 24, **others}
+    model = train_exact(params, split_rows(y, parts, weight), 4, cuts="exact", min_rows_per_node=1)
+    assert_equal_trees(model.booster, pooled(model, params, y, weight, 4))
+
+
+FEW = np.array_split(np.random.default_rng(1).permutation(240), 3)
+
+
+@pytest.mark.parametrize(
+    ("objective", "others"),
+    [
+        ("reg:squarederror", {"reg_alpha": 30.0}),
+        ("binary:logistic", {"reg_alpha": 0.5, "max_delta_step": 0.3}),
+        ("count:poisson", {"reg_alpha": 0.5}),
+        ("count:poisson", {"reg_alpha": 2.0, "reg_lambda": 0.0, "max_delta_step": 0.1, "learning_rate": 1.0}),
+        ("binary:logistic", {"reg_lambda": 0.0}),
+        ("binary:logistic", {"reg_lambda": 0.0, "max_delta_step": 0.4, "min_child_weight": 0.1}),
+        ("reg:squarederror", {"min_child_weight": 40.0, "gamma": 50.0}),
+        # Lighter than min_child_weight as a whole: versions of XGBoost differ in what such a root weighs.
+        ("binary:logistic", {"min_child_weight": 1000.0}),
+        ("multi:softprob", {"reg_alpha": 0.4, "gamma": 0.3}),
+        ("multi:softmax", {"max_delta_step": 0.2, "min_child_weight": 5.0, "reg_lambda": 10.0}),
+        ("binary:logistic", {"max_depth": 9, "min_child_weight": 0.0, "max_bin": 60}),
+        ("binary:logistic", {"scale_pos_weight": 3.0, "reg_alpha": 1.0, "max_bin": 2}),
+        ("reg:squarederror", {"max_delta_step": 5.0, "reg_alpha": 10.0, "max_depth": 8}),
+    ],
+    ids=str,
+)
+def test_gains_and_weights_are_those_of_the_installed_version(objective, others):
+    """Every split and every leaf to the last digits, where the versions of XGBoost compute in other steps."""
+    y = LABELS[objective]
+    params = {"objective": objective, "max_depth": 4, "max_bin": 16, "base_score": 0.5, **others}
+    model = train_exact(params, split_rows(y, FEW, WEIGHT), 2, cuts="exact", min_rows_per_node=1)
+    theirs = pooled(model, params, y[:240], WEIGHT[:240], 2, X[:240])
+    for number, pair in enumerate(zip(read_trees(model.booster), read_trees(theirs), strict=True)):
+        assert_same_tree(*pair, f"tree {number}")
+
+
+def test_a_sample_s_tree_is_that_of_its_rows(monkeypatch):
+    """Rows are drawn by each party, in its own way; on what was drawn, the tree is XGBoost's."""
+    y, drawn = LABELS["binary:logistic"], []
+
+    def first_rows(self, *_):
+        drawn.append(np.arange(len(self.rows.y)) % 5 < 3)
+        return drawn[-1]
+
+    monkeypatch.setattr(ExactTraining, "_drawn", first_rows)
+    params = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 16, "reg_alpha": 0.4}
+    params |= {"base_score": 0.5, "subsample": 0.6}
+    model = train_exact(params, split_rows(y, FEW), 1, min_rows_per_node=1)
+    weight = np.zeros(N, dtype=np.float32)
+    for rows, own in zip(FEW, drawn, strict=False):
+        weight[rows[own]] = 1
+    theirs = pooled(model, {**params, "subsample": 1}, y, weight, 1)
+    assert_same_tree(read_trees(model.booster)[0], read_trees(theirs)[0])
+
+
+@pytest.mark.parametrize("columns", [[0], [0, 1, 2, 3]], ids=["one", "all"])
+def test_columns_without_any_value(columns):
+    """Before, the search for cuts asked about no cells of no column, and ended in an internal error."""
+    rows, y = X[:90].copy(), LABELS["binary:logistic"][:90]
+    rows[:, columns] = np.nan
+    params = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16, "base_score": 0.5}
+    members = [(rows[:40], y[:40]), (rows[40:], y[40:])]
+    model = train_exact(params, members, 2, cuts="exact", min_rows_per_node=1)
+    assert_equal_trees(model.booster, pooled(model, params, y, None, 2, rows))
+    assert [len(own) == 0 for own in model.cuts] == [f in columns for f in range(4)]
+
+
+def test_one_label_per_party():
+    y = LABELS["binary:logistic"]
+    params = {"objective": "binary:logistic", "max_depth": 3}
+    parts = [np.flatnonzero(y == k) for k in (0, 1)]
+    model = train_exact(params, split_rows(y, parts), 3, min_rows_per_node=1)
+    assert_equal_trees(model.booster, pooled(model, params, y, None, 3))
+
+
+def test_every_party_has_the_model_whoever_holds_which_rows():
+    y = LABELS["binary:logistic"]
+    params = {"objective": "binary:logistic", "max_depth": 3}
+    members = [
+        HorizontalParty(X[rows], y[rows], f"bank{k}", categorical_labels=True) for k, rows in enumerate(THREE)
+    ]
+    model = train_exact(params, members, 3)
+    texts = {bytes(member.get_booster().save_raw("json")) for member in members}
+    assert texts == {bytes(model.booster.save_raw("json"))}
+    two = train_exact(params, split_rows(y, np.array_split(np.arange(N), 2)), 3)
+    assert bytes(two.booster.save_raw("json")) in texts
+
+
+def test_nodes_keep_a_minimum_of_rows():
+    y = LABELS["binary:logistic"]
+    params = {"objective": "binary:logistic", "max_depth": 6, "min_child_weight": 0}
+    model = train_exact(params, split_rows(y, THREE), 3, min_rows_per_node=25)
+    leaves = model.booster.predict(xgboost.DMatrix(X), pred_leaf=True)
+    for tree in leaves.T:
+        assert np.unique(tree, return_counts=True)[1].min() >= 25
+    assert max(len(np.unique(tree)) for tree in leaves.T) > 8
+
+
+def test_given_cuts_are_kept():
+    y = LABELS["reg:squarederror"]
+    cuts = [[-1, 0, 1], [-2, 0, 2], [-0.5, 0.25], [0]]
+    model = train_exact({"max_depth": 3}, split_rows(y, THREE), 3, cuts=cuts)
+    trees = read_trees(model.booster)
+    used = {
+        (f, c)
+        for tree in trees
+        for f, c, left in zip(
+            tree["split_indices"], tree["split_conditions"], tree["left_children"], strict=True
+        )
+        if left != -1
+    }
+    # A split may also be beyond all cuts: values go to one side and missing ones to the other.
+    for f, threshold in used:
+        beyond = [cuts[f][0] - abs(cuts[f][0]) - 1e-5, cuts[f][-1] + abs(cuts[f][-1]) + 1e-5]
+        assert np.isclose(threshold, cuts[f] + beyond, rtol=1e-6, atol=0).any()
+    assert [own.tolist() for own in model.cuts] == cuts
+
+
+def test_cuts_on_the_grid_are_nobodys_values():
+    y = LABELS["binary:logistic"]
+    model = train_exact({"objective": "binary:logistic", "max_bin": 8}, split_rows(y, THREE), 1)
+    values = np.sort(X[~np.isnan(X[:, 0]), 0])
+    expected = values[np.round(np.linspace(0, len(values) - 1, 8)).astype(int)]
+    assert not np.isin(model.cuts[0], X[:, 0]).any()
+    assert np.allclose(model.cuts[0], expected, rtol=2.0**-11)
+
+
+def test_early_stopping_on_held_out_rows_of_several_parties():
+    y = LABELS["binary:logistic"]
+    params = {"objective": "binary:logistic", "max_depth": 5, "eval_metric": ["error", "logloss"]}
+    held_out = [(X[600:700], y[600:700], WEIGHT[600:700]), (X[700:], y[700:], WEIGHT[700:])]
+    members = [
+        HorizontalParty(
+            X[k : k + 300],
+            y[k : k + 300],
+            f"bank{k}",
+            categorical_labels=True,
+            exact=ExactTerms(held_out=[rows]),
+        )
+        for k, rows in zip((0, 300), held_out, strict=True)
+    ]
+    model = train_exact(params, members, 40, early_stopping_rounds=2, verbose_eval=False)
+    scores = model.evals_result["validation_0"]["logloss"]
+    assert model.best_iteration == int(np.argmin(scores)) == len(scores) - 3
+    assert model.best_score == min(scores)
+    data = xgboost.DMatrix(X[600:], label=y[600:], weight=WEIGHT[600:])
+    p = model.booster.predict(data, iteration_range=(0, model.best_iteration + 1)).astype(float)
+    losses = -np.log(np.where(y[600:] == 1, p, 1 - p))
+    assert np.isclose(model.best_score, np.average(losses, weights=WEIGHT[600:]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("objective", "metrics"),
+    [("count:poisson", ["rmse", "mae", "poisson-nloglik"]), ("multi:softmax", ["merror", "mlogloss"])],
+)
+def test_metrics_are_those_of_xgboost(objective, metrics):
+    y = LABELS[objective]
+    params = {"objective": objective, "max_depth": 3, "eval_metric": metrics}
+    model = train_exact(params, split_rows(y, THREE), 3, evals=[((X[:99], y[:99]), "v")], verbose_eval=False)
+    model.booster.set_param([("eval_metric", metric) for metric in metrics])
+    text = model.booster.eval(xgboost.DMatrix(X[:99], label=y[:99]))
+    theirs = {
+        part.split(":")[0].removeprefix("eval-"): float(part.split(":")[1]) for part in text.split()[1:]
+    }
+    assert list(theirs) == metrics
+    for metric, value in theirs.items():
+        assert np.isclose(model.evals_result["validation_0"][metric][-1], value, rtol=1e-4), metric
+
+
+def test_sampled_rows_and_columns():
+    y = LABELS["binary:logistic"]
+    params = {"objective": "binary:logistic", "max_depth": 2, "subsample": 0.5, "colsample_bytree": 0.5}
+    model = train_exact(params, split_rows(y, THREE), 6, random_state=3)
+    for tree in read_trees(model.booster):
+        used = {f for f, n in zip(tree["split_indices"], tree["left_children"], strict=True) if n != -1}
+        assert len(used) <= 2
+    # Every row weighs 1/4 at the start, at the mean label nearly so.
+    assert 0.4 < read_trees(model.booster)[0]["sum_hessian"][0] / (N / 4) < 0.6
+
+
+def test_estimators_train_so_by_default():
+    y = LABELS["multi:softprob"]
+    names = np.array(["low", "middle", "high"])[y]
+    model = xgb_fed.HorizontalXGBClassifier(8, max_depth=3, early_stopping_rounds=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(parties=split_rows(names, THREE), eval_set=[(X[:100], names[:100])])
+    assert model.score(X, names) > 0.8
+    assert len(model.evals_result()["validation_0"]["mlogloss"]) <= 8
+    regressor = xgb_fed.HorizontalXGBRegressor(8, max_depth=3).fit(
+        parties=split_rows(LABELS["reg:squarederror"], THREE)
+    )
+    assert regressor.score(X, LABELS["reg:squarederror"]) > 0.3
+
+
+def test_two_parties_are_warned():
+    y = LABELS["binary:logistic"]
+    with pytest.warns(xgb_fed.FewPartiesWarning, match="each learns the other's sums"):
+        train_exact({"objective": "binary:logistic"}, split_rows(y, THREE[:2]), 1)

@@ -1,0 +1,109 @@
+import time
+from threading import Event
+
+import numpy as np
+import pytest
+
+import xgb_fed
+from gbdt_parties import messages
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.errors import PlaintextRangeError
+from xgb_fed.vertical.growing import gradients_ahead
+from xgb_fed.vertical.growing.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.growing.gradients_ahead import GradientsAhead
+
+N_ROWS = 50
+
+
+def gradients_of(key, n_classes=1):
+    random = np.random.default_rng(0)
+    packing = packing_for(N_ROWS, n_classes, key.public.plaintext_limit)
+    g, h = random.normal(size=(2, N_ROWS, n_classes))
+    return FixedPointGradients.scaled(g, np.abs(h), packing)
+
+
+@pytest.mark.parametrize("rows_of_part", [1, 4, 100])
+@pytest.mark.parametrize("bits", [2047, 400])
+def test_the_bytes_are_those_of_whole_messages(monkeypatch, rows_of_part, bits):
+    """With one ciphertext per row, and with several."""
+    key = Plain(bits)
+    monkeypatch.setattr(gradients_ahead, "PART_BYTES", rows_of_part * key.ciphertext_bytes)
+    gradients = gradients_of(key, 5)
+    assert len(gradients.packing.groups) == (1 if bits == 2047 else 2)
+    rows = np.arange(1, N_ROWS, 2, dtype=np.int32)
+    with GradientsAhead(key, gradients, rows, 10) as ahead:
+        sent = list(ahead)
+        received = [bytes(message.values) for message in sent]
+    plaintexts = gradients.plaintexts(rows)
+    expected = [(k, start) for k in range(len(plaintexts)) for start in (0, 10, 20)]
+    assert [(message.group, message.start) for message in sent] == expected
+    for message, values in zip(sent, received, strict=True):
+        whole = key.to_bytes(key.encrypt(plaintexts[message.group][message.start : message.start + 10]))
+        assert values == whole
+        assert len(message.values) == message.ciphertext_bytes == len(whole)
+        written = messages.write(b"s" * 16, 3, message)
+        assert messages.read(written).message.values == whole
+
+
+def test_ciphertexts_in_parts_are_read_back():
+    key = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+    with GradientsAhead(key, gradients_of(key), np.arange(9, dtype=np.int32), 5) as ahead:
+        read = [m for message in ahead for m in key.decrypt(key.public.from_bytes(bytes(message.values)))]
+    words = gradients_of(key).plaintexts(np.arange(9))[0]
+    assert read == [int.from_bytes(row.tobytes(), "little") for row in words]
+
+
+class Slow(Plain):
+    """Encrypts when it is told to, and notes what it encrypted."""
+
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "allowed", Event())
+        object.__setattr__(self, "encrypted", [])
+
+    def encrypt(self, plaintexts):
+        assert self.allowed.wait(10)
+        self.encrypted.append(len(plaintexts))
+        return super().encrypt(plaintexts)
+
+
+def wait_for(condition):
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_one_message_is_encrypted_ahead_and_not_more():
+    key = Slow()
+    with GradientsAhead(key, gradients_of(key), np.arange(N_ROWS, dtype=np.int32), 10) as ahead:
+        first = next(iter(ahead))
+        # It is given before anything is encrypted: whoever sends it waits for its parts.
+        assert not key.encrypted
+        key.allowed.set()
+        assert bytes(first.values)
+        wait_for(lambda: len(key.encrypted) == 2)
+        time.sleep(0.05)
+        assert key.encrypted == [10, 10]
+
+
+def test_what_is_given_up_is_not_encrypted():
+    key = Slow()
+    with GradientsAhead(key, gradients_of(key), np.arange(N_ROWS, dtype=np.int32), 10) as ahead:
+        next(iter(ahead))
+        key.allowed.set()
+    assert len(key.encrypted) <= 1
+
+
+def test_an_error_of_encryption_reaches_whoever_sends():
+    key = Plain()
+    gradients = gradients_of(key)
+    rows = np.arange(5, dtype=np.int32)
+    narrow = Plain(8)
+    with GradientsAhead(narrow, gradients, rows, 5) as ahead, pytest.raises(PlaintextRangeError):
+        bytes(next(iter(ahead)).values)
+
+
+def test_no_rows_give_no_messages():
+    with GradientsAhead(Plain(), gradients_of(Plain()), np.empty(0, dtype=np.int32), 10) as ahead:
+        assert not list(ahead)

@@ -1,0 +1,100 @@
+"""What an active party can compute from exact statistics is counted, said and limited."""
+
+import logging
+import math
+
+import numpy as np
+import pytest
+
+import xgb_fed
+from gbdt_commons.sealed import write_sealed
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
+from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.transport.server import NOBODY
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.vertical.passive.given_statistics import GivenStatistics
+from xgb_fed.vertical.passive.service import Limits, PassiveService
+
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((200, 3)).astype(np.float32)
+OWN = RANDOM.standard_normal((200, 2)).astype(np.float32)
+Y = (X[:, 0] + OWN[:, 0] > 0).astype(np.float32)
+
+
+class Table:
+    columns, ids, has_ids = read_columns(X, "X"), range(len(X)), False
+
+
+class Served:
+    name = "bank"
+
+    def __init__(self, service, caller="acme"):
+        self._service, self._caller = service, caller
+
+    def handle(self, request):
+        return self._service.handle(Identity(self._caller, "", NOBODY.expires), (), bytes(request))
+
+
+def trained(service, n_trees, caller="acme"):
+    parties = [Served(service, caller)]
+    params = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8}
+    xgb_fed.train(
+        params, xgb_fed.ActiveData(OWN, Y), parties, n_trees, cipher=xgb_fed.Plain(), verbose_eval=False
+    )
+
+
+def bank(folder, **limits):
+    return PassiveService(Table, folder, "bank", Limits(allow_plain=True, **limits))
+
+
+def test_statistics_are_counted_over_runs_and_restarts_and_refused_beyond_the_limit(tmp_path):
+    trained(bank(tmp_path, max_statistics=0.6), 4)
+    trained(bank(tmp_path, max_statistics=0.6), 4, caller="other")  # of its own
+    with pytest.raises(PartyRefusedError, match=r"0\.\d+ statistics per row .* at most 0\.6"):
+        trained(bank(tmp_path, max_statistics=0.6), 4)
+
+
+def test_the_log_warns_once_the_values_can_be_computed(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, logger="xgb_fed"):
+        trained(bank(tmp_path, max_statistics=math.inf), 3)
+        assert "statistics per row" not in caplog.text
+        trained(bank(tmp_path, max_statistics=math.inf), 12)
+    assert caplog.text.count("can compute the bins of most values") == 1
+
+
+def test_what_is_written_is_never_behind(tmp_path):
+    path = tmp_path / "statistics.json"
+    given = GivenStatistics(1.0, path)
+    for _ in range(50):
+        given.add(1, 1, 300)
+        assert GivenStatistics(1.0, path).per_row >= given.per_row
+    assert given.per_row == pytest.approx(0.5)
+    with pytest.raises(ProtocolError, match="at most 1"):
+        given.add(51, 1, 300)
+    assert given.per_row == pytest.approx(0.5)
+    path.write_text(path.read_text().replace("0.5", "0.1"))
+    with pytest.raises(InvalidDataError, match="cannot be read"):
+        GivenStatistics(1.0, path)
+
+
+def test_a_limit_that_is_not_a_number_limits():
+    with pytest.raises(ProtocolError, match="at most nan"):
+        GivenStatistics(float("nan")).add(1, 1, 300)
+
+
+@pytest.mark.parametrize(
+    "per_row", [10**400, -1, -0.5, math.inf, -math.inf, math.nan, True, "0.5", None, [1]]
+)
+def test_a_file_whose_number_is_no_count_is_refused(tmp_path, per_row):
+    path = tmp_path / "statistics.json"
+    write_sealed(path, {"per_row": per_row, "openings": []})
+    with pytest.raises(InvalidDataError, match="cannot be read"):
+        GivenStatistics(1.0, path)
+
+
+@pytest.mark.parametrize("per_row", [0, 0.5, 3])
+def test_a_file_with_a_count_is_read(tmp_path, per_row):
+    path = tmp_path / "statistics.json"
+    write_sealed(path, {"per_row": per_row, "openings": []})
+    assert GivenStatistics(1.0, path).per_row == per_row

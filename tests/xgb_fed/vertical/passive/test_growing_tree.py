@@ -1,0 +1,137 @@
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import xgb_fed
+from gbdt_parties.memory import MemoryAllowance
+from vertical_training import problem
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.vertical.passive import growing_tree
+from xgb_fed.vertical.passive.growing_tree import GrowingTree
+from xgb_fed.vertical.passive.held_rows import RowsHere
+from xgb_fed.vertical.passive.journal import Terms
+from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TrainingSession
+from xgb_fed.vertical.protocol.messages import FindSplits, Gradients
+from xgb_fed.vertical.protocol.splits import Splits
+
+N_ROWS = 60
+COLUMNS = RowsHere(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
+BINS = COLUMNS.binned(6)
+KEY = xgb_fed.OkamotoUchiyama(512, True).generate()
+ALL_COLUMNS = np.arange(3, dtype=np.int32)
+EMPTY = np.empty(0, dtype=np.uint8)
+ROOT_NODE = np.array([0])
+
+
+def sampled_rows():
+    return np.random.default_rng(1).random(N_ROWS) < 0.8
+
+
+def encrypted(n_groups=2):
+    values = np.random.default_rng(0).integers(0, 1 << 40, (n_groups, int(sampled_rows().sum())))
+    return [KEY.encrypt(row.tolist()) for row in values]
+
+
+def grown(sources, cut_at, ahead):
+    """A tree that received its gradients in pieces, with its root's histograms."""
+    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), len(sources))
+    summed = []
+    for group, source in enumerate(sources):
+        bounds = [0, *cut_at, len(source)]
+        for start, stop in pairwise(bounds):
+            tree.receive(KEY.public, Gradients(group, start, KEY.public.to_bytes(source[start:stop])))
+            rows = tree.rows_to_add(group)
+            summed.append(len(rows))
+            if ahead and rows:
+                tree.add_at_root(KEY.public, group, rows)
+    assert tree.is_complete
+    assert tree.advance(FindSplits(EMPTY, EMPTY)) is None
+    tree.build(KEY.public, tree.nodes_with_statistics(1), None)
+    return tree.histograms, summed
+
+
+@pytest.mark.parametrize("cut_at", [[], [1], [7, 8, 30]])
+def test_sums_at_the_root_are_the_same_whether_made_ahead_or_when_asked_for(cut_at, monkeypatch):
+    monkeypatch.setattr(growing_tree, "MIN_ROWS_AHEAD", 1)
+    monkeypatch.setattr(growing_tree, "BINS_AHEAD", 0)
+    sources = encrypted()
+    now, summed = grown(sources, cut_at, ahead=True)
+    assert sum(summed) == 2 * len(sources[0])
+    assert all(summed)
+    later, _ = grown(sources, cut_at, ahead=False)
+    assert (now.counts == later.counts).all()
+    assert [sums.tobytes() for sums in now.sums] == [sums.tobytes() for sums in later.sums]
+
+
+def test_a_few_rows_are_not_worth_a_sum_of_their_own(monkeypatch):
+    """Otherwise messages of one row each would cost an addition per bin and row."""
+    monkeypatch.setattr(growing_tree, "MIN_ROWS_AHEAD", 20)
+    monkeypatch.setattr(growing_tree, "BINS_AHEAD", 0)
+    sources = encrypted(1)
+    n_rows = len(sources[0])
+    _, summed = grown(sources, list(range(1, n_rows)), ahead=True)
+    assert [n for n in summed if n] == [20, 20, n_rows - 40][: 3 if n_rows > 40 else 2]
+    monkeypatch.setattr(growing_tree, "BINS_AHEAD", 4)
+    _, summed = grown(sources, list(range(1, n_rows)), ahead=True)
+    assert [n for n in summed if n] == [n_rows]
+
+
+def session(max_bytes=1 << 30):
+    terms = Terms("okamoto-uchiyama", 512, 6, "rows", "digest")
+    return TrainingSession(
+        COLUMNS,
+        Splits(COLUMNS.names),
+        KEY.public,
+        BINS,
+        50,
+        3,
+        2,
+        3,
+        b"m" * 16,
+        terms,
+        memory=MemoryAllowance(max_bytes),
+    )
+
+
+def answered(training, sources):
+    """Begin a tree, receive its gradients and give the statistics of its root."""
+    training.start_tree(ALL_COLUMNS, sampled_rows())
+    for group, source in enumerate(sources):
+        training.receive(Gradients(group, 0, KEY.public.to_bytes(source)))
+    training.meanwhile.finish()
+    ahead = len(training.tree.at_root)
+    training.tree.advance(FindSplits(EMPTY, EMPTY))
+    training.reserve_level()
+    training.tree.build(training.key, training.tree.nodes_with_statistics(1), None)
+    return ahead, training.statistics(ROOT_NODE)
+
+
+def test_a_session_sums_up_the_root_and_makes_randomness_ahead():
+    training, sources = session(), encrypted()
+    ahead, first = answered(training, sources)
+    assert ahead == 2
+    assert training.n_prepared == 0
+    n_sent = len(KEY.public.from_bytes(first.sums))
+    training.key.obfuscators.take(len(training.key.obfuscators))
+    training.start_tree(ALL_COLUMNS, sampled_rows())
+    assert training.n_prepared == training.rooms[RANDOMNESS].n_bytes // KEY.public.ciphertext_bytes >= n_sent
+    end = time.monotonic() + 10
+    while len(training.key.obfuscators) < training.n_prepared:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    training.meanwhile.close()
+
+
+def test_without_room_to_spare_nothing_is_done_ahead_and_the_answer_is_the_same():
+    sources = encrypted()
+    _, usual = answered(session(), sources)
+    gradients = 2 * len(sources[0]) * KEY.public.ciphertext_bytes
+    narrow = session(4 * gradients)
+    ahead, same = answered(narrow, sources)
+    assert ahead == 0
+    assert ROOT not in narrow.rooms
+    assert (usual.counts == same.counts).all()
+    decrypted = [KEY.decrypt(KEY.public.from_bytes(answer.sums)) for answer in (usual, same)]
+    assert decrypted[0] == decrypted[1]

@@ -1,0 +1,1 @@
+"""Conventions that all scikit-learn estimators of `xgb_fed` share."""

@@ -1,0 +1,188 @@
+"""What parties say of their rows, columns and labels, read strictly by whoever is told it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.quoting import quoted
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduction
+
+MAX_CLASSES = 256
+"""Maximum number of distinct labels that are told, and trained with."""
+
+MAX_CLASS_CHARACTERS = 200
+"""Maximum number of characters of a class: in an array all labels are as long as the longest."""
+
+MAX_TEXT = 1 << 20
+"""Maximum number of characters of a text that holds JSON."""
+
+
+def read_json_text(text: str) -> Any:
+    """Read JSON that another party has sent.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, or too long to be read.
+    """
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"a text of {len(text)} characters, where {MAX_TEXT} are accepted")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("a text with too many brackets") from None
+
+
+def read_classes(text: str) -> list[Any]:
+    """Read a JSON list of classes: different texts, or different finite numbers, in ascending order.
+
+    Raises
+    ------
+    ProtocolError
+        If it is anything else, has more than `MAX_CLASSES` items or one of more than `MAX_CLASS_CHARACTERS`.
+    """
+    try:
+        classes = read_json_text(text)
+    except ValueError:
+        classes = None
+    if not (isinstance(classes, list) and 1 <= len(classes) <= MAX_CLASSES):
+        raise ProtocolError(f"classes that are not a list of 1 to {MAX_CLASSES} labels")
+    texts = [isinstance(label, str) for label in classes]
+    if any(texts) != all(texts) or not all(isinstance(label, str) or _is_number(label) for label in classes):
+        raise ProtocolError("classes that are neither all texts nor all finite numbers")
+    if any(len(str(label)) > MAX_CLASS_CHARACTERS for label in classes):
+        raise ProtocolError(f"a class of more than {MAX_CLASS_CHARACTERS} characters")
+    if any(not one < other for one, other in pairwise(classes)):
+        raise ProtocolError("classes that are not different and in order")
+    return classes
+
+
+def _is_number(label: Any) -> bool:
+    return isinstance(label, (int, float)) and -(2**63) <= label < 2**63 and math.isfinite(label)
+
+
+def check_introduction(party: str, answer: Introduction, wants_classes: bool) -> None:
+    """Check what a party says of its rows before anything is made of it.
+
+    Raises
+    ------
+    ProtocolError
+        Naming the party.
+    """
+    try:
+        if not (1 <= answer.n_rows < 2**31 and 1 <= answer.n_features < 2**31):
+            raise ProtocolError(f"{answer.n_rows} rows of {answer.n_features} columns")
+        if answer.names:
+            names = read_json_text(answer.names)
+            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise ProtocolError("column names that are not a list of texts")
+            if len(names) != answer.n_features:
+                raise ProtocolError(f"{len(names)} names of {answer.n_features} columns")
+        if wants_classes:
+            read_classes(answer.classes)
+        elif answer.classes:
+            raise ProtocolError("classes that nobody asked for")
+    except (ValueError, ProtocolError) as error:
+        raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
+
+
+class DescribedColumns(Protocol):
+    """What any party says of its columns and labels."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    @property
+    def names(self) -> str:
+        """Column names, a JSON list; empty if the columns have none."""
+
+    @property
+    def classes(self) -> str:
+        """Distinct labels, a JSON list, if asked for."""
+
+
+def common_columns(
+    parties: Sequence[str], introductions: Sequence[DescribedColumns]
+) -> tuple[int, list[str]]:
+    """Number and names of the columns, which all parties must have alike.
+
+    Raises
+    ------
+    InvalidDataError
+        Naming the first party with other columns than the first one's.
+    """
+    first, name = introductions[0], parties[0]
+    for party, other in zip(parties[1:], introductions[1:], strict=True):
+        if other.n_features != first.n_features:
+            raise InvalidDataError(
+                f"party {party!r} has {other.n_features} columns, {name!r} has {first.n_features}; "
+                "all parties need the same ones in the same order"
+            )
+        if other.names != first.names:
+            theirs, ours = quoted(other.names), quoted(first.names)
+            raise InvalidDataError(
+                f"party {party!r} has columns {theirs or 'without names'}, {name!r} has "
+                f"{ours or 'ones without names'}; all parties need the same ones in the same order"
+            )
+    return first.n_features, json.loads(first.names) if first.names else []
+
+
+def common_classes(introductions: Sequence[DescribedColumns]) -> NDArray[Any]:
+    """All parties' labels, in order.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are of different kinds, fewer than two or more than `MAX_CLASSES`.
+    """
+    labels: set[Any] = set()
+    for answer in introductions:
+        labels |= set(json.loads(answer.classes))
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise InvalidDataError("y is text at one party and numbers at another")
+    if len(labels) < 2:
+        raise InvalidDataError(
+            f"y has the classes {quoted(str(sorted(labels)))} over all parties; at least two are needed"
+        )
+    if len(labels) > MAX_CLASSES:
+        raise InvalidDataError(
+            f"y has {len(labels)} classes over all parties; at most {MAX_CLASSES} are accepted"
+        )
+    return np.array(sorted(labels))
+
+
+def common_mean_label(parties: Sequence[str], opened: Sequence[HorizontalOpened], in_unit: bool) -> float:
+    """The mean label of all parties, weighted.
+
+    Parameters
+    ----------
+    parties : sequence of str
+    opened : sequence of HorizontalOpened
+    in_unit : bool
+        Whether labels are between 0 and 1.
+
+    Raises
+    ------
+    ProtocolError
+        Naming the party whose sums no labels have.
+    InvalidDataError
+        If all weights are 0.
+    """
+    for party, answer in zip(parties, opened, strict=True):
+        sums = answer.label_sums
+        fine = sums.shape == (2,) and np.isfinite(sums).all() and sums[0] >= 0
+        if not fine or (in_unit and not 0 <= sums[1] <= sums[0]):
+            raise ProtocolError(f"party {party!r}: the sums of weights and labels are malformed")
+    weight, labels = np.sum([answer.label_sums for answer in opened], axis=0)
+    if weight == 0:
+        raise InvalidDataError("no row of any party has a weight above 0")
+    return float(labels / weight)

@@ -1,0 +1,77 @@
+"""Messages that open and introduce every horizontal run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gbdt_parties.messages import Float64s, Int64s, Integer, Message, Octets, Text
+
+
+@dataclass(frozen=True, eq=False)
+class Introduce(Message):
+    """Coordinator to party: start a session, and describe your rows."""
+
+    kind: ClassVar[int] = 101
+    wants_classes: Integer
+    """1 for classification."""
+
+
+@dataclass(frozen=True, eq=False)
+class Introduction(Message):
+    """Party to coordinator: the shape of its rows."""
+
+    kind: ClassVar[int] = 102
+    n_rows: Integer
+    n_features: Integer
+    names: Text
+    """Column names, a JSON list; empty if the columns have none."""
+    classes: Text
+    """Distinct labels, a JSON list, if asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenHorizontal(Message):
+    """Coordinator to party: what is trained, and your place among the parties."""
+
+    kind: ClassVar[int] = 103
+    params: Text
+    """XGBoost's parameters, a JSON object."""
+    classes: Text
+    """All parties' labels in order, a JSON list; empty for regression."""
+    place: Integer
+    party_rows: Int64s
+    """Rows of every party."""
+    rounds_per_turn: Integer
+    """Successive rounds that one party grows before it is the next one's turn."""
+    max_rounds: Integer
+    """Rounds that the training run has at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class HorizontalOpened(Message):
+    """Party to coordinator: ready, and what the common base score needs."""
+
+    kind: ClassVar[int] = 104
+    label_sums: Float64s
+    """Σ weight and Σ weight · label; empty for softprob, which needs neither."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(Message):
+    """Builder to coordinator, and on to every other party: a round's trees, one per class."""
+
+    kind: ClassVar[int] = 113
+    lengths: Int64s
+    """Bytes of each model."""
+    models: Octets
+    """Each tree as `write_tree` writes it, and in no other way, one after the other."""
+
+    def split(self) -> list[bytes]:
+        """The model of each class."""
+        ends = np.cumsum(self.lengths).tolist()
+        return [
+            self.models[end - length : end] for end, length in zip(ends, self.lengths.tolist(), strict=True)
+        ]

@@ -1,0 +1,207 @@
+"""The first sum of an exact training run: numbers of rows, and sizes of labels.
+
+Before it, each party checks its own rows: sums over them are over enough rows, and so are differences of
+sums, even if all other parties subtract their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.features import Columns
+from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
+from xgb_fed.horizontal.exact.questions import Asking, ask_counts
+from xgb_fed.horizontal.exact.rows.samples import check_subsample
+from xgb_fed.horizontal.exact.rows.sets import RowSet, rows_of_its_own
+from xgb_fed.horizontal.exact.task import ExactTask
+
+SCALE = 80
+"""Binary digits after the point of gradients: every float32 above 2^-56 is exact."""
+
+MAX_BITS = 126
+"""Of sums of labels, weights and losses."""
+
+_HEADROOM = 8
+"""Powers of two that gradients without a bound may grow by while margins move away from the base score."""
+
+_EXPONENTS = range(-64, 65)
+_LOSS_BITS = 8
+"""A loss is below 2^8 times what a squared gradient can be."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Rows of one party as the objective has them.
+
+    Parameters
+    ----------
+    columns : Columns
+    y, weight : ndarray of float32, shape (n_rows,)
+    """
+
+    columns: Columns
+    y: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+    @property
+    def n_counted(self) -> int:
+        """Rows of weights above 0."""
+        return int((self.weight > 0).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """What the first sum tells.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows to train on, of all parties, of weights above 0.
+    row_bits : int
+        Bits of the largest number of rows, of held-out sets too.
+    exponent : int
+        Gradients of every row are at most 2 to the power of this.
+    marks : ndarray of int64
+        The sum of all parties' marks, which names the rows of all.
+    """
+
+    n_rows: int
+    row_bits: int
+    exponent: int
+    marks: NDArray[np.int64]
+
+    @property
+    def gradients(self) -> int:
+        """Binary digits after the point of gradients."""
+        return min(SCALE, MAX_BITS - self.row_bits - max(self.exponent, 0))
+
+    @property
+    def gradient_bits(self) -> int:
+        """Bits of their sums."""
+        return max(64, self.gradients + self.exponent + self.row_bits)
+
+    @property
+    def losses(self) -> int:
+        """Binary digits after the point of losses and labels."""
+        return min(SCALE, MAX_BITS - self.row_bits - 2 * max(self.exponent, 0) - _LOSS_BITS)
+
+
+def ask_sizes(
+    task: ExactTask,
+    rows: LabelledRows,
+    held_out: Sequence[LabelledRows | None],
+    mark: NDArray[np.int64],
+    max_rows: int,
+) -> Asking[Sizes]:
+    """Check this party's rows, ask for all sizes, and check them.
+
+    Parameters
+    ----------
+    task : ExactTask
+    rows : LabelledRows
+        This party's.
+    held_out : sequence of LabelledRows or None
+    mark : ndarray of int64
+        Names this party's rows.
+    max_rows : int
+        Rows of all parties together that this party takes part with.
+
+    Raises
+    ------
+    InvalidDataError
+        If a sum, or a combination of sums, would be over too few of this party's rows; or rows and numbers
+        are too large.
+    """
+    _check_own_rows(task, rows)
+    _check_own_sets(task, [rows, *held_out])
+    sizes = [rows.n_counted, *(0 if own is None else own.n_counted for own in held_out)]
+    largest = _exponent(task, [rows, *(own for own in held_out if own is not None)])
+    lists = (sizes, [largest == one for one in _EXPONENTS], mark)
+    parts = [np.asarray(part, dtype=np.int64) for part in lists]
+    pooled = yield from ask_counts("rows, and powers of two of labels and weights", np.concatenate(parts))
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    n_rows, n_parties, marks = np.split(pooled, ends)
+    if n_rows[0] > max_rows:
+        raise InvalidDataError(
+            f"{n_rows[0]} rows of all parties; this party takes part with at most {max_rows}"
+        )
+    _check_numbers(task, n_rows.tolist())
+    needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + _headroom(task)
+    common = Sizes(int(n_rows[0]), int(n_rows.max()).bit_length(), needed, marks)
+    if common.losses < 20:
+        raise InvalidDataError(
+            f"labels and weights up to 2^{needed} are too large for exact sums of {n_rows[0]} rows"
+        )
+    return common
+
+
+def _exponent(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
+    """The power of two that this party's gradients start below."""
+    settings = task.settings
+    weight = max(float(own.weight.max()) for own in sets)
+    labels = 1.0
+    if settings.objective in OF_NUMBERS:
+        labels = max(1.0, abs(settings.base_score or 0.0), *(float(np.abs(own.y).max()) for own in sets))
+    largest = weight * labels * max(1.0, settings.scale_pos_weight)
+    return min(max(math.frexp(largest)[1], _EXPONENTS[0]), _EXPONENTS[-1])
+
+
+def _headroom(task: ExactTask) -> int:
+    """Powers of two between the largest label and weight and what gradients may become."""
+    settings = task.settings
+    if settings.objective not in OF_NUMBERS:
+        return 0
+    if settings.objective != "count:poisson":
+        return _HEADROOM
+    # Hessians are e^max_delta_step times the mean.
+    return _HEADROOM + math.ceil(settings.max_delta_step / math.log(2))
+
+
+def _check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
+    """Refuse to train on few rows of this party: runs without it, or others' sums, would show theirs."""
+    least = task.min_rows_per_node
+    if least > 1 and rows.n_counted < least:
+        raise InvalidDataError(
+            f"this party has fewer rows of weights above 0 than min_rows_per_node={least}: runs with and "
+            f"without it would differ in these rows alone; accepted are {least} or more"
+        )
+    check_subsample(rows.n_counted, task.settings.subsample, least)
+
+
+def _check_own_sets(task: ExactTask, sets: Sequence[LabelledRows | None]) -> None:
+    """Refuse sets of this party of which sums can be combined to the losses of few of its rows."""
+    least = task.min_rows_per_node
+    present = {k: one for k, one in enumerate(sets) if one is not None and one.n_counted}
+    if least <= 1 or len(present) == 1:
+        return
+    own = rows_of_its_own([RowSet.of(one.columns, one.y, one.weight) for one in present.values()])
+    for k, count in zip(present, own, strict=True):
+        if count < least:
+            name = f"held-out set {k - 1}" if k else "the set of rows to train on"
+            raise InvalidDataError(
+                f"{name} has fewer than min_rows_per_node={least} rows of this party that are in no other "
+                "set: metrics could be combined to the losses of few rows; accepted are sets that are the "
+                f"same with the same weights, and sets with {least} rows or more that no other set has"
+            )
+
+
+def _check_numbers(task: ExactTask, n_rows: Sequence[int]) -> None:
+    """Refuse to train, or to evaluate, on few rows."""
+    least = task.min_rows_per_node
+    if n_rows[0] * task.settings.subsample < least:
+        raise InvalidDataError(
+            f"{n_rows[0]} rows of weights above 0 at all parties together, times "
+            f"subsample={task.settings.subsample:g}, are fewer than min_rows_per_node={least}"
+        )
+    for k, size in enumerate(n_rows[1:]):
+        if size < least:
+            raise InvalidDataError(
+                f"held-out set {k} has {size} rows of weights above 0 at all parties together, which is "
+                f"fewer than min_rows_per_node={least}"
+            )

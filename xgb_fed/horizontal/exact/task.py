@@ -1,0 +1,229 @@
+"""The public settings of an exact training run, which all parties must agree on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from gbdt_hosts.xgboost.versions import arithmetic, installed, warn_of_unknown_version
+from gbdt_parties.errors import ProtocolError
+from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
+from xgb_fed.boosting.params import Settings, without_vertical_only
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.horizontal.common.introductions import read_json_text
+from xgb_fed.horizontal.exact.cuts import DIGITS, Values
+from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
+
+MIN_ROWS_PER_NODE = 10
+"""Default minimum number of rows of all parties in a node."""
+
+MAX_SETS = 32
+"""Maximum number of sets of held-out rows: each is compared with all others."""
+
+MAX_NUMBER = 2**31 - 1
+"""Maximum of every number that a coordinator chooses."""
+
+GIVEN = "given"
+"""How columns are cut that come with cuts of their own."""
+
+_DOMAIN = b"veilboost exact run 1\0"
+
+
+def exact_settings(params: Mapping[str, Any]) -> Settings:
+    """Read settings from XGBoost's parameters.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        For parameters, or values of them, that exact training does not support.
+    """
+    settings = without_vertical_only(Settings.from_params(params), tuple(METRICS))
+    metric_names(settings.objective, settings.eval_metric)
+    return settings
+
+
+@dataclass(frozen=True)
+class ExactTask:
+    """What is trained.
+
+    Parameters
+    ----------
+    params : mapping
+        XGBoost's parameters, in JSON's types.
+    n_rounds : int
+    n_columns : int
+    names : list of str
+        Of the columns; empty if they have none.
+    classes : list or None
+        Labels of all parties in order; None for regression.
+    cuts : {"grid", "exact"} or list of lists of float
+        How columns are cut, or the cuts of each column, ascending.
+    min_rows_per_node : int
+        Rows of all parties.
+    min_parties : int
+    early_stopping_rounds : int or None
+    n_sets : int
+        Sets of held-out rows.
+    arithmetic : str
+        By which version of XGBoost all parties compute the same from the same sums.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        Naming what is not accepted, also a version of XGBoost that is not this process's.
+    """
+
+    params: Mapping[str, Any]
+    n_rounds: int
+    n_columns: int
+    names: Sequence[str]
+    classes: Sequence[Any] | None
+    cuts: Any
+    min_rows_per_node: int
+    min_parties: int
+    early_stopping_rounds: int | None
+    n_sets: int
+    arithmetic: str = field(default_factory=arithmetic)
+
+    def __post_init__(self) -> None:
+        if self.arithmetic != arithmetic():
+            raise UnsupportedParameterError(
+                f"a run with XGBoost {str(self.arithmetic)[:20]}: this process has {arithmetic()}, which may "
+                "compute other gains from the same sums; all parties and the coordinator of an exact run "
+                "must have the same minor version"
+            )
+        warn_of_unknown_version(installed())
+        check_whole("num_boost_round", self.n_rounds, 1, MAX_NUMBER)
+        for name, least in (("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
+            check_whole(name, getattr(self, name), least, MAX_NUMBER)
+        check_whole("n_sets", self.n_sets, 0)
+        if self.n_sets > MAX_SETS:
+            raise InvalidArgumentError(f"n_sets={self.n_sets} sets of held-out rows; at most {MAX_SETS}")
+        if self.early_stopping_rounds is not None:
+            check_whole("early_stopping_rounds", self.early_stopping_rounds, 1, MAX_NUMBER)
+            if not self.n_sets:
+                raise InvalidArgumentError("early_stopping_rounds needs held-out rows at a party")
+        exact_settings(self.params)
+        if isinstance(self.cuts, str):
+            if self.cuts not in DIGITS:
+                raise InvalidArgumentError(
+                    f"cuts={self.cuts!r} must be one of {sorted(DIGITS)}, or a list of cuts for each column"
+                )
+        else:
+            _check_cuts(self.cuts, self.n_columns)
+
+    @property
+    def settings(self) -> Settings:
+        """XGBoost's parameters, checked."""
+        return exact_settings(self.params)
+
+    @property
+    def how_cut(self) -> str:
+        """How columns are cut: "grid", "exact" or "given"."""
+        return self.cuts if isinstance(self.cuts, str) else GIVEN
+
+    @property
+    def max_bin(self) -> int:
+        """Bins of a column, at most."""
+        return self.settings.max_bin if isinstance(self.cuts, str) else max(map(len, self.cuts))
+
+    @property
+    def given_cuts(self) -> list[Values] | None:
+        """Cuts of every column, if they are given."""
+        if isinstance(self.cuts, str):
+            return None
+        return [np.array(own, dtype=np.float32) for own in self.cuts]
+
+    def to_json(self) -> str:
+        """All settings as text."""
+        return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+
+    @property
+    def statement(self) -> bytes:
+        """32 bytes that stand for all settings, which every party signs."""
+        return hashlib.sha256(_DOMAIN + self.to_json().encode()).digest()
+
+    @classmethod
+    def from_json(cls, text: str) -> ExactTask:
+        """Read what `to_json` wrote, checked again.
+
+        Raises
+        ------
+        ProtocolError
+            If it is anything else.
+        """
+        try:
+            values = json.loads(text)
+            task = cls(**{f.name: values[f.name] for f in fields(cls)})
+            task.to_json()  # what it is signed as
+            return task
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ProtocolError(f"the settings of an exact training run: {error}") from None
+
+
+def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise an InvalidArgumentError unless a value is an integer in a range."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or value < least:
+        raise InvalidArgumentError(f"{name}={value!r} must be an integer of at least {least}")
+    if most is not None and value > most:
+        raise InvalidArgumentError(f"{name} must be an integer of at most {most}")
+
+
+def checked_cuts(cuts: Any, n_columns: int) -> Any:
+    """Cuts as JSON has them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Naming the column whose cuts are not accepted.
+    """
+    if isinstance(cuts, str):
+        return cuts
+    try:
+        lists = [np.asarray(own, dtype=np.float32).astype(np.float64).tolist() for own in cuts]
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            "cuts must be 'grid', 'exact', or one list of numbers for each column"
+        ) from None
+    _check_cuts(lists, n_columns)
+    return lists
+
+
+def _check_cuts(cuts: Any, n_columns: int) -> None:
+    if not isinstance(cuts, list) or len(cuts) != n_columns:
+        raise InvalidArgumentError(f"cuts must have one list for each of {n_columns} columns")
+    for k, own in enumerate(cuts):
+        values = np.asarray(own, dtype=np.float32)
+        fine = values.ndim == 1 and 1 <= len(values) < MAX_BINS and np.abs(values).max() <= MAX_VALUE
+        if not fine or not (np.diff(values) > 0).all():
+            raise InvalidArgumentError(
+                f"cuts[{k}] must be 1 to {MAX_BINS - 1} different finite numbers (as float32), ascending"
+            )
+
+
+def given_parameters(settings: Settings) -> dict[str, Any]:
+    """Parameters that are not None, in JSON's types."""
+    return {name: value for name, value in asdict(settings).items() if value is not None}
+
+
+def read_names(text: str) -> list[str]:
+    """Read the names of columns, a JSON list, or nothing.
+
+    Raises
+    ------
+    ProtocolError
+        If it is anything else.
+    """
+    try:
+        names = read_json_text(text) if text else []
+    except ValueError:
+        names = None
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ProtocolError("column names that are not a list of texts")
+    return names

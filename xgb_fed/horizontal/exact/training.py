@@ -1,0 +1,288 @@
+"""One party's copy of an exact training run: from public settings and its own rows to the model of all.
+
+All copies see the same sums, so that every party works out the same cuts, trees and end of training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_hosts.xgboost.targets import Targets
+from gbdt_hosts.xgboost.training import intercept
+from gbdt_kernels.trees.wide_sums import as_floats, fixed_point, wide_sum
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.secure_sum.rings import Words
+from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.horizontal.common.model import add_round
+from xgb_fed.horizontal.exact.cuts import bounds_of_bins, find_cuts
+from xgb_fed.horizontal.exact.metrics import METRICS, OF_NUMBERS, History, metric_names
+from xgb_fed.horizontal.exact.questions import Asking, ask_numbers, ask_words
+from xgb_fed.horizontal.exact.rows.samples import RowDraws, check_own_sample
+from xgb_fed.horizontal.exact.sizes import MAX_BITS, LabelledRows, Sizes, ask_sizes
+from xgb_fed.horizontal.exact.task import ExactTask
+from xgb_fed.horizontal.exact.trees import GrowingRules, GrownTree, SplitColumns, grow_trees
+
+
+@dataclass(frozen=True, eq=False)
+class ExactModel:
+    """What training ends in, the same at all parties.
+
+    Parameters
+    ----------
+    booster : xgboost.Booster
+    cuts : list of ndarray of float32
+        Of every column.
+    evals_result : dict
+        Metrics of the parties' held-out rows, by set, metric and round.
+    best_iteration, best_score : int, float or None
+        None without early stopping.
+    """
+
+    booster: Any
+    cuts: list[NDArray[np.float32]]
+    evals_result: dict[str, dict[str, list[float]]]
+    best_iteration: int | None
+    best_score: float | None
+
+
+@dataclass(eq=False)
+class ExactTraining:
+    """A run at one party.
+
+    Parameters
+    ----------
+    task : ExactTask
+    rows : LabelledRows
+    held_out : list of LabelledRows or None
+        Of each set this party's rows, if it has any.
+    public_seed : bytes
+        Of the stream that columns are drawn from.
+    draws : RowDraws
+        Of this party's rows.
+    max_rows : int
+        Rows of all parties together that this party takes part with.
+    """
+
+    task: ExactTask
+    rows: LabelledRows
+    held_out: list[LabelledRows | None]
+    public_seed: bytes
+    draws: RowDraws
+    max_rows: int = sys.maxsize
+
+    def run(self) -> Asking[ExactModel]:
+        """Train, asking for sums over all parties."""
+        settings = self.task.settings
+        self._objective = settings.loss
+        self._gradients = self._objective.gradients_of(Targets(self.rows.y, self.rows.weight))
+        self._scale = yield from self._sizes()
+        base_score = yield from self._base_score()
+        cuts = self.task.given_cuts
+        if cuts is None:
+            cuts = yield from find_cuts(self.rows.columns, settings.max_bin, self.task.cuts)
+        bins, lower = bounds_of_bins(cuts)
+        codes = codes_of(self.rows.columns, bins)
+        features = BinnedFeatures(bins, lower, codes, offsets_of(bins))
+        self._columns = SplitColumns(features, np.arange(self.task.n_columns))
+        self._rules = GrowingRules(
+            settings.max_depth,
+            self.task.min_rows_per_node,
+            settings.split_gain,
+            self._scale.gradients,
+            self._scale.gradient_bits,
+        )
+        margin = self._start(base_score, self.rows)
+        held_out = [None if rows is None else self._start(base_score, rows) for rows in self.held_out]
+        names = metric_names(settings.objective, settings.eval_metric)
+        history = History(names, self.task.n_sets, self.task.early_stopping_rounds)
+        trees: list[ScalarTree] = []
+        for number in range(self.task.n_rounds):
+            grown = yield from self._round(number, margin)
+            for group, one in enumerate(grown):
+                margin[:, group] += one.values
+            trees += [one.tree for one in grown]
+            for rows, own in zip(self.held_out, held_out, strict=True):
+                if rows is not None and own is not None:
+                    add_round(own, _row_major(rows.columns), [one.tree for one in grown])
+            if history.n_sets:
+                losses = yield from self._losses(number, history.names, held_out)
+                history.add(losses)
+                if history.is_over:
+                    break
+        return self._model(trees, base_score, cuts, history)
+
+    # What precedes the first round.
+
+    @property
+    def _is_sampled(self) -> bool:
+        return self.task.settings.subsample < 1
+
+    def _sizes(self) -> Asking[Sizes]:
+        """Numbers of rows and a bound of gradients; samples are counted before any of them is used."""
+        mark = self.draws.mark() if self._is_sampled else np.empty(0, dtype=np.int64)
+        sizes = yield from ask_sizes(self.task, self.rows, self.held_out, mark, self.max_rows)
+        if self._is_sampled:
+            settings, n_classes = self.task.settings, self._objective.n_classes
+            self._own_seed = self.draws.seed(sizes.marks, settings.subsample, self.task.n_rounds, n_classes)
+        return sizes
+
+    def _base_score(self) -> Asking[list[float]]:
+        """XGBoost's estimate: the mean label, or what it makes of the classes' weights."""
+        settings, rows, scale = self.task.settings, self.rows, self._scale.losses
+        if settings.base_score is not None:
+            return [float(settings.base_score)]
+        weight, y = rows.weight.astype(np.float64), rows.y.astype(np.float64)
+        if self._objective.name in OF_NUMBERS:
+            parts = [weight, weight * y]
+        else:
+            parts = [weight[y == k] for k in range(max(2, settings.n_classes))]
+        own = np.stack([_exact_sum(part, scale) for part in parts])
+        sums = as_floats((yield from ask_words("weights and labels", own, MAX_BITS)), scale)
+        if self._objective.name in OF_NUMBERS:
+            if sums[0] <= 0:
+                raise InvalidDataError("no row of any party has a weight above 0")
+            mean = np.float32(sums[1] / sums[0])
+            if self._objective.name == "reg:squarederror":
+                return [float(mean)]
+            if mean <= 0:
+                raise InvalidDataError("all labels are 0 at all parties")
+            # XGBoost's estimate depends on the labels through their mean alone.
+            return self._estimate([mean], [1.0])
+        if not (sums > 0).all():
+            raise InvalidDataError("a class has no rows of weights above 0 at any party")
+        if settings.n_classes == 1 and settings.scale_pos_weight == 1 and _begins_with_mean():
+            return [float(np.float32(sums[1] / sums.sum()))]
+        return self._estimate(range(len(sums)), sums)
+
+    def _estimate(self, labels: Any, weights: Any) -> list[float]:
+        """The base score that XGBoost estimates from a few rows that stand for all."""
+        estimate = intercept(self._objective.of_xgboost, _targets(labels, weights))
+        return [float(value) for value in estimate]
+
+    def _start(self, base_score: list[float], rows: LabelledRows) -> NDArray[np.float32]:
+        """Margins before the first tree, shape (n_rows, n_classes)."""
+        margin = self._objective.to_margin(np.array(base_score, dtype=np.float32))
+        wide = np.broadcast_to(margin, (self._objective.n_classes,))
+        return np.tile(wide, (len(rows.y), 1)).astype(np.float32)
+
+    # Rounds.
+
+    def _round(self, number: int, margin: NDArray[np.float32]) -> Asking[list[GrownTree]]:
+        settings, rows = self.task.settings, self.rows
+        g, h = self._gradients(margin, number)
+        limit = math.ldexp(1.0, self._scale.exponent)
+        if not (np.abs(g).max() <= limit and h.max() <= limit):
+            raise InvalidDataError(
+                "gradients have grown beyond the bound that was agreed on; lower learning_rate, or give "
+                "max_delta_step"
+            )
+        words, sampled = [], []
+        for group in range(self._objective.n_classes):
+            scale = self._scale.gradients
+            words.append(
+                np.concatenate([fixed_point(g[:, group], scale), fixed_point(h[:, group], scale)], axis=1)
+            )
+            # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
+            sampled.append(self._drawn(number, group) & (rows.weight > 0))
+            if self._is_sampled:
+                check_own_sample(int(sampled[-1].sum()), rows.n_counted, self.task.min_rows_per_node)
+        columns = self._columns
+        if settings.colsample_bytree < 1:
+            random = _stream(self.public_seed, number, 0)
+            drawn = settings.sampling.draw_columns(np.arange(self.task.n_columns), random)
+            columns = SplitColumns(columns.features, drawn.of_tree)
+        name, n_rows = f"round {number}", self._scale.n_rows
+        grown = yield from grow_trees(columns, words, sampled, self._rules, name, n_rows, self._is_sampled)
+        return grown
+
+    def _drawn(self, number: int, group: int) -> NDArray[np.bool_]:
+        """The rows of this party that a tree is grown on."""
+        n_rows = len(self.rows.y)
+        if not self._is_sampled:
+            return np.ones(n_rows, dtype=np.bool_)
+        return self.task.settings.sampling.uniform_rows(n_rows, _stream(self._own_seed, number, group))
+
+    def _predicted(self, margin: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What metrics are computed of: means, or probabilities."""
+        objective = self._objective
+        if objective.name == "multi:softmax":
+            objective = replace(objective, name="multi:softprob")
+        return objective.to_prediction(margin)
+
+    def _losses(
+        self, number: int, names: list[str], margins: list[NDArray[np.float32] | None]
+    ) -> Asking[NDArray[np.float64]]:
+        """Means over all parties' held-out rows, shape (n_sets, n_metrics)."""
+        own = []
+        for rows, margin in zip(self.held_out, margins, strict=True):
+            losses = np.zeros((0, 1 + len(names)))
+            if rows is not None and margin is not None:
+                prediction = self._predicted(margin)
+                functions = [METRICS[self._objective.name][name] for name in names]
+                columns = [np.ones(len(rows.y)), *(one(prediction, rows.y) for one in functions)]
+                losses = np.stack(columns, axis=1) * rows.weight.astype(np.float64)[:, None]
+            own.append(losses.sum(axis=0))
+        total = yield from ask_numbers(
+            f"round {number}: losses", np.concatenate(own), self._scale.losses, MAX_BITS
+        )
+        weight, sums = np.split(total.reshape(len(own), -1), [1], axis=1)
+        return np.asarray(sums / np.maximum(weight, np.finfo(np.float64).tiny))
+
+    def _model(
+        self,
+        trees: list[ScalarTree],
+        base_score: list[float],
+        cuts: list[NDArray[np.float32]],
+        history: History,
+    ) -> ExactModel:
+        n_classes = self._objective.n_classes
+        booster = booster_from_trees(
+            trees,
+            objective={"objective": self._objective.name, **self._objective.parameters},
+            n_classes=n_classes,
+            n_features=self.task.n_columns,
+            base_score=base_score,
+            rounds=range(0, len(trees) + 1, n_classes),
+            feature_names=self.task.names,
+        )
+        best = history.best if self.task.early_stopping_rounds is not None else (None, None)
+        if best[0] is not None:
+            booster.set_attr(best_iteration=str(best[0]), best_score=str(best[1]))
+        return ExactModel(booster, cuts, history.results, *best)
+
+
+def _targets(labels: Any, weights: Any) -> Targets:
+    return Targets(np.asarray(labels, dtype=np.float32), np.asarray(weights, dtype=np.float32))
+
+
+@lru_cache(maxsize=1)
+def _begins_with_mean() -> bool:
+    """Whether the installed XGBoost estimates a probability as the mean label: 2.0 takes a Newton step."""
+    (estimate,) = intercept({"objective": "binary:logistic"}, _targets([0, 1], [9, 1]))
+    return bool(np.isclose(estimate, 0.1, atol=1e-4))
+
+
+def _row_major(columns: Columns) -> Any:
+    """Rows as predictions take them."""
+    return columns.data.tocsr() if hasattr(columns.data, "tocsr") else columns.data
+
+
+def _exact_sum(values: NDArray[np.float64], scale: int) -> Words:
+    """The sum of numbers, exact to `scale` binary digits, as words of shape (2,)."""
+    words = fixed_point(values, scale)
+    return wide_sum(np.concatenate([words, np.zeros_like(words)], axis=1))[:2]
+
+
+def _stream(seed: bytes, number: int, group: int) -> SecretStream:
+    """Randomness of one tree's draws, the same whenever the tree is grown again."""
+    return SecretStream(hashlib.sha256(seed + f" round {number}, class {group}".encode()).digest())

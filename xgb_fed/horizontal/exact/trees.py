@@ -1,0 +1,435 @@
+"""The trees of one round, grown on sums over all parties: every party works out the same splits from them.
+
+A histogram is asked for of one child of every split, the other's is the rest.  Sums of both children are
+known from the split itself, so that the last level is not asked for at all.  Of rows, only the number on the
+left of a chosen split is asked for, and only where a minimum must be kept: a candidate with fewer rows on a
+side is passed over, since the histogram of few rows would be those rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.model import ScalarTree
+from gbdt_kernels.trees.wide_sums import (
+    NO_NODE,
+    as_floats,
+    left_sums,
+    route_by_codes,
+    wide_difference,
+    wide_histograms,
+    wide_sum,
+)
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.secure_sum.rings import Words
+from xgb_fed.boosting.candidates import Candidate, CandidateWalk
+from xgb_fed.boosting.features import BinnedFeatures
+from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.horizontal.exact.questions import Asking, ask_counts, ask_words
+
+ROOT = 2147483647
+"""XGBoost's parent of the root."""
+
+MAX_REJECTED = 16
+"""Candidates of a node that may have too few rows on a side before the node stays a leaf."""
+
+
+@dataclass(frozen=True)
+class GrowingRules:
+    """How trees are grown.
+
+    Parameters
+    ----------
+    max_depth, min_rows : int
+        Levels, and rows of all parties that a child must have.
+    split_gain : SplitGain
+    scale, bits : int
+        Binary digits after the point of fixed-point numbers, and of their sums in all.
+    """
+
+    max_depth: int
+    min_rows: int
+    split_gain: SplitGain
+    scale: int
+    bits: int
+
+
+class SplitColumns:
+    """One party's columns that a tree may split.
+
+    Parameters
+    ----------
+    features : BinnedFeatures
+        All columns.
+    numbers : ndarray of int64
+        Those that may be split, ascending.
+
+    Attributes
+    ----------
+    n_bins : ndarray of int64
+    offsets : ndarray of int64
+        Where the bins of each lie in a histogram.
+    codes : ndarray of uint8 or uint16, shape (n_rows, n_columns)
+    walk : CandidateWalk
+    """
+
+    def __init__(self, features: BinnedFeatures, numbers: NDArray[np.int64]) -> None:
+        self.features, self.numbers = features, numbers
+        self.n_bins = np.array([len(features.cuts[f]) for f in numbers], dtype=np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(self.n_bins)]).astype(np.int64)
+        everything = len(numbers) == features.n_features
+        self.codes = features.codes if everything else np.ascontiguousarray(features.codes[:, numbers])
+        self.walk = CandidateWalk(numbers, self.n_bins)
+
+    def place(self, split: Candidate) -> int:
+        """Where the column of a candidate stands among these."""
+        return int(np.searchsorted(self.numbers, split.column))
+
+
+@dataclass(eq=False)
+class _Growing:
+    """A tree that is being grown.
+
+    Attributes
+    ----------
+    columns : SplitColumns
+    words : ndarray of uint64, shape (n_rows, 4)
+        This party's gradients and hessians.
+    node : ndarray of int32, shape (n_rows,)
+        Node that each row is in.
+    sampled : ndarray of bool, shape (n_rows,)
+    """
+
+    group: int
+    columns: SplitColumns
+    words: Words
+    node: NDArray[np.int32]
+    sampled: NDArray[np.bool_]
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    split: list[Candidate | None] = field(default_factory=list)
+    sums: list[Words] = field(default_factory=list)
+    """Gradients and hessians of all parties' rows, four words per node."""
+    n_rows: list[int] = field(default_factory=list)
+    """Sampled rows of all parties, where they were asked for; else 0."""
+
+    def add(self, parent: int, sums: Words, n_rows: int) -> int:
+        """A new leaf; returns its number."""
+        for values in (self.left, self.right):
+            values.append(-1)
+        self.parent.append(parent)
+        self.split.append(None)
+        self.sums.append(sums)
+        self.n_rows.append(n_rows)
+        return len(self.left) - 1
+
+    def histograms(self, nodes: list[int]) -> tuple[Words, Words]:
+        """Of this party's sampled rows, shape (n_nodes, n_bins, 4), and totals of shape (n_nodes, 4)."""
+        place = np.full(len(self.left), NO_NODE, dtype=np.int32)
+        place[nodes] = np.arange(len(nodes))
+        rows = np.where(self.sampled, place[self.node], NO_NODE).astype(np.int32)
+        return wide_histograms(self.columns.codes, rows, self.words, self.columns.n_bins, len(nodes))
+
+    def n_left(self, splits: dict[int, Candidate]) -> list[int]:
+        """Count this party's sampled rows to the left of a candidate of some nodes."""
+        first = len(self.left)
+        children = {node: first + 2 * k for k, node in enumerate(splits)}
+        rows = self._routed({**dict(enumerate(self.split)), **splits}, children)[self.sampled]
+        counts: list[int] = np.bincount(rows, minlength=first + 2 * len(splits))[first::2].tolist()
+        return counts
+
+    def left_sums(self, bins: Words, sums: Words, split: Candidate) -> Words:
+        """Sums of all parties' rows to the left of a candidate, four words."""
+        place = self.columns.place(split)
+        first, end = (int(offset) for offset in self.columns.offsets[place : place + 2])
+        cut = first + split.last_left + 1
+        if split.default_left:
+            return wide_difference(sums, wide_sum(bins[cut:end]))
+        return wide_sum(bins[first:cut])
+
+    def route(self) -> None:
+        """Send this party's rows to the children of their nodes."""
+        self.node = self._routed(
+            dict(enumerate(self.split)), {n: left for n, left in enumerate(self.left) if left >= 0}
+        )
+
+    def _routed(self, splits: dict[int, Candidate | None], children: dict[int, int]) -> NDArray[np.int32]:
+        """The node of every row if some nodes have children; the right one follows the left one."""
+        node: NDArray[np.int32] = self.node.copy()
+        n_nodes = len(self.left)
+        column, last_left, left = (
+            np.zeros(n_nodes, np.int64),
+            np.zeros(n_nodes, np.int64),
+            np.full(n_nodes, -1),
+        )
+        default_left = np.zeros(n_nodes, dtype=np.bool_)
+        for k, child in children.items():
+            split = splits[k]
+            assert split is not None
+            column[k] = self.columns.place(split)
+            last_left[k], default_left[k], left[k] = split.last_left, split.default_left, child
+        route_by_codes(self.columns.codes, node, column, last_left, default_left, left, self.columns.n_bins)
+        return node
+
+    def finished(self, rules: GrowingRules) -> GrownTree:
+        """The tree, and this party's rows in it."""
+        g, h = as_floats(np.array(self.sums).reshape(-1, 2, 2), rules.scale).T
+        weight = rules.split_gain.weights(g, h)
+        values = (weight * rules.split_gain.learning_rate).astype(np.float32)
+        splits, features = self.split, self.columns.features
+        tree = ScalarTree(
+            self.left,
+            self.right,
+            self.parent,
+            [0 if one is None else one.column for one in splits],
+            [
+                float(values[k]) if one is None else features.threshold(one.column, one.last_left)
+                for k, one in enumerate(splits)
+            ],
+            [one is not None and one.default_left for one in splits],
+            weight.tolist(),
+            [0.0 if one is None else float(one.loss_change) for one in splits],
+            h.tolist(),
+            self.group,
+        )
+        return GrownTree(tree, values[self.node])
+
+
+@dataclass(frozen=True, eq=False)
+class GrownTree:
+    """A tree of all parties.
+
+    Attributes
+    ----------
+    tree : ScalarTree
+    values : ndarray of float32, shape (n_rows,)
+        What it adds to the margins of this party's rows.
+    """
+
+    tree: ScalarTree
+    values: NDArray[np.float32]
+
+
+class _Active:
+    """A node that may be split.
+
+    Attributes
+    ----------
+    growing : _Growing
+    node : int
+    bins : ndarray of uint64, shape (n_bins, 4)
+        Its histogram, of all parties.
+    split : Candidate or None
+        The best candidate that was not rejected, if it is worth a split.
+    n_left : int
+        Sampled rows of all parties on its left, where they were asked for; else 0.
+    """
+
+    def __init__(self, growing: _Growing, node: int, bins: Words) -> None:
+        self.growing, self.node, self.bins = growing, node, bins
+        self.split: Candidate | None = None
+        self.n_left = 0
+
+    def choose(self, changes: NDArray[np.float32], gain: SplitGain) -> None:
+        """Take the best of all candidates; of equal ones the first."""
+        self._changes, self._gain = changes, gain
+        self._best = int(changes.argmax()) if len(changes) else 0
+        worth = len(changes) and gain.is_worth(changes[self._best])
+        walk = self.growing.columns.walk
+        self.split = walk.candidate(self._best, changes[self._best]) if worth else None
+
+    def reject(self, left_is_small: bool) -> None:
+        """Pass over the best candidate, and those of its column that have no more rows on the small side."""
+        assert self.split is not None
+        columns = self.growing.columns
+        place = columns.place(self.split)
+        n_bins, start = int(columns.n_bins[place]), 2 * int(columns.offsets[place])
+        start += n_bins if self.split.default_left else 0
+        before = left_is_small != self.split.default_left
+        passed = slice(start, self._best + 1) if before else slice(self._best, start + n_bins)
+        self._changes[passed] = -np.inf
+        self.choose(self._changes, self._gain)
+
+
+def grow_trees(
+    columns: SplitColumns,
+    words: list[Words],
+    sampled: list[NDArray[np.bool_]],
+    rules: GrowingRules,
+    what: str,
+    n_pooled: int,
+    is_sampled: bool,
+) -> Asking[list[GrownTree]]:
+    """Grow one tree per class, all at the same time.
+
+    Parameters
+    ----------
+    columns : SplitColumns
+    words : list of ndarray of uint64, each of shape (n_rows, 4)
+        Gradients and hessians of every class.
+    sampled : list of ndarray of bool, each of shape (n_rows,)
+        This party's rows that each tree is grown on.
+    rules : GrowingRules
+    what : str
+        Names the round.
+    n_pooled : int
+        Rows of all parties that samples are drawn of.
+    is_sampled : bool
+        Whether trees are grown on samples, of which each has a number of rows of its own.
+
+    Raises
+    ------
+    InvalidDataError
+        Before a root is asked about whose rows, or those that it lacks, are fewer than a node must have.
+    """
+    n_rows = len(columns.codes)
+    trees = [
+        _Growing(k, columns, own, np.zeros(n_rows, dtype=np.int32), rows)
+        for k, (own, rows) in enumerate(zip(words, sampled, strict=True))
+    ]
+    counts = np.full(len(sampled), n_pooled, dtype=np.int64)
+    if is_sampled and rules.min_rows > 1:
+        own = np.array([rows.sum() for rows in sampled], dtype=np.int64)
+        counts = yield from ask_counts(f"{what}: rows", own)
+        _check_samples(counts, n_pooled, rules, what)
+    active = yield from _roots(trees, counts, rules, what)
+    for depth in range(rules.max_depth):
+        _choose(active, rules)
+        if rules.min_rows > 1:
+            yield from _with_enough_rows(active, rules, f"{what}, level {depth}: rows to the left")
+        split = [one for one in active if one.split is not None]
+        for one in split:
+            _divide(one)
+        for tree in _trees_of(split):
+            tree.route()
+        if depth + 1 == rules.max_depth or not split:
+            break
+        active = yield from _children(split, rules, f"{what}, level {depth + 1}")
+    return [tree.finished(rules) for tree in trees]
+
+
+def _check_samples(counts: NDArray[np.int64], n_pooled: int, rules: GrowingRules, what: str) -> None:
+    """Refuse samples of few rows, and those whose difference from all rows is few rows."""
+    if (counts < rules.min_rows).any():
+        raise InvalidDataError(
+            f"{what}: a tree would be grown on {counts.min()} rows of all parties, fewer than "
+            f"min_rows_per_node={rules.min_rows}; raise subsample"
+        )
+    left_out = n_pooled - counts
+    if ((left_out != 0) & (left_out < rules.min_rows)).any():
+        raise InvalidDataError(
+            f"{what}: a tree would be grown on all but {left_out[left_out != 0].min()} rows of all parties, "
+            f"fewer than min_rows_per_node={rules.min_rows}; lower subsample, or set it to 1"
+        )
+
+
+def _roots(
+    trees: list[_Growing], counts: NDArray[np.int64], rules: GrowingRules, what: str
+) -> Asking[list[_Active]]:
+    """Histograms and sums of all roots."""
+    parts = []
+    for tree in trees:
+        tree.add(ROOT, np.zeros(4, dtype=np.uint64), 0)
+        parts.append(np.concatenate(tree.histograms([0]), axis=None))
+    pooled = yield from ask_words(f"{what}: roots", np.array(parts).reshape(-1, 2), rules.bits)
+    active = []
+    for tree, count, part in zip(trees, counts.tolist(), pooled.reshape(len(trees), -1, 4), strict=True):
+        tree.sums[0], tree.n_rows[0] = part[-1], count
+        active.append(_Active(tree, 0, part[:-1]))
+    return active
+
+
+def _choose(active: list[_Active], rules: GrowingRules) -> None:
+    """Find the best candidate of every node."""
+    for tree in _trees_of(active):
+        nodes = [one for one in active if one.growing is tree]
+        columns = tree.columns
+        sums = np.array([tree.sums[one.node] for one in nodes])
+        bins = np.array([one.bins for one in nodes])
+        g, h, has_missing = left_sums(bins, sums, columns.n_bins, rules.scale)
+        total = as_floats(sums.reshape(-1, 2, 2), rules.scale)
+        changes = rules.split_gain.scalar_loss_changes(g, h, total[:, :1], total[:, 1:])
+        of_column = np.repeat(np.arange(len(columns.numbers)), 2 * columns.n_bins)
+        # XGBoost walks downwards only where values are missing.
+        changes[~(~columns.walk.default_left | has_missing[:, of_column])] = -np.inf
+        for one, own in zip(nodes, changes, strict=True):
+            one.choose(own, rules.split_gain)
+
+
+def _trees_of(active: list[_Active]) -> list[_Growing]:
+    """The trees that some nodes are of, in order."""
+    return list({id(one.growing): one.growing for one in active}.values())
+
+
+def _with_enough_rows(active: list[_Active], rules: GrowingRules, what: str) -> Asking[None]:
+    """Pass over candidates that leave a side with too few rows."""
+    open_ones = [one for one in active if one.split is not None]
+    for attempt in range(MAX_REJECTED):
+        if not open_ones:
+            return
+        own: list[int] = []
+        for tree in _trees_of(open_ones):
+            own += tree.n_left(
+                {one.node: one.split for one in open_ones if one.growing is tree and one.split}
+            )
+        counts = yield from ask_counts(f"{what}, {attempt}", np.array(own, dtype=np.int64))
+        rejected = []
+        for one, n_left in zip(open_ones, counts.tolist(), strict=True):
+            one.n_left = n_left
+            n_rows = one.growing.n_rows[one.node]
+            if not rules.min_rows <= n_left <= n_rows - rules.min_rows:
+                one.reject(n_left < rules.min_rows)
+                rejected.append(one)
+        open_ones = [one for one in rejected if one.split is not None]
+    for one in open_ones:
+        one.split = None
+
+
+def _divide(one: _Active) -> None:
+    """Give a node children."""
+    tree, split = one.growing, one.split
+    assert split is not None
+    sums, n_rows = tree.sums[one.node], tree.n_rows[one.node]
+    left_sums = tree.left_sums(one.bins, sums, split)
+    left = tree.add(one.node, left_sums, one.n_left)
+    right = tree.add(one.node, wide_difference(sums, left_sums), n_rows - one.n_left)
+    tree.left[one.node], tree.right[one.node], tree.split[one.node] = left, right, split
+
+
+def _children(split: list[_Active], rules: GrowingRules, what: str) -> Asking[list[_Active]]:
+    """Histograms of the children that can be split."""
+    asked: list[tuple[_Active, int, list[int]]] = []
+    for one in split:
+        tree = one.growing
+        pair = [tree.left[one.node], tree.right[one.node]]
+        h = as_floats(np.array([tree.sums[node][2:] for node in pair]), rules.scale)
+        able = [
+            node for node, own in zip(pair, h, strict=True) if _can_be_split(own, tree.n_rows[node], rules)
+        ]
+        if able:
+            smaller = pair[int(h[1] < h[0])]
+            asked.append((one, smaller if len(able) == 2 else able[0], able))
+    if not asked:
+        return []
+    own = []
+    for tree in _trees_of([one for one, _, _ in asked]):
+        bins, _ = tree.histograms([node for one, node, _ in asked if one.growing is tree])
+        own.append(bins.reshape(-1, 2))
+    names = [(one.growing.group, node) for one, node, _ in asked]
+    pooled = yield from ask_words(f"{what}: {names}", np.concatenate(own), rules.bits)
+    active = []
+    for (one, node, able), bins in zip(asked, pooled.reshape(len(asked), -1, 4), strict=True):
+        active += [
+            _Active(one.growing, k, bins if k == node else wide_difference(one.bins, bins)) for k in able
+        ]
+    return active
+
+
+def _can_be_split(h: float, n_rows: int, rules: GrowingRules) -> bool:
+    """Whether a node has enough for two children."""
+    enough = h > 0 and h >= 2 * float(rules.split_gain.min_child_weight) * (1 - 1e-9)
+    return enough and (rules.min_rows <= 1 or n_rows >= 2 * rules.min_rows)

@@ -1,0 +1,281 @@
+"""What a horizontal party keeps from round to round of one training run, and its sums of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.memory import Room
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.params import Settings
+from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
+from xgb_fed.horizontal.common.model import PENALTIES, TREE_PARAMETERS, SharedTrees, add_round
+from xgb_fed.horizontal.common.row_groups import RowGroups
+from xgb_fed.horizontal.simfl.journal import RunJournal, RunStart
+from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
+from xgb_fed.horizontal.simfl.messages import AggregatedGradients
+from xgb_fed.horizontal.simfl.turns import Turns
+
+
+@dataclass
+class BoostingState:
+    """State of a training run at one party.
+
+    Attributes
+    ----------
+    objective : Objective
+    y, weight : ndarray of float32, shape (n_rows,)
+    turns : Turns
+    opening : OpenHorizontal
+        The message that opened the run.
+    functions : bytes
+        Digest of the hash functions.
+    hashes : ndarray of int32 or None
+        Hashes of its own rows.
+    similar : dict of ndarray of int32, shape (TIE_DRAWS, n_groups)
+        For each other party, the row that a member of each group of own rows is most similar to (this party's
+        column of the paper's matrix S).  In each row of the array, members and ties are drawn again.
+    margin, others : ndarray of float32, shape (n_rows, n_classes)
+        Margins under all trees, and under all trees but those grown here.
+    own : ndarray of float32, shape (n_rows, n_classes)
+        What the trees that were grown here add to the margins.
+    journal : RunJournal or None
+        From the start of boosting on.
+    rooms : dict
+        Memory reserved for this run, by what it is for.
+    gradients : (g, h) or None
+        Gradients and hessians of the present margins.
+    label_sums : ndarray of float64, shape (n_groups, n_classes), or None
+        What the labels of each group contribute to its sum of gradients, whatever the margins.
+    g, h : ndarray of float32, shape (n_classes, n_rows), or None
+        Sums of all other parties, received for the tree to grow here.
+    """
+
+    settings: Settings
+    objective: Objective
+    y: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    turns: Turns
+    opening: OpenHorizontal
+    functions: bytes = b""
+    hashes: NDArray[np.int32] | None = None
+    similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
+    shared: SharedTrees | None = None
+    margin: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
+    others: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
+    own: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
+    journal: RunJournal | None = None
+    grower: TreeGrower | None = None
+    rooms: dict[str, list[Room]] = field(default_factory=dict)
+    gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    label_sums: NDArray[np.float64] | None = None
+    g: NDArray[np.float32] | None = None
+    h: NDArray[np.float32] | None = None
+
+    @property
+    def place(self) -> int:
+        """Place of the party among all parties."""
+        return int(self.opening.place)
+
+    @property
+    def party_rows(self) -> list[int]:
+        """Rows of every party."""
+        rows: list[int] = self.opening.party_rows.tolist()
+        return rows
+
+    def run_start(self, base_score: list[float], tree_seed: int) -> RunStart:
+        """What the journal of the run begins with."""
+        opening = self.opening
+        return RunStart(
+            opening.params,
+            opening.classes,
+            self.place,
+            self.party_rows,
+            self.turns.rounds_per_turn,
+            base_score,
+            tree_seed,
+            self.similar,
+        )
+
+    @property
+    def tree_parameters(self) -> dict[str, Any]:
+        """Parameters to grow trees by on sums of all parties: penalties are multiplied by N/n.
+
+        XGBoost's penalties are meant for sums of one gradient per row.  Here each of the n own rows holds N/n
+        gradients on average, so that a single row would outweigh ``min_child_weight`` and be a leaf.  The
+        factor has the same effect as n/N times the sums: −(n/N)G / ((n/N)H + λ) = −G / (H + (N/n)λ), and
+        likewise for α, γ and the minimum H of a child.  Without received sums the factor is 1.
+        """
+        own = self.party_rows[self.place]
+        factor = (own + sum(self.party_rows[place] for place in self.similar)) / own
+        params = {name: getattr(self.settings, name) for name in TREE_PARAMETERS}
+        return params | {name: factor * params[name] for name in PENALTIES}
+
+    def start(self, n_features: int, journal: RunJournal) -> SharedTrees:
+        """Begin with the margins before the first tree."""
+        self.journal, self.similar = journal, journal.start.similar
+        self.shared = SharedTrees(
+            self.objective, n_features, journal.start.base_score, self.settings.max_depth
+        )
+        self.margin = self.shared.start(len(self.y))
+        self.others, self.own = self.margin.copy(), np.zeros_like(self.margin)
+        return self.shared
+
+    def add_own(self, trees: Trees, values: NDArray[np.float32]) -> None:
+        """Add a round that was grown here, with the leaf values of the own rows.
+
+        Such trees are added up by themselves: in float32 the order of additions matters, and it is the same
+        whether a round was just grown or comes from a journal.
+        """
+        assert self.shared is not None
+        self.own += values
+        self.margin = self.others + self.own
+        self.shared.rounds.append(trees)
+        self.gradients = None
+
+    def add_others(self, trees: Trees, values: NDArray[np.float32]) -> None:
+        """Add a round that another party has grown, with the leaf values of the own rows."""
+        assert self.shared is not None
+        self.margin += values
+        self.others += values
+        self.shared.rounds.append(trees)
+        self.gradients = None
+
+    def values_of(self, X: Any, trees: Trees, n_threads: int) -> NDArray[np.float32]:
+        """Leaf values of the own rows in a round's trees, shape (n_rows, n_classes)."""
+        assert self.shared is not None
+        values = np.zeros_like(self.margin)
+        add_round(values, X, self.shared.read_round(trees), n_threads)
+        return values
+
+    @property
+    def builder(self) -> int:
+        """The place of the party that grows the trees of the round under way."""
+        if self.shared is None:
+            raise ProtocolError("boosting has not started")
+        return self.turns.builder(len(self.shared.rounds))
+
+    def check_turn(self, place: int) -> None:
+        """Refuse what belongs to another party's turn.
+
+        What a round tells depends on the trees before it: it is asked for once, for one builder.
+        """
+        builder = self.builder
+        if place != builder:
+            raise ProtocolError(f"it is the turn of the party at place {builder}, and not {place}")
+
+    def make_grower(self, X: Any, n_threads: int) -> TreeGrower:
+        """What grows trees on this party's rows."""
+        if self.grower is None:
+            self.grower = TreeGrower(X, self.tree_parameters, n_threads)
+        return self.grower
+
+    def grow(self, X: Any, n_threads: int) -> tuple[Trees, NDArray[np.float32]]:
+        """Grow the next round's trees on own and received gradients.
+
+        Returns
+        -------
+        trees : Trees
+        values : ndarray of float32, shape (n_rows, n_classes)
+            Leaf values of the own rows.
+        """
+        assert self.shared is not None
+        assert self.journal is not None
+        grower = self.make_grower(X, n_threads)
+        g, h = (one.T for one in self.present_gradients())
+        if self.g is not None and self.h is not None:
+            g, h = self.g + g, self.h + h
+            self.g = self.h = None
+        seed = (self.journal.start.tree_seed + len(self.shared.rounds)) % 2**31
+        models, values = [], np.empty_like(self.margin)
+        for k in range(self.objective.n_classes):
+            model, values[:, k] = grower.grow(np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
+            models.append(write_tree(read_tree(model, self.shared.n_features)))
+        return Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models)), values
+
+    def present_gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return gradients and hessians of the present margins, computed once per round."""
+        if self.gradients is None:
+            self.gradients = self.objective.gradients(self.margin, self.y, self.weight)
+        return self.gradients
+
+    def sums_for(self, place: int, groups: RowGroups, alone: bool) -> AggregatedGradients:
+        """The groups' sums at the builder's rows that they are most similar to (Algorithm 2, lines 2 to 8).
+
+        Line 6 of the algorithm means H + h where it prints G + h.
+        """
+        if place not in self.similar:
+            raise ProtocolError("no rows similar to that party's are known")
+        self.check_turn(place)
+        assert self.shared is not None
+        # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
+        draw = len(self.shared.rounds) // len(self.party_rows) % TIE_DRAWS
+        rows, n_rows = self.similar[place][draw], self.party_rows[place]
+        sums = np.empty((2, self.objective.n_classes, n_rows), dtype=np.float32)
+        for which, of_groups in enumerate(self.group_sums(groups, alone)):
+            for k, column in enumerate(of_groups.T):
+                sums[which, k] = np.bincount(rows, column, n_rows)
+        g, h = sums.reshape(2, -1)
+        return AggregatedGradients(g, h)
+
+    def receive(self, message: AggregatedGradients, order: NDArray[np.int64]) -> None:
+        """Take the sums of all others for the trees that are to be grown here.
+
+        Parameters
+        ----------
+        message : AggregatedGradients
+        order : ndarray of int64, shape (n_rows,)
+            The row that each place in the message stands for.
+
+        Raises
+        ------
+        ProtocolError
+            If they are out of turn or malformed, or the hashes of another party were not seen: only parties
+            that have exchanged hashes have sums by each other's rows.
+        """
+        self.check_turn(self.place)
+        n_others = len(self.party_rows) - 1
+        if not n_others or len(self.similar) < n_others:
+            raise ProtocolError("aggregated gradients of parties whose hashes were not seen")
+        shape = (self.objective.n_classes, len(self.y))
+        if message.g.size != shape[0] * shape[1] or message.h.size != message.g.size:
+            raise ProtocolError("aggregated gradients of another number of rows")
+        if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
+            raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
+        if self.g is not None:
+            raise ProtocolError("aggregated gradients for a tree twice")
+        self.g, self.h = (np.empty(shape, dtype=np.float32) for _ in range(2))
+        self.g[:, order], self.h[:, order] = message.g.reshape(shape), message.h.reshape(shape)
+
+    def group_sums(self, groups: RowGroups, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).
+
+        Labels enter by sums over groups that are computed once.  Gradients of single rows, p − y, are rounded
+        by amounts that depend on p and y, so that their sum could tell the labels apart to somebody who knows
+        p, which made-up trees can set for each row.
+
+        Parameters
+        ----------
+        groups : RowGroups
+        alone : bool
+            Whether each row is a group of its own.
+        """
+        reference = self.y if alone else np.zeros_like(self.y)
+        if self.label_sums is None:
+            start = np.zeros_like(self.margin)
+            of_labels, _ = self.objective.gradients(start, self.y, self.weight)
+            of_reference, _ = self.objective.gradients(start, reference, self.weight)
+            self.label_sums = groups.exact_sums(of_labels.astype(np.float64) - of_reference)
+        g, h = self.objective.gradients(self.margin, reference, self.weight)
+        return groups.sums(g) + self.label_sums, groups.sums(h)
+
+
+def similar_bytes(similar: Mapping[int, NDArray[np.int32]]) -> int:
+    """Bytes of the rows that groups are most similar to, in memory and, nearly, in a journal."""
+    return sum(rows.nbytes for rows in similar.values())

@@ -1,0 +1,182 @@
+"""How a party hashes its own rows, and which requests it refuses because their hashes would read the rows."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.similarity.collisions import MAX_HASHES
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.simfl.hash_seed import MAX_ABANDONED, SeedAgreement, agreed_seed, identity_of
+from xgb_fed.horizontal.simfl.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, typical_distance
+from xgb_fed.horizontal.simfl.messages import ColumnMoments, HashRows, SeedCommitment
+
+
+class OwnHashes:
+    """The hashes of one party's rows, in one session after another.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
+    known_features : int
+        Number of features that others may know.
+    kept : KeptState
+        What the party has told in all of its sessions.
+    n_threads : int
+        Number of threads; 0 means all available processors.
+    """
+
+    def __init__(self, X: Any, known_features: int, kept: KeptState, n_threads: int) -> None:
+        self._X, self._least_known, self._kept, self._n_threads = X, known_features, kept, n_threads
+        self._known = known_features
+        self._moments: Moments | None = None
+        self._agreement: SeedAgreement | None = None
+        self._has_hashed = False
+
+    def start_session(self, place: int, n_parties: int) -> None:
+        """Forget the previous session, but not what it has told."""
+        self._known, self._has_hashed = self._least_known, False
+        self._agreement = SeedAgreement(self._kept.contribution(), place, n_parties)
+
+    def tell_moments(self, known_features: int) -> ColumnMoments:
+        """The moments of the columns.
+
+        Raises
+        ------
+        InvalidDataError
+            If there are so few rows that moments give them away.
+        ProtocolError
+            If `known_features` is negative.
+        """
+        n_rows = self._X.shape[0]
+        if n_rows < MIN_ROWS:
+            raise InvalidDataError(f"{n_rows} rows: moments of fewer than {MIN_ROWS} give the rows away")
+        if known_features < 0:
+            raise ProtocolError("known_features is negative")
+        self._known = max(self._least_known, known_features)
+        if self._moments is None:
+            self._moments = Moments.of(self._X)
+        return ColumnMoments(self._moments.count, self._moments.mean, self._moments.squares, self._known)
+
+    @property
+    def _session(self) -> SeedAgreement:
+        if self._agreement is None:
+            raise ProtocolError("the training run was not opened")
+        return self._agreement
+
+    def commit(self) -> SeedCommitment:
+        """Commit to a contribution to the hash seed, and name the seed of the previous session."""
+        last_seed = self._kept.last_seed
+        return SeedCommitment(self._session.commit(), identity_of(last_seed) if last_seed else b"")
+
+    def reveal(self, commitments: bytes) -> bytes:
+        """Reveal the contribution.
+
+        Raises
+        ------
+        InvalidDataError
+            If too many seeds were revealed that nobody then hashed by.
+        """
+        kept, session = self._kept, self._session
+        with kept.locked():
+            answered = kept.is_pending and commitments == kept.commitments
+            if answered and session.has_committed and not session.commitments:
+                # The answer was lost in an earlier session.
+                session.commitments = commitments
+                return kept.contribution(-1)
+            if kept.n_abandoned >= MAX_ABANDONED:
+                raise InvalidDataError(f"{kept.n_abandoned} hash seeds were revealed and not used")
+            session.check(commitments)
+            if session.contribution != kept.contribution():
+                raise ProtocolError("this party has revealed its contribution in another session meanwhile")
+            kept.n_abandoned += 1
+            kept.n_revealed += 1
+            kept.commitments, kept.is_pending = commitments, True
+            kept.save()
+        return session.contribution
+
+    def hash(self, message: HashRows) -> tuple[NDArray[np.int32], bytes]:
+        """Hash the rows, by functions that this party draws from the agreed seed, in windows of its own.
+
+        Returns
+        -------
+        hashes : ndarray of int32, shape (n_rows, n_hashes)
+        functions : bytes
+            Digest that names the hash functions.
+
+        Raises
+        ------
+        InvalidDataError
+            If the hashes would say more about a row than Theorem 1 allows, or moments are not plausible.
+        ProtocolError
+            If the request is out of turn or malformed.
+        """
+        if self._has_hashed:
+            raise ProtocolError("rows are hashed once in a session: more hashes are more equations")
+        if self._moments is None:
+            raise ProtocolError("moments were not told yet")
+        self._check_moments(self._moments, message.mean, message.std)
+        n_unknown = int(np.count_nonzero(message.std)) - self._known
+        allowed = min(MAX_HASHES, max_hashes(self._X.shape[0], n_unknown))
+        if not 1 <= message.n_hashes <= allowed:
+            raise InvalidDataError(
+                f"{message.n_hashes} hashes per row; with {np.count_nonzero(message.std)} columns that count "
+                f"and {self._known} of them known to others, this party gives 1 to {max(0, allowed)} (L < d)"
+            )
+        with self._kept.locked():
+            seed = self._seed(message.contributions)
+            functions = self._count(seed, message, allowed)
+        self._has_hashed = True
+        window = typical_distance(message.std)
+        hashes = hash_rows(
+            self._X, message.mean, message.std, seed, message.n_hashes, window, self._n_threads
+        )
+        return hashes, functions
+
+    def _check_moments(self, own: Moments, mean: NDArray[np.float64], std: NDArray[np.float64]) -> None:
+        n_features = self._X.shape[1]
+        for vector in (mean, std):
+            if vector.shape != (n_features,) or not np.isfinite(vector).all():
+                raise ProtocolError("mean or std is malformed")
+        refused = np.flatnonzero((std != 0) & ~own.accepts(mean, std))
+        if len(refused):
+            raise InvalidDataError(
+                f"{len(refused)} columns, first column {refused[0]}, have an alleged mean or std that is too "
+                "far from this party's own: their hashes could tell the values"
+            )
+
+    def _seed(self, contributions: bytes) -> bytes:
+        """The seed that the contributions give, if they are those of the last agreement."""
+        kept = self._kept
+        if contributions:
+            # A session that follows one that was lost goes on with the agreement of that one.
+            return agreed_seed(contributions, self._session.commitments or kept.commitments)
+        if not kept.last_seed:
+            raise ProtocolError("there is no previous session whose hash seed could be used again")
+        return kept.last_seed
+
+    def _count(self, seed: bytes, message: HashRows, allowed: int) -> bytes:
+        """Add up the equations of all sessions; the same hash functions give no new ones.
+
+        By one seed and the same moments, the hashes of one request are the first of those of a larger one
+        (`hash_rows`).
+        """
+        kept = self._kept
+        parts = (seed, message.mean.tobytes(), message.std.tobytes())
+        functions = hashlib.sha256(b"".join(parts)).digest()
+        told = {**kept.told, functions: max(message.n_hashes, kept.told.get(functions, 0))}
+        if len(told) > 1 and sum(told.values()) > allowed:
+            raise InvalidDataError(
+                f"{sum(kept.told.values())} hashes of each row were given away in earlier training runs, "
+                f"{allowed} are allowed: train with the same parties and rows again, or use fewer hashes"
+            )
+        kept.told, kept.last_seed = told, seed
+        if message.contributions and kept.is_pending:
+            kept.n_abandoned -= 1
+            kept.is_pending = False
+        kept.save()
+        return functions

@@ -1,0 +1,392 @@
+"""A party of SimFL: one organisation's rows and labels, which stay here, and the answers to messages.
+
+What a party sends is decided here alone: it trusts neither the coordinator nor the other parties, whose hash
+tables, moments and trees may be made up to read its rows or labels.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from gbdt_hosts.xgboost.boosting import growing_bytes
+from gbdt_hosts.xgboost.model import as_json
+from gbdt_kernels.similarity.collisions import most_similar
+from gbdt_parties import messages
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.memory import MemoryAllowance
+from gbdt_parties.messages import Message
+from gbdt_parties.session import SessionHandler
+from xgb_fed.boosting.objectives import Objective
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.common.kept_models import KeptModels
+from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.common.messages import (
+    HorizontalOpened,
+    Introduce,
+    Introduction,
+    OpenHorizontal,
+    Trees,
+)
+from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
+from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
+from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
+from xgb_fed.horizontal.simfl.boosting_state import BoostingState, similar_bytes
+from xgb_fed.horizontal.simfl.journal import RunJournals
+from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
+from xgb_fed.horizontal.simfl.messages import (
+    AggregatedGradients,
+    AggregateGradients,
+    CommitSeed,
+    FinishBoosting,
+    GrowTrees,
+    HashRows,
+    HashTable,
+    ResumeBoosting,
+    RevealSeed,
+    SeedContribution,
+    StartBoosting,
+    TellMoments,
+)
+from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
+from xgb_fed.horizontal.simfl.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+_MODEL_MEMORY = 32
+"""Bytes of memory per byte of trees: XGBoost takes up to 22 while it reads the model that is made of them."""
+
+
+class SimFLParty(SessionHandler[Any]):
+    """What a party answers in SimFL; `HorizontalParty` says what the arguments are."""
+
+    opening: tuple[type[Message], ...] = (Introduce,)
+    closing: tuple[type[Message], ...] = (FinishBoosting,)
+
+    def __init__(
+        self, rows: PartyRows, random_state: int | None, n_jobs: int, directory: str | Path | None
+    ) -> None:
+        super().__init__()
+        key = None if random_state is None else int(random_state).to_bytes(32, "little")
+        kept = KeptState("" if directory is None else rows.digest(), key, directory)
+        journals = RunJournals(None if directory is None else Path(directory) / "runs")
+        self._set_up(rows, kept, n_jobs, journals)
+
+    def _set_up(
+        self,
+        rows: PartyRows,
+        kept: KeptState,
+        n_jobs: int,
+        journals: RunJournals,
+        limits: RunLimits | None = None,
+        memory: MemoryAllowance | None = None,
+        models: KeptModels | None = None,
+    ) -> None:
+        self.name = rows.name
+        self._rows, self._X, self._y = rows, rows.X, rows.y
+        self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
+        self._limits = RunLimits() if limits is None else limits
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
+        self._models = models
+        self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
+        self._boosting: BoostingState | None = None
+        self._model: tuple[SharedTrees, int | None] | None = None
+        self._answers: dict[type[Message], Callable[[Any], Message]] = {
+            OpenHorizontal: self._open_training,
+            ResumeBoosting: self._resume,
+            TellMoments: self._tell_moments,
+            CommitSeed: self._commit_seed,
+            RevealSeed: self._reveal_seed,
+            HashRows: self._hash_rows,
+            HashTable: self._find_similar,
+            StartBoosting: self._start_boosting,
+            AggregateGradients: self._aggregate,
+            AggregatedGradients: self._receive,
+            GrowTrees: self._grow,
+            Trees: self._add_trees,
+            FinishBoosting: self._finish,
+        }
+
+    def for_caller(
+        self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
+    ) -> Any:
+        """The same party for one of several coordinators, who do not see each other's sessions.
+
+        Parameters
+        ----------
+        directory : Path
+            Where journals and models of this coordinator's training runs are kept.
+        used : set of bytes
+            Sessions that were opened before.
+        memory : MemoryAllowance
+        limits : RunLimits
+        """
+        other = type(self).__new__(type(self))
+        SessionHandler.__init__(other, used)
+        journals = RunJournals(directory / "runs")
+        models = KeptModels(directory / "models", limits.max_models)
+        other._set_up(self._rows, self._kept, self._n_jobs, journals, limits, memory, models)
+        return other
+
+    def __repr__(self) -> str:
+        """Name and shape of the rows."""
+        return f"{type(self).__name__}({self.name!r}, {self._X.shape[0]} rows, {self._X.shape[1]} columns)"
+
+    def get_booster(self) -> xgboost.Booster:
+        """Return the party's copy of the model.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Before a training run has finished.
+        """
+        if self._model is None:
+            raise InvalidArgumentError(f"party {self.name!r} has no model yet")
+        shared, best = self._model
+        return shared.booster(self._rows.names, best)
+
+    def open(self, message: Message, session: bytes) -> tuple[bytes, Message]:
+        """Introduce this party to a coordinator."""
+        assert isinstance(message, Introduce)
+        return session, self._introduce(message)
+
+    def answer(self, kept: bytes, message: Message) -> Message:
+        """Answer a request of the open session."""
+        if type(message) not in self._answers:
+            raise ProtocolError(f"{type(message).__name__} is not a request")
+        if self._boosting is None and not isinstance(message, (OpenHorizontal, ResumeBoosting)):
+            raise ProtocolError("the training run was not opened")
+        self._session = kept
+        return self._answers[type(message)](message)
+
+    def closed(self, kept: bytes) -> None:
+        """Drop the training run."""
+        self._boosting = None
+
+    @property
+    def _groups(self) -> RowGroups | None:
+        return self._kept.groups
+
+    @property
+    def _state(self) -> BoostingState:
+        assert self._boosting is not None
+        return self._boosting
+
+    @property
+    def _shared(self) -> SharedTrees:
+        if self._state.shared is None:
+            raise ProtocolError("boosting has not started")
+        return self._state.shared
+
+    def _introduce(self, message: Introduce) -> Message:
+        classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
+        names = json.dumps(self._rows.names) if self._rows.names else ""
+        return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
+
+    def _open_training(self, message: OpenHorizontal) -> Message:
+        state = self._begin(message)
+        self._own_hashes.start_session(state.place, len(state.party_rows))
+        if state.objective.n_classes > 1:
+            return HorizontalOpened(np.empty(0))
+        exact = state.weight.astype(np.float64)
+        return HorizontalOpened(np.array([exact.sum(), (exact * state.y).sum()]))
+
+    def _begin(self, opening: OpenHorizontal, n_taken: int = 0) -> BoostingState:
+        """Check what is trained, and make the state of the training run.
+
+        Parameters
+        ----------
+        opening : OpenHorizontal
+        n_taken : int
+            Rounds of the run that were counted before.
+        """
+        if self._boosting is not None:
+            raise ProtocolError("the training run was opened already")
+        settings = settings_of(opening.params)
+        turns = Turns(len(opening.party_rows), int(opening.rounds_per_turn), int(opening.max_rounds))
+        self._rows.check_accepted(settings, opening)
+        self._limits.check(settings)
+        self._kept.check_rounds(max(0, turns.max_rounds - n_taken), self._rows.max_rounds)
+        objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        y = self._rows.encoded(opening.classes, settings)
+        objective.check_labels(y)
+        # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
+        room = self._memory.reserve(4 * len(y) * (10 * objective.n_classes + 2), "margins and gradients")
+        growing = self._memory.reserve(
+            growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
+        )
+        state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
+        state.rooms["run"] = [room, growing]
+        self._boosting = state
+        return state
+
+    def _tell_moments(self, message: TellMoments) -> Message:
+        return self._own_hashes.tell_moments(int(message.known_features))
+
+    def _commit_seed(self, message: CommitSeed) -> Message:
+        return self._own_hashes.commit()
+
+    def _reveal_seed(self, message: RevealSeed) -> Message:
+        return SeedContribution(self._own_hashes.reveal(message.commitments))
+
+    def _hash_rows(self, message: HashRows) -> Message:
+        state, counted = self._state, self._rows.counted()
+        size = hashing_bytes(len(self._y), max(0, int(message.n_hashes)))
+        state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
+        state.hashes, state.functions = self._own_hashes.hash(message)
+        with self._kept.locked():
+            if self._kept.groups is None:  # and never again: other groups would tell rows apart
+                random = self._kept.stream("groups", state.functions)
+                self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
+        order = self._kept.order(len(self._y))
+        return HashTable(state.place, state.hashes[order].reshape(-1))
+
+    def _find_similar(self, message: HashTable) -> Message:
+        state, place = self._state, int(message.place)
+        out_of_turn = state.hashes is None or state.shared is not None or place in state.similar
+        if out_of_turn or not 0 <= place < len(state.party_rows) or place == state.place:
+            raise ProtocolError("a hash table out of turn, or of no other party")
+        assert state.hashes is not None
+        assert self._groups is not None
+        if len(message.hashes) != state.party_rows[place] * state.hashes.shape[1]:
+            raise ProtocolError("a hash table of another size than its party's rows")
+        theirs = message.hashes.reshape(state.party_rows[place], -1)
+        state.rooms["run"].append(
+            self._memory.reserve(4 * TIE_DRAWS * len(self._groups.starts), "similar rows")
+        )
+        size = 4 * (TIE_DRAWS * len(self._y) + 3 * (state.hashes.size + theirs.size))
+        search = self._memory.reserve(size, "the search for similar rows")
+        # The same for the same tables, however often somebody asks.
+        random = self._kept.stream(
+            "similar rows",
+            state.functions,
+            place.to_bytes(8, "little"),
+            np.ascontiguousarray(theirs).tobytes(),
+        )
+        words = random.words(len(self._y), 1)[:, 0]
+        found, _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
+        state.similar[place] = np.take_along_axis(found, self._groups.members(TIE_DRAWS, random), axis=1)
+        del search
+        return messages.Done()
+
+    def _start_boosting(self, message: StartBoosting) -> Message:
+        state = self._state
+        if state.shared is not None:
+            raise ProtocolError("boosting has started already")
+        check_base_score(state.objective, message.base_score)
+        given = state.settings.random_state
+        drawn = self._kept.stream("trees", state.functions).words(1, 1)[0, 0]
+        start = state.run_start(message.base_score.tolist(), int(drawn if given is None else given))
+        # Two copies while the journal is written: its arrays as one file, and the entry around them.
+        written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
+        self._kept.begin_run(self._session)
+        state.start(self._X.shape[1], self._journals.begin(self._session, start))
+        del written
+        state.rooms.pop("hashes", None)
+        state.make_grower(self._X, self._n_jobs)
+        logger.info(
+            "a training run on %d rows of %d parties begins", sum(state.party_rows), len(state.party_rows)
+        )
+        return messages.Done()
+
+    def _resume(self, message: ResumeBoosting) -> Message:
+        """Take up a training run: its trees, and this party's part in it, come from the journal."""
+        read = self._memory.reserve(self._journals.size(message.run), "the journal of the training run")
+        journal = self._journals.take_up(message.run)
+        if not 0 <= message.n_rounds <= len(journal.rounds):
+            raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
+        start = journal.start
+        n_counted = max(len(journal.rounds), self._kept.n_counted(message.run))
+        state = self._begin(start.opening(int(message.max_rounds)), n_counted)
+        state.rooms["run"].append(self._memory.reserve(similar_bytes(start.similar), "similar rows"))
+        shared = state.start(self._X.shape[1], journal)
+        for trees, is_own in journal.rounds[: message.n_rounds]:
+            self._add(trees, is_own)
+        del read
+        logger.info("the training run goes on after %d rounds", len(shared.rounds))
+        return messages.Done()
+
+    def _aggregate(self, message: AggregateGradients) -> Message:
+        if self._groups is None:
+            raise ProtocolError("the rows were not hashed yet")
+        state, place = self._state, int(message.place)
+        if place in state.similar:
+            # Sums as they are computed, and as they travel: 8 bytes, three times.
+            size = 24 * state.party_rows[place] * (state.objective.n_classes + 1)
+            state.rooms.pop("sums", None)
+            state.rooms["sums"] = [self._memory.reserve(size, "sums of gradients")]
+        return state.sums_for(place, self._groups, self._rows.min_similar == 1)
+
+    def _receive(self, message: AggregatedGradients) -> Message:
+        self._state.receive(message, self._kept.order(len(self._y)))
+        return messages.Done()
+
+    def _grow(self, message: GrowTrees) -> Message:
+        """Grow trees on the own rows with own and received gradients (Algorithm 2, lines 9 to 21)."""
+        state, shared, number = self._state, self._shared, int(message.round)
+        if number != len(shared.rounds):
+            raise ProtocolError("a round out of turn")
+        state.check_turn(state.place)
+        assert state.journal is not None
+        if number < len(state.journal.rounds):
+            # The answer was lost: it is given again, whatever sums were received this time.
+            known, _ = state.journal.rounds[number]
+            state.g = state.h = None
+            self._add(known, is_own=True)
+            return known
+        self._kept.count_round(state.journal.run, number, self._rows.max_rounds)
+        grown, values = state.grow(self._X, self._n_jobs)
+        self._reserve(grown)
+        state.journal.add(grown, is_own=True)
+        state.add_own(grown, values)
+        logger.info("round %d: grown here", number + 1)
+        return grown
+
+    def _add_trees(self, message: Trees) -> Message:
+        state, number = self._state, len(self._shared.rounds)
+        assert state.journal is not None
+        self._limits.check_size(message)
+        if state.builder == state.place:
+            raise ProtocolError("trees of another party in this party's turn")
+        state.journal.check(number, message)
+        self._reserve(message)
+        values = state.values_of(self._X, message, self._n_jobs)
+        if number >= len(state.journal.rounds):
+            self._kept.count_round(state.journal.run, number, self._rows.max_rounds)
+            state.journal.add(message, is_own=False)
+        state.add_others(message, values)
+        logger.info("round %d: received", number + 1)
+        state.present_gradients()  # while the other parties do the same
+        return messages.Done()
+
+    def _add(self, trees: Trees, is_own: bool) -> None:
+        """Add a round's trees to the margins."""
+        self._reserve(trees)
+        state = self._state
+        values = state.values_of(self._X, trees, self._n_jobs)
+        if is_own:
+            state.add_own(trees, values)
+        else:
+            state.add_others(trees, values)
+
+    def _reserve(self, trees: Trees) -> None:
+        size = _MODEL_MEMORY * len(trees.models)
+        self._state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
+
+    def _finish(self, message: FinishBoosting) -> Message:
+        best = int(message.best_iteration)
+        if best >= len(self._shared.rounds):
+            raise ProtocolError("the best round is not one of the training run")
+        self._model = self._shared, None if best < 0 else best
+        journal = self._state.journal
+        if self._models is not None and journal is not None:
+            self._models.keep(journal.run, as_json(self.get_booster()))
+        logger.info("end of the training run: %d rounds", len(self._shared.rounds))
+        return messages.Done()

@@ -1,0 +1,247 @@
+"""Exact training across organisations with the same columns, on sums of which nobody sees a party's part.
+
+Every party works out the questions, adds up the answers and grows the trees itself.  The coordinator passes
+signed contributions on, and asks for the model at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.traffic import Traffic
+from xgb_fed.boosting.features import MAX_BINS
+from xgb_fed.boosting.loop import check_patience
+from xgb_fed.boosting.objectives import SOFTMAX
+from xgb_fed.errors import FewPartiesWarning, InvalidArgumentError
+from xgb_fed.horizontal.common.introductions import common_classes, common_columns
+from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.exact.checkpoint import ExactCheckpoint
+from xgb_fed.horizontal.exact.coordinator import ExactCoordinator
+from xgb_fed.horizontal.exact.cuts import DIGITS
+from xgb_fed.horizontal.exact.messages import ExactIntroduced
+from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
+from xgb_fed.horizontal.exact.task import (
+    GIVEN,
+    MIN_ROWS_PER_NODE,
+    ExactTask,
+    check_whole,
+    checked_cuts,
+    exact_settings,
+    given_parameters,
+)
+from xgb_fed.horizontal.exact.terms import ExactTerms
+from xgb_fed.horizontal.parties import as_parties
+
+_CLASSES_OF = dict.fromkeys(SOFTMAX, 2)
+"""Number of classes in settings that are checked before the parties' classes are known."""
+
+TWO_PARTIES = (
+    "with two parties, each learns the other's sums: what the sum of both is without its own; the guide to "
+    "horizontal training says what can be read from sums"
+)
+
+
+def train_exact(
+    params: Mapping[str, Any],
+    parties: Sequence[Any],
+    num_boost_round: int = 10,
+    *,
+    cuts: Any = "grid",
+    min_rows_per_node: int = MIN_ROWS_PER_NODE,
+    min_parties: int = 2,
+    evals: Sequence[tuple[tuple[Any, ...], str]] = (),
+    early_stopping_rounds: int | None = None,
+    verbose_eval: bool | int = True,
+    random_state: int | None = None,
+    traffic: Traffic | None = None,
+    checkpoint: str | Path | None = None,
+    patience: float = 0.0,
+) -> HorizontalModel:
+    """Train the model of stock XGBoost on the rows of all parties, of which nobody sees anything but sums.
+
+    With ``min_rows_per_node=1`` the trees are, node by node, those of XGBoost's ``tree_method="hist"`` on all
+    rows in one place with the same cuts.
+
+    Parameters
+    ----------
+    params : mapping
+        XGBoost's parameters; see `Settings`.  ``objective="binary:logistic"`` becomes ``multi:softprob`` if
+        the parties have more than two classes.
+    parties : sequence
+        Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
+    num_boost_round : int, default=10
+        Number of rounds.
+    cuts : {"grid", "exact"} or sequence of array-like, default="grid"
+        Where columns are cut: at pooled quantiles, found by sums of counts, of values rounded down to 12
+        significant bits ("grid") or as they are ("exact"), which are then values of somebody's rows; or at
+        public numbers, given for each column.  ``max_bin`` says how many there are.
+    min_rows_per_node : int, default=10
+        Rows of all parties that both sides of a split must have.
+    min_parties : int, default=2
+        Parties that must take part.
+    evals : sequence of ((X, y) or (X, y, weight), str)
+        Held-out rows of the first party that is given as (X, y); `ExactTerms.held_out` has those of others.
+    early_stopping_rounds : int, optional
+        Stop when the last metric of the last set of held-out rows, of all parties together, has not improved
+        for this many rounds.
+    verbose_eval : bool or int, default=True
+        Whether to print metrics, when training has ended, or after how many rounds each time.
+    random_state : int, optional
+        Determines which rows the parties that are given as (X, y) draw for ``subsample``.  Drawn from the
+        operating system by default.
+    traffic : Traffic, optional
+        Counts what is sent; otherwise the model has one of its own.
+    checkpoint : path, optional
+        Directory for the coordinator's progress.  The same call after a crash goes on after the last sum, and
+        ends in the same model; one that has ended gives it again.  The parties must keep their part too:
+        servers do, and `HorizontalParty` objects with a ``directory``.
+    patience : float, default=0.0
+        Seconds to wait for a party that is unavailable, in all within one question, before giving up.  The
+        others wait with it: a sum without it would give it away.
+
+    Returns
+    -------
+    HorizontalModel
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        For parameters that cannot be trained with; the text names them.
+    InvalidDataError
+        For rows, labels or columns that cannot be trained on, or that differ; nothing has left a party then
+        but column names and classes.
+    ProtocolError, PartyRefusedError
+        If a party breaks the protocol, or refuses.
+    PartyUnavailableError
+        If a party is lost, and not back within `patience` seconds.
+    CheckpointError
+        If `checkpoint` belongs to another training run, is damaged, or is in use.
+
+    Warns
+    -----
+    FewPartiesWarning
+        If there are two.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import xgb_fed
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> parties = [(X[:200], y[:200]), (X[200:400], y[200:400]), (X[400:], y[400:])]
+    >>> params = {"objective": "binary:logistic", "max_depth": 3}
+    >>> model = xgb_fed.train_exact(params, parties, 5)
+    >>> model.booster.num_boosted_rounds()
+    5
+    """
+    check_patience(patience)
+    if checkpoint is not None and any(isinstance(party, (tuple, list)) for party in parties):
+        raise InvalidArgumentError(
+            f"checkpoint={str(checkpoint)!r} needs parties that keep their part of the run: servers, "
+            "or HorizontalParty objects with a directory"
+        )
+    settings = exact_settings({"num_class": _CLASSES_OF.get(params.get("objective", "")), **params})
+    random_state = settings.random_state if random_state is None else random_state
+    if random_state is not None:
+        check_whole("random_state", random_state, 0)
+    members = _members(
+        parties,
+        evals,
+        ExactTerms(min_rows_per_node, min_parties, (*DIGITS, GIVEN), MAX_BINS, max_samples=sys.maxsize),
+        random_state,
+        settings.objective not in OF_NUMBERS,
+    )
+    if len(members) < min_parties:
+        raise InvalidArgumentError(f"parties has {len(members)}; min_parties={min_parties} must take part")
+    if len(members) == 2:
+        warnings.warn(TWO_PARTIES, FewPartiesWarning, stacklevel=2)
+
+    def task_of(introduced: Sequence[ExactIntroduced]) -> ExactTask:
+        names = [member.name for member in members]
+        n_columns, columns = common_columns(names, introduced)
+        classes, own = None, given_parameters(settings)
+        own.pop("random_state", None)
+        if settings.objective not in OF_NUMBERS:
+            classes = common_classes(introduced).tolist()
+            if len(classes) > 2 and settings.objective == "binary:logistic":
+                own["objective"] = "multi:softprob"
+            if own["objective"] in SOFTMAX:
+                given = params.get("num_class")
+                if given not in (None, len(classes)):
+                    raise InvalidDataError(f"num_class={given!r}; the parties have {len(classes)} classes")
+                own["num_class"] = len(classes)
+            exact_settings(own)
+        return ExactTask(
+            own,
+            num_boost_round,
+            n_columns,
+            columns,
+            classes,
+            checked_cuts(cuts, n_columns),
+            min_rows_per_node,
+            min_parties,
+            early_stopping_rounds,
+            max(one.n_sets for one in introduced),
+        )
+
+    about = [
+        given_parameters(settings),
+        num_boost_round,
+        checked_cuts(cuts, len(cuts) if hasattr(cuts, "__len__") else 0),
+        min_rows_per_node,
+        min_parties,
+        early_stopping_rounds,
+    ]
+    counted = Traffic() if traffic is None else traffic
+    with ExitStack() as stack:
+        if checkpoint is None and patience > 0:
+            # Parties that come back are sent what they missed, which may not fit into memory.
+            checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
+        kept = None if checkpoint is None else ExactCheckpoint(checkpoint)
+        if kept is not None:
+            stack.enter_context(kept.locked())
+        wants_classes = settings.objective not in OF_NUMBERS
+        model = ExactCoordinator(members, wants_classes, counted, kept, patience).run(about, task_of)
+    _print(model.evals_result, verbose_eval)
+    return model
+
+
+def _members(
+    parties: Sequence[Any],
+    evals: Sequence[tuple[tuple[Any, ...], str]],
+    terms: ExactTerms,
+    random_state: int | None,
+    categorical_labels: bool,
+) -> list[Party]:
+    """Make parties of rows; the first one made has the evaluation sets."""
+    made = [k for k, given in enumerate(parties) if isinstance(given, (tuple, list))]
+    if evals and not made:
+        raise InvalidArgumentError(
+            "eval_set needs a party that is given as (X, y); parties of their own have "
+            "HorizontalParty(exact=ExactTerms(held_out=...))"
+        )
+    first = replace(terms, held_out=[rows for rows, _ in evals])
+    return as_parties(
+        parties,
+        random_state,
+        categorical_labels=categorical_labels,
+        exact=lambda k: first if made and k == made[0] else terms,
+    )
+
+
+def _print(results: Mapping[str, Mapping[str, Sequence[float]]], verbose: bool | int) -> None:
+    """Print metrics as XGBoost does, every so many rounds."""
+    columns = [(name, metric, values) for name, of in results.items() for metric, values in of.items()]
+    if not verbose or not columns:
+        return
+    for number in range(0, len(columns[0][2]), 1 if verbose is True else int(verbose)):
+        parts = (f"{name}-{metric}:{values[number]:.5f}" for name, metric, values in columns)
+        print(f"[{number}]\t" + "\t".join(parts))

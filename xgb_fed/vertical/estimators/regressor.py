@@ -1,0 +1,186 @@
+"""The scikit-learn regressor over columns that several parties hold of the same rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from gbdt_parties.channel import Party
+from xgb_fed.boosting.objectives import REGRESSIONS
+from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
+from xgb_fed.estimators.base import named_evaluation_sets, with_common_parameters
+from xgb_fed.estimators.conventions import checked_target
+from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
+from xgb_fed.vertical.model.model import VerticalModel
+
+
+@with_common_parameters
+class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
+    """XGBoost regressor over columns that several organisations hold of the same rows.
+
+    One party, the active one, has the targets and calls `fit`; the others answer with encrypted sums.
+
+    Parameters
+    ----------
+    [common parameters]
+    objective : str or callable, optional
+        "reg:squarederror" by default; any other of XGBoost's for numbers, such as "count:poisson",
+        "reg:tweedie", "reg:absoluteerror", "reg:quantileerror" or "survival:cox".  Parameters such as
+        `tweedie_variance_power` are XGBoost's.  A function of labels and margins that returns gradients and
+        hessians, which must not be negative, takes its place.
+    cipher : Scheme, optional
+        ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
+    tree_mode : {"default", "mix", "layered"}, default="default"
+        Which party searches for splits at which level.  "default" is lossless: the trees are those of XGBoost
+        on the pooled columns.  In "mix", parties take turns in growing whole trees; in "layered", passive
+        parties search at the first levels and the active party at the last.
+    trees_per_party : int, default=1
+        Number of rounds in a party's turn; for "mix" only.
+    active_depth : int, default=2
+        Number of last levels that are the active party's; for "layered" only.
+    multi_output : bool, default=False
+        Grow one tree per round with a value for each class in every leaf (SecureBoost-MO).  For
+        "multi:softprob" only.
+    goss : (float, float), optional
+        Fractions of the rows, those with the largest gradients and others, that a tree is grown on.
+    rows_by_index : bool, default=False
+        Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
+        and grid search need that, because they pass on some of the rows.
+    client : distributed.Client, optional
+        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
+        because they are sent the secret key.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of the active party's columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X is a data frame.
+    model_ : VerticalModel
+        The active party's part of the model.
+    parties_ : list of Party
+        The passive parties; not pickled.
+    traffic_ : Traffic
+        What left each party.
+    best_iteration, best_score : int and float
+        Round and metric that early stopping found best.
+
+    See Also
+    --------
+    train : The same as a function.
+    HorizontalXGBRegressor : For organisations with different rows of the same columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from xgb_fed import LocalParty, OkamotoUchiyama, VerticalXGBRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> clinic = LocalParty(X[:, 5:], "clinic")
+    >>> model = VerticalXGBRegressor(n_estimators=2, max_depth=2, max_bin=8, cipher=OkamotoUchiyama())
+    >>> model = model.fit(X[:, :5], y, parties=[clinic])
+    >>> model.predict(X[:, :5]).shape
+    (442,)
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        parties: Sequence[Party] | None = None,
+        sample_weight: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
+        verbose: bool | int = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        patience: float = 0.0,
+        base_margin: Any = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
+        xgb_model: Any = None,
+    ) -> VerticalXGBRegressor:
+        """Train with the passive parties.
+
+        Parameters are those of `VerticalXGBClassifier.fit`, but `y` are finite numbers.
+
+        Returns
+        -------
+        self
+        """
+        # Before it is forgotten, if it is this estimator's own.
+        earlier = getattr(xgb_model, "model_", xgb_model)
+        self._forget()
+        sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
+        objective = "reg:squarederror" if callable(self.objective) else self.objective or "reg:squarederror"
+        if objective not in REGRESSIONS:
+            raise UnsupportedParameterError(
+                f"objective={objective!r} must be one of {', '.join(REGRESSIONS)} for a regressor"
+            )
+        y = checked_target(y, type(self).__name__)
+        self._fit(
+            X,
+            y,
+            parties,
+            sample_weight,
+            sets,
+            verbose,
+            objective,
+            None,
+            checkpoint,
+            patience,
+            {"base_margin": base_margin},
+            margins_of_sets(base_margin_eval_set, len(sets)),
+            earlier,
+        )
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        parties: Sequence[Party] | None = None,
+        *,
+        output_margin: bool = False,
+        iteration_range: tuple[int, int] | None = None,
+        hide_paths: bool = False,
+        base_margin: Any = None,
+    ) -> NDArray[np.float32]:
+        """Predict values.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features), or None
+            The active party's columns.
+        parties : sequence of Party, optional
+            Passive parties with their columns of these rows.  Those of `fit` by default, and then X must hold
+            the rows of `fit`.
+        output_margin : bool, default=False
+            Return margins, which are the values themselves for many objectives.
+        iteration_range : (int, int), optional
+            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
+        hide_paths : bool, default=False
+            Do not let passive parties learn which rows reach which split.  They must consent to explanations,
+            because the active party then learns every row's side at each of their splits.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+            Margins before the first tree.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows,)
+        """
+        return self._predict(
+            X,
+            parties,
+            iteration_range,
+            output_margin=output_margin,
+            hide_paths=hide_paths,
+            base_margin=base_margin,
+        )
+
+    def _check_loaded(self, model: VerticalModel, directory: Path) -> None:
+        if model.objective.name not in REGRESSIONS:
+            raise CorruptDataError(f"{directory} does not hold a regressor")

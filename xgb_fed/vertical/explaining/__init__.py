@@ -1,0 +1,1 @@
+"""Explanations of a vertical model: Shapley values and decision paths, by consent."""

@@ -1,0 +1,1 @@
+"""The active party growing one tree: gradients, candidates of all parties, the chosen splits."""

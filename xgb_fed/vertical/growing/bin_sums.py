@@ -1,0 +1,203 @@
+"""A passive party's sums of one level, decrypted, and the checks that they could come from fixed columns.
+
+The active party knows every row's gradients and every node's rows, but not which row is in which bin.  What a
+party says about its bins is therefore checked against what must hold for any columns: bins add up to their
+node, children add up to their parent bin by bin, and the root has in every tree the rows per bin that the
+party announced before training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from xgb_fed.boosting.features import MAX_BINS
+from xgb_fed.vertical.protocol.halves import normalised
+from xgb_fed.vertical.protocol.packing import MultiClassPacking, sums_from_plaintexts
+
+
+@dataclass(frozen=True)
+class AgreedColumns:
+    """The columns of a passive party as it announced them before training.
+
+    Attributes
+    ----------
+    n_bins : ndarray of int64, shape (n_columns,)
+        Bins of each column; missing values are not counted.
+    counts : ndarray of int64, shape (n_total_bins,)
+        Rows in each bin, column by column, missing values last.
+    min_node_rows : int
+        Sampled rows of a node with statistics, at least.
+    categorical : set of int
+        Columns whose bins are categories.
+    """
+
+    n_bins: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    min_node_rows: int
+    categorical: frozenset[int] = frozenset()
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each column's bins start, and where the last one's end."""
+        return np.concatenate([[0], np.cumsum(self.n_bins + 1)]).astype(np.int64)
+
+    def check(self, n_rows: int, max_bin: int) -> None:
+        """Raise `ProtocolError` unless columns of so many rows can be cut into these bins."""
+        if not self.categorical <= set(range(len(self.n_bins))):
+            raise ProtocolError("the columns that it announces are not possible")
+        # XGBoost cuts a column into at most one bin more than max_bin; a category is a bin whatever it says.
+        n_possible = np.full(len(self.n_bins), min(max_bin + 1, MAX_BINS))
+        n_possible[sorted(self.categorical)] = MAX_BINS
+        possible = len(self.n_bins) and (self.n_bins >= 0).all() and (self.n_bins <= n_possible).all()
+        if not possible or len(self.counts) != self.offsets[-1] or (self.counts < 0).any():
+            raise ProtocolError("the columns that it announces are not possible")
+        if (np.add.reduceat(self.counts, self.offsets[:-1]) != n_rows).any() or self.min_node_rows < 1:
+            raise ProtocolError("the columns that it announces are not possible")
+
+    def counts_of(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows in each bin of some columns."""
+        parts = [self.counts[self.offsets[c] : self.offsets[c + 1]] for c in columns]
+        return np.concatenate([*parts, self.counts[:0]])
+
+    def digest(self) -> str:
+        """Digest that is equal for equal columns and limits."""
+        # Without categories, the digest is the one that earlier releases kept.
+        kinds = [np.array(sorted(self.categorical))] if self.categorical else []
+        parts = (self.n_bins, self.counts, np.array([self.min_node_rows]), *kinds)
+        return hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in parts)).hexdigest()
+
+
+@dataclass(frozen=True)
+class BinSums:
+    """Sums and rows of every bin of some nodes of a level.
+
+    Attributes
+    ----------
+    nodes : list of int
+        Numbers of the nodes in their level, ascending.
+    counts : ndarray of int64, shape (n_nodes, n_total_bins)
+    sums : ndarray of int64, shape (2, 2, n_classes, n_nodes, n_total_bins)
+        Exact sums of g and h as high and low halves, normalised.
+    """
+
+    nodes: list[int]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.int64]
+
+    def place(self, node: int) -> int:
+        """Where a node lies in the arrays."""
+        return self.nodes.index(node)
+
+    def digest(self) -> str:
+        """Digest of all numbers."""
+        content = hashlib.sha256(np.array([*self.counts.shape, *self.nodes], dtype="<i8").tobytes())
+        content.update(self.counts.astype("<i8").tobytes())
+        content.update(self.sums.astype("<i8").tobytes())
+        return content.hexdigest()
+
+    @classmethod
+    def read(
+        cls,
+        nodes: list[int],
+        counts: NDArray[np.int32],
+        plaintexts: Sequence[Sequence[int]],
+        per_ciphertext: int,
+        n_total_bins: int,
+        packing: MultiClassPacking,
+    ) -> BinSums:
+        """Take decrypted statistics apart.
+
+        Parameters
+        ----------
+        nodes : list of int
+        counts : ndarray of int32
+            As in `SplitStatistics`.
+        plaintexts : sequence of sequences of int
+            Compressed sums of the bins that have rows, one sequence per group of classes.
+        per_ciphertext : int
+        n_total_bins : int
+        packing : MultiClassPacking
+
+        Raises
+        ------
+        ProtocolError, PlaintextRangeError
+            If a bin's g, h and count are not possible together.
+        """
+        if len(counts) != len(nodes) * n_total_bins or (counts < 0).any():
+            raise ProtocolError("other bins than those agreed on")
+        by_bin = counts.astype(np.int64).reshape(len(nodes), n_total_bins)
+        occupied = by_bin > 0
+        of_rows = sums_from_plaintexts(packing, plaintexts, per_ciphertext, by_bin[occupied])
+        sums = np.zeros((2, 2, packing.n_classes, *by_bin.shape), dtype=np.int64)
+        sums[..., occupied] = of_rows
+        return cls(nodes, by_bin, sums)
+
+    def check_totals(
+        self, bin_offsets: NDArray[np.int64], sizes: NDArray[np.int64], totals: NDArray[np.int64]
+    ) -> None:
+        """The bins of every column add up to the node, to the last bit.
+
+        Parameters
+        ----------
+        bin_offsets : ndarray of int64
+        sizes : ndarray of int64, shape (n_nodes,)
+            Sampled rows.
+        totals : ndarray of int64, shape (2, 2, n_classes, n_nodes)
+            Exact sums.
+        """
+        rows = np.add.reduceat(self.counts, bin_offsets[:-1], axis=-1)
+        sums = normalised(np.add.reduceat(self.sums, bin_offsets[:-1], axis=-1))
+        if (rows != sizes[:, None]).any() or (sums != normalised(totals)[..., None]).any():
+            raise ProtocolError("bins do not add up to their node")
+
+    def check_root(self, agreed: NDArray[np.int64], n_left_out: int) -> None:
+        """The root has the rows per bin that were announced, less some of those left out of the sample."""
+        missing = agreed - self.counts[0]
+        if (missing < 0).any() or (missing > n_left_out).any():
+            raise ProtocolError("the root's bins are not those announced")
+
+    def check_parents(self, above: BinSums, parents: dict[int, int], packing: MultiClassPacking) -> None:
+        """Per bin, children add up to their parent; where only one is known, the other one is possible.
+
+        Parameters
+        ----------
+        above : BinSums
+            Of the level above.
+        parents : dict
+            Parent of each node of this level.
+        """
+        pairs: dict[int, list[int]] = {}
+        for place, node in enumerate(self.nodes):
+            pairs.setdefault(parents[node], []).append(place)
+        of_parents = [above.place(parent) for parent in pairs]
+        counts, sums = above.counts[of_parents], above.sums[..., of_parents, :]
+        for k, children in enumerate(pairs.values()):
+            counts[k] -= self.counts[children].sum(axis=0)
+            sums[..., k, :] -= self.sums[..., children, :].sum(axis=-2)
+        sums = normalised(sums)
+        both = np.array([len(children) == 2 for children in pairs.values()])
+        if counts[both].any() or sums[..., both, :].any():
+            raise ProtocolError("children do not add up to their parent")
+        if (counts < 0).any() or not packing.are_possible(sums, counts):
+            raise ProtocolError("a node is not possible beside its sibling")
+
+    def left_of(self, node: int, bins: slice, goes_left: NDArray[np.bool_]) -> tuple[int, NDArray[np.int64]]:
+        """Rows, and exact sums of shape (2, 2, n_classes), to the left of a candidate.
+
+        Parameters
+        ----------
+        node : int
+        bins : slice
+            The bins of the candidate's column.
+        goes_left : ndarray of bool
+            Which of them go left.
+        """
+        place = self.place(node)
+        own = self.sums[..., place, bins][..., goes_left].sum(axis=-1)
+        return int(self.counts[place, bins][goes_left].sum()), normalised(own)

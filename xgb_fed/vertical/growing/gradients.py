@@ -1,0 +1,139 @@
+"""Gradients as exact integers, and exact sums of them.
+
+The largest |g| and |h| of a tree are scaled to 1 by powers of two that only the
+active party knows: the packing is then the same for every objective, weight and
+label range, so that bit lengths disclose nothing.  A value is off by at most
+2^-54 of the largest one.  Sums of the integers are exact, whoever adds them up, so
+that a model does not depend on who holds which column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from xgb_fed.boosting.objectives import MIN_HESSIAN
+from xgb_fed.vertical.protocol.halves import joined, split_halves
+from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking
+from xgb_fed.vertical.trees.partition import Partition
+
+
+def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Hessians with 0 for rows that have neither gradient nor more than XGBoost's floor.
+
+    The floor is close to the unit of the grid, which would keep it in exact sums.  XGBoost's float64 sums
+    mostly lose it, and a tie between candidates can depend on it.
+    """
+    return np.where((g == 0) & (h <= MIN_HESSIAN), np.float32(0), h)
+
+
+def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
+    """Make the layout of the scaled gradients in plaintexts; it depends on public numbers only."""
+    return MultiClassPacking(GHPacking(n_rows, -1.0, 1.0, 1.0), n_classes, plaintext_limit)
+
+
+def check_layout(field_bits: int, n_groups: int, n_rows: int, plaintext_limit: int) -> None:
+    """Refuse a layout that `packing_for` gives for no number of classes.
+
+    Parameters
+    ----------
+    field_bits : int
+        Bits of one packed sum: those of all classes in a ciphertext.
+    n_groups : int
+        Ciphertexts of a row.
+    n_rows : int
+        Rows of the training run.
+    plaintext_limit : int
+        Of the announced key.
+
+    Raises
+    ------
+    ProtocolError
+        If the fields are not those of a whole number of classes, or if a row has several ciphertexts and the
+        first has room for a further class.
+    """
+    one = GHPacking(max(n_rows, 1), -1.0, 1.0, 1.0).bits
+    n_classes, rest = divmod(field_bits, one)
+    most = (plaintext_limit.bit_length() - 1) // one
+    if rest or not (1 <= n_classes <= most if n_groups == 1 else 1 <= n_classes == most):
+        raise ProtocolError(
+            f"field_bits={field_bits} with n_groups={n_groups} is no layout of gradients: over {n_rows} "
+            f"rows, a class has {one} bits, and the announced key has room for {most} classes, all used "
+            "before there is a second group"
+        )
+
+
+@dataclass
+class FixedPointGradients:
+    """Scaled integer gradients of all rows.
+
+    Attributes
+    ----------
+    g, h : ndarray of int64, shape (n_rows, n_classes)
+        Scaled by 2^(53 − exponent).
+    g_exponent, h_exponent : int
+        Private powers of two: the largest |g| is below 2^g_exponent.
+    packing : MultiClassPacking
+    """
+
+    packing: MultiClassPacking
+    g: NDArray[np.int64]
+    h: NDArray[np.int64]
+    g_exponent: int
+    h_exponent: int
+    halves: NDArray[np.int32] = field(init=False, repr=False)
+    """Shape (2, 2, n_classes, n_rows): g and h, each as high and low halves."""
+
+    def __post_init__(self) -> None:
+        self.halves = np.stack([split_halves(self.g.T), split_halves(self.h.T)])
+
+    @classmethod
+    def scaled(
+        cls, g: NDArray[np.float64], h: NDArray[np.float64], packing: MultiClassPacking
+    ) -> FixedPointGradients:
+        """Scale and round float gradients, shape (n_rows, n_classes)."""
+        g_exponent, h_exponent = _exponent(g), _exponent(h)
+        integers = [
+            packing.gh.fixed_point(np.ldexp(g[:, k], -g_exponent), np.ldexp(h[:, k], -h_exponent))
+            for k in range(g.shape[1])
+        ]
+        return cls(
+            packing,
+            np.stack([one[0] for one in integers], axis=1),
+            np.stack([one[1] for one in integers], axis=1),
+            g_exponent,
+            h_exponent,
+        )
+
+    def plaintexts(self, rows: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """Packed plaintexts of some rows, shape (n_groups, n_rows, words)."""
+        r = self.packing.gh.precision
+        return self.packing.encode(np.ldexp(self.g[rows], -r), np.ldexp(self.h[rows], -r))
+
+    def node_sums(self, partition: Partition) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Exact sums over each node's rows, as high and low halves, and the rows.
+
+        Returns
+        -------
+        sums : ndarray of int64, shape (2, 2, n_classes, n_nodes)
+        counts : ndarray of int64, shape (n_nodes,)
+        """
+        running = np.zeros((*self.halves.shape[:3], len(partition.rows) + 1), dtype=np.int64)
+        np.cumsum(self.halves[..., partition.rows], axis=-1, dtype=np.int64, out=running[..., 1:])
+        return np.diff(running[..., partition.starts], axis=-1), partition.sizes()
+
+    def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """G and h of exact sums, shape (2, 2, ...): each the float64 nearest to its sum."""
+        g, h = (joined(part) for part in sums)
+        r = self.packing.gh.precision
+        return np.ldexp(g, self.g_exponent - r), np.ldexp(h, self.h_exponent - r)
+
+
+def _exponent(values: NDArray[np.float64]) -> int:
+    largest = float(np.abs(values).max(initial=0.0))
+    mantissa, exponent = np.frexp(largest)
+    # A power of two itself need not be below the next one: 1 is allowed.
+    return int(exponent) - int(mantissa == 0.5) if largest else 0

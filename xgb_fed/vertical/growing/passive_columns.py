@@ -1,0 +1,249 @@
+"""The active party's view of a passive party's search for splits: encrypted sums in, splits out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import from_bits, to_bits
+from xgb_fed.boosting.candidates import Candidate, CandidateWalk
+from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
+from xgb_fed.boosting.split_gain import SplitGain
+from xgb_fed.ciphers.base import PrivateKey
+from xgb_fed.errors import CipherError
+from xgb_fed.vertical.growing.bin_sums import AgreedColumns, BinSums
+from xgb_fed.vertical.growing.finder import Level, Split
+from xgb_fed.vertical.growing.gradients import FixedPointGradients
+from xgb_fed.vertical.growing.row_places import RowPlaces
+from xgb_fed.vertical.protocol.halves import normalised
+from xgb_fed.vertical.protocol.messages import (
+    LEAF,
+    SPLIT_BY_OTHERS,
+    SPLIT_BY_YOU,
+    Assignments,
+    FindSplits,
+    Gradients,
+    SplitCategories,
+    SplitNodes,
+    SplitStatistics,
+    StartTree,
+)
+from xgb_fed.vertical.protocol.splits import NamedSplit
+from xgb_fed.vertical.trees.partition import Partition
+from xgb_fed.vertical.trees.tree_record import TreeRecord
+
+
+class PassiveFinder:
+    """Finds splits in a passive party's columns, under encryption: asks for sums and evaluates the answers.
+
+    Parameters
+    ----------
+    channel : Channel
+    key : PrivateKey
+    number : int
+        This party's number, from 1.
+    split_gain : SplitGain
+    agreed : AgreedColumns
+        Its columns as announced before training.
+    record : TreeRecord
+        Of the tree under way.
+    places : RowPlaces
+        What its splits have told about its columns.
+    named : list of NamedSplit
+        Its splits from trees already finished, as they were named; those of further trees are added.
+    category_rules : CategoryRules
+    first_split : int
+        Number of the first of them: splits of a model that is continued come before.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        key: PrivateKey,
+        number: int,
+        split_gain: SplitGain,
+        agreed: AgreedColumns,
+        record: TreeRecord,
+        places: RowPlaces,
+        named: list[NamedSplit],
+        category_rules: CategoryRules = DEFAULT_RULES,
+        first_split: int = 0,
+    ) -> None:
+        self.channel = channel
+        self.number = number
+        self._key = key
+        self._split_gain = split_gain
+        self._agreed = agreed
+        self._record = record
+        self._places = places
+        self._named = named
+        self._category_rules = category_rules
+        self._first_split = first_split
+        self._columns = np.empty(0, dtype=np.int64)
+        self._gradients: FixedPointGradients
+
+    def use_columns(self, columns: NDArray[np.int64]) -> None:
+        """Choose the columns that the next tree may split."""
+        self._columns = columns
+
+    def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
+        """See `SplitFinder`; the gradients follow by `send`."""
+        self._gradients = gradients
+        self._walk = CandidateWalk(
+            self._columns,
+            self._agreed.n_bins[self._columns],
+            self._agreed.categorical,
+            self._category_rules,
+        )
+        self._depth = -1
+        self._bins: BinSums | None = None
+        self._split_here: dict[int, Candidate] = {}
+        sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
+        self.channel.ask(StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
+
+    def send(self, message: Gradients) -> None:
+        """Send encrypted gradients of consecutive rows of the sample."""
+        self.channel.ask(message, messages.Done)
+
+    def find(self, level: Level) -> dict[int, Candidate]:
+        """See `SplitFinder`."""
+        nodes = np.flatnonzero(level.sampled.sizes() >= self._agreed.min_node_rows).tolist()
+        if not nodes:
+            # Those below are smaller still: the party is not asked about this tree any more.
+            return {}
+        self._record.settle()
+        answer = self.channel.ask(FindSplits(*self._assignment_and_flags(level)), SplitStatistics)
+        self._depth += 1
+        try:
+            bins = self._read(nodes, answer)
+            self._check(level, bins)
+            self._record.check(self.channel.name, self._depth, bins.digest())
+        except (CipherError, ProtocolError):
+            # One error for all causes: a reason would tell the party something about the key.
+            raise ProtocolError(
+                f"party {self.channel.name!r}: its split statistics fail the checks"
+            ) from None
+        self._bins, self._split_here = bins, {}
+        return {
+            node: self._walk.best(
+                bins.sums[..., place, :],
+                bins.counts[place],
+                level.sums[..., node],
+                self._gradients,
+                self._split_gain,
+                level.terms_of(node, self.number),
+            )
+            for place, node in enumerate(nodes)
+        }
+
+    def _assignment_and_flags(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """How the level above was split, as far as this party does not know."""
+        if level.above is None:
+            return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8)
+        assignment = np.full(level.above.n_nodes, LEAF, dtype=np.uint8)
+        flags = [np.empty(0, dtype=bool)]
+        for node in sorted(level.assignment):
+            owner, left = level.assignment[node]
+            assignment[node] = SPLIT_BY_YOU if owner == self.number else SPLIT_BY_OTHERS
+            if owner != self.number:
+                flags.append(left)
+        return assignment, to_bits(np.concatenate(flags))
+
+    def _read(self, nodes: list[int], answer: SplitStatistics) -> BinSums:
+        """The statistics, decrypted and taken apart."""
+        packing, public = self._gradients.packing, self._key.public
+        bits = packing.gh.bits * packing.classes_per_ciphertext
+        per_ciphertext = (public.plaintext_limit.bit_length() - 1) // bits
+        received = public.from_bytes(bytes(answer.sums))
+        n_each = -(-np.count_nonzero(answer.counts) // per_ciphertext)
+        if len(received) != n_each * len(packing.groups):
+            raise ProtocolError("another number of ciphertexts than announced")
+        decrypted = self._key.decrypt(received)
+        plaintexts = [decrypted[k * n_each : (k + 1) * n_each] for k in range(len(packing.groups))]
+        n_bins = int(self._walk.bin_offsets[-1])
+        return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
+
+    def _check(self, level: Level, bins: BinSums) -> None:
+        """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on."""
+        sizes = level.sampled.sizes()
+        bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
+        if self._bins is None:
+            n_left_out = len(level.rows) - int(sizes[0])
+            bins.check_root(self._agreed.counts_of(self._columns), n_left_out)
+            return
+        split = sorted(level.assignment)
+        bins.check_parents(
+            self._bins, {node: split[node // 2] for node in bins.nodes}, self._gradients.packing
+        )
+        for place, node in enumerate(bins.nodes):
+            candidate = self._split_here.get(split[node // 2])
+            if candidate is not None:
+                goes_left = self._walk.goes_left(candidate)
+                elsewhere = goes_left if node % 2 else ~goes_left
+                if bins.counts[place, self._walk.bins_of(candidate.column)][elsewhere].any():
+                    raise ProtocolError("a child has rows in bins that went to the other side")
+
+    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+        """See `SplitFinder`."""
+        nodes = sorted(chosen)
+        self._split_here = dict(chosen)
+        self._record.telling(self.channel.name, self._depth)
+        answer = self.channel.ask(self._request(nodes, chosen), Assignments)
+        self._record.answered(self.channel.name, self._depth)
+        sizes = level.partition.sizes()[nodes]
+        try:
+            all_flags = from_bits(answer.left_rows, int(sizes.sum()))
+        except ProtocolError as error:
+            raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+        flags = level.partition.split_flags(nodes, all_flags)
+        first = self._first_split + len(self._named)
+        if answer.split_ids.tolist() != list(range(first, first + len(nodes))):
+            raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
+        self._check_left(level, flags)
+        self._place(level, chosen, flags)
+        return {
+            node: Split(int(split_id), flags[node])
+            for node, split_id in zip(nodes, answer.split_ids, strict=True)
+        }
+
+    def _request(self, nodes: list[int], chosen: dict[int, Candidate]) -> SplitNodes:
+        """What tells the party where to split."""
+        vectors = (
+            np.array(nodes, dtype=np.int32),
+            np.array([chosen[node].column for node in nodes], dtype=np.int32),
+            np.array([chosen[node].last_left for node in nodes], dtype=np.int32),
+            np.array([chosen[node].default_left for node in nodes], dtype=np.uint8),
+        )
+        categorical = [chosen[node] for node in nodes if chosen[node].right is not None]
+        if not categorical:
+            return SplitNodes(*vectors)
+        right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
+        return SplitCategories(*vectors, to_bits(np.concatenate(right)))
+
+    def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
+        """The rows that go left must fit all splits of the column so far, in whatever tree."""
+        for node in sorted(flags):
+            best = chosen[node]
+            split = NamedSplit(best.column, best.last_left, bool(best.default_left), best.right)
+            try:
+                self._places.note(split, level.partition.of(node), flags[node])
+            except ProtocolError as error:
+                raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
+            self._named.append(split)
+
+    def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
+        """The rows that go left must add up to the sums of the candidate that was asked for."""
+        left = level.partition.children(flags)
+        own = Partition(left.rows, left.starts).kept(level.rows)
+        sums, counts = self._gradients.node_sums(own)
+        sums = normalised(sums)
+        assert self._bins is not None
+        for k, node in enumerate(sorted(flags)):
+            candidate = self._split_here[node]
+            bins, goes_left = self._walk.bins_of(candidate.column), self._walk.goes_left(candidate)
+            n_left, sums_left = self._bins.left_of(node, bins, goes_left)
+            if counts[2 * k] != n_left or (sums[..., 2 * k] != sums_left).any():
+                raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")

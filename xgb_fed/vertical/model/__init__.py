@@ -1,0 +1,1 @@
+"""The trained vertical model: prediction, saving, export to a native booster."""

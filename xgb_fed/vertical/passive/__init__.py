@@ -1,0 +1,1 @@
+"""The passive party: its session, encrypted histograms, limits and what it keeps."""

@@ -1,0 +1,301 @@
+"""A growing tree as a passive party knows it: the rows and encrypted histograms of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import from_bits
+from xgb_fed.boosting.features import bins_to_left
+from xgb_fed.ciphers.base import Ciphertexts, PublicKey
+from xgb_fed.vertical.passive.held_rows import HeldBins, TreeRows
+from xgb_fed.vertical.passive.histogram import Histograms
+from xgb_fed.vertical.protocol.messages import (
+    SPLIT_BY_OTHERS,
+    SPLIT_BY_YOU,
+    FindSplits,
+    Gradients,
+    SplitCategories,
+    SplitNodes,
+    SplitStatistics,
+)
+from xgb_fed.vertical.protocol.splits import NamedSplit
+from xgb_fed.vertical.trees.partition import Partition
+
+MAX_STATISTICS_BYTES = 4 << 30
+"""Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
+
+MIN_ROWS_AHEAD = 4096
+"""Rows that are summed up at the root ahead of the question for its statistics, at least."""
+BINS_AHEAD = 4
+"""The same as a multiple of the bins, each of which takes an addition."""
+
+
+@dataclass
+class GrowingTree:
+    """What a passive party keeps while a tree grows.
+
+    Attributes
+    ----------
+    rows : TreeRows
+        The sampled rows, in the columns of this tree.
+    columns : ndarray of int32
+        Which of the party's columns those are.
+    sampled : ndarray of bool, shape (n_rows,)
+    position : ndarray of int32, shape (n_rows,)
+        Place of each sampled row among the ciphertexts.
+    sources : list of ciphertexts
+        The encrypted gradients; one array for each ciphertext of a row.
+    received : list of int
+        Rows of each that have arrived.
+    n_added : list of int
+        Rows of each that are, or will be, in `at_root`.
+    at_root : list of Histograms
+        For each of the first ciphertexts of a row, the sums at the root of the first rows.
+    partition : Partition
+        All rows, in the nodes of the present level.
+    histograms : Histograms or None
+        Of the nodes of the present level, at `slots`.
+    slots : ndarray of int64
+        Where each node's histogram is, −1 if it has none.
+    with_statistics : ndarray of int64
+        Nodes of the present level whose statistics were given.
+    n_levels : int
+        Levels whose statistics were asked for.
+    owned : dict
+        Of nodes of the present level that this party split: which rows go left.
+    """
+
+    rows: TreeRows
+    columns: NDArray[np.int32]
+    sampled: NDArray[np.bool_]
+    position: NDArray[np.int32]
+    sources: list[Ciphertexts]
+    received: list[int]
+    n_added: list[int]
+    partition: Partition
+    at_root: list[Histograms] = field(default_factory=list)
+    histograms: Histograms | None = None
+    slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    with_statistics: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    n_levels: int = 0
+    owned: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @classmethod
+    def started(
+        cls,
+        bins: HeldBins,
+        columns: NDArray[np.int32],
+        sampled: NDArray[np.bool_],
+        n_groups: int,
+    ) -> GrowingTree:
+        """A tree that has only a root.
+
+        Parameters
+        ----------
+        bins : HeldBins
+            All of the session's.
+        columns : ndarray of int32
+            Those of this tree, in ascending order.
+        sampled : ndarray of bool, shape (n_rows,)
+        n_groups : int
+            Ciphertexts of each row.
+        """
+        return cls(
+            rows=bins.of_tree(columns, sampled),
+            columns=columns,
+            sampled=sampled,
+            position=(np.cumsum(sampled) - 1).astype(np.int32),
+            sources=[],
+            received=[0] * n_groups,
+            n_added=[0] * n_groups,
+            partition=Partition.root(len(sampled)),
+        )
+
+    def receive(self, key: PublicKey, message: Gradients) -> None:
+        """Add the encrypted gradients of the next rows."""
+        part = key.from_bytes(bytes(message.values))
+        n_sampled = self.rows.n_rows
+        if not 0 <= message.group < len(self.received) or self.histograms is not None:
+            raise ProtocolError("gradients at a wrong time, or of a wrong group")
+        start = self.received[message.group]
+        if message.start != start or start + len(part) > n_sampled:
+            raise ProtocolError("gradients of other rows than the next ones")
+        if len(self.sources) == message.group:
+            self.sources.append(np.empty((n_sampled, *part.shape[1:]), dtype=part.dtype))
+        if len(self.sources) <= message.group:
+            raise ProtocolError("gradients of a wrong group")
+        self.sources[message.group][start : start + len(part)] = part
+        self.received[message.group] += len(part)
+
+    def rows_to_add(self, group: int) -> range:
+        """Rows that have arrived and were not given here before, if it is worth while to sum them up now.
+
+        A few rows are not: whatever their number, their sums are added bin by bin to those before.
+        """
+        start, received = self.n_added[group], self.received[group]
+        worth = max(MIN_ROWS_AHEAD, BINS_AHEAD * int(self.rows.bin_offsets[-1]))
+        if received - start >= worth or received == self.rows.n_rows:
+            self.n_added[group] = received
+        return range(start, self.n_added[group])
+
+    def add_at_root(self, key: PublicKey, group: int, rows: range) -> None:
+        """Add the next rows to the sums at the root."""
+        numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
+        starts = np.array([0, len(rows)], dtype=np.int64)
+        histograms = self.rows.histograms(key, {group: self.sources[group]}, numbers, starts)
+        if len(self.at_root) == group:
+            self.at_root.append(histograms)
+        else:
+            self.at_root[group] = self.at_root[group].plus(key, histograms)
+
+    def nodes_with_statistics(self, min_node_rows: int) -> NDArray[np.int64]:
+        """The nodes of the present level that are large enough: nothing but their rows decides it."""
+        nodes = np.flatnonzero(self.partition.kept(self.sampled).sizes() >= min_node_rows)
+        if not len(nodes):
+            raise ProtocolError(f"statistics are of nodes with at least {min_node_rows} sampled rows")
+        self.with_statistics = nodes
+        return nodes
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all gradients have arrived."""
+        return set(self.received) == {self.rows.n_rows}
+
+    def advance(self, message: FindSplits) -> NDArray[np.int64] | None:
+        """Go down to the next level.
+
+        Returns
+        -------
+        parents : ndarray of int64, shape (n_nodes,), or None at the root
+            The parent of each node of the next level.
+        """
+        if self.histograms is None:
+            if len(message.assignment) or len(message.left_rows):
+                raise ProtocolError("the root has no level above")
+            return None
+        if len(message.assignment) != self.partition.n_nodes:
+            raise ProtocolError("every node of the level above has an assignment")
+        mine = np.flatnonzero(message.assignment == SPLIT_BY_YOU).tolist()
+        others = np.flatnonzero(message.assignment == SPLIT_BY_OTHERS).tolist()
+        if set(mine) != set(self.owned):
+            raise ProtocolError("the nodes said to be split here are not those that were")
+        flags = from_bits(message.left_rows, int(self.partition.sizes()[others].sum()))
+        goes_left = {**self.owned, **self.partition.split_flags(others, flags)}
+        if any(left.all() or not left.any() for left in goes_left.values()):
+            raise ProtocolError("a split leaves one side without rows")
+        self.partition = self.partition.children(goes_left)
+        self.owned = {}
+        return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
+
+    def build(
+        self,
+        key: PublicKey,
+        nodes: NDArray[np.int64],
+        parents: NDArray[np.int64] | None,
+    ) -> None:
+        """Build histograms of some nodes: smaller children are summed up, larger ones subtracted."""
+        sampled = self.partition.kept(self.sampled)
+        sizes, above, above_slots = sampled.sizes(), self.histograms, self.slots
+        summed, derived = nodes, nodes[:0]
+        if parents is not None and len(nodes):
+            sibling = nodes ^ 1
+            larger = (sizes[nodes] > sizes[sibling]) | ((sizes[nodes] == sizes[sibling]) & (nodes & 1 == 1))
+            derived = nodes[larger]
+            summed = np.union1d(nodes[~larger], derived ^ 1)
+        size = len(nodes) * int(self.rows.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
+        if size > MAX_STATISTICS_BYTES:
+            raise ProtocolError(
+                f"statistics of this level take {size >> 20} MiB, this party keeps at most "
+                f"{MAX_STATISTICS_BYTES >> 20}: lower max_bin, max_depth or the number of classes"
+            )
+        if parents is None and self.at_root:
+            built = Histograms([part.sums[0] for part in self.at_root], self.at_root[0].counts)
+            self.at_root = []
+        else:
+            chosen = sampled.selected(summed)
+            rows = self.position[chosen.rows]
+            sources = dict(enumerate(self.sources))
+            built = self.rows.histograms(key, sources, rows, chosen.starts)
+        self.slots = np.full(self.partition.n_nodes, -1, dtype=np.int64)
+        self.slots[summed] = np.arange(len(summed))
+        if len(derived) and parents is not None and above is not None:
+            of_parents = above.take(above_slots[parents[derived]])
+            rest = of_parents.less(key, built.take(self.slots[derived ^ 1]))
+            self.slots[derived] = len(summed) + np.arange(len(derived))
+            built = Histograms.joined([built, rest])
+        self.histograms = built
+
+    def statistics(
+        self, key: PublicKey, nodes: NDArray[np.int64], field_bits: int, per_ciphertext: int
+    ) -> SplitStatistics:
+        """The sums of all bins with rows, compressed and re-randomised.
+
+        Parameters
+        ----------
+        key : PublicKey
+        nodes : ndarray of int64
+        field_bits : int
+            Bits of one packed sum.
+        per_ciphertext : int
+            Packed sums in each ciphertext that is sent.
+        """
+        assert self.histograms is not None
+        histograms = self.histograms.take(self.slots[nodes])
+        occupied = histograms.counts > 0
+        parts = [
+            key.rerandomise(key.compress(sums[occupied], field_bits, per_ciphertext))
+            for sums in histograms.sums
+        ]
+        return SplitStatistics(
+            counts=histograms.counts.reshape(-1).astype(np.int32, copy=False),
+            sums=key.to_bytes(np.concatenate(parts)),
+        )
+
+    def named_splits(self, message: SplitNodes, categorical: frozenset[int]) -> list[NamedSplit]:
+        """The splits that a request names.
+
+        Parameters
+        ----------
+        message : SplitNodes
+            As many columns, bins and directions as nodes.
+        categorical : set of int
+            The party's columns whose bins are categories.
+
+        Raises
+        ------
+        ProtocolError
+            If a column is not of this tree, or the categories that go right are none, or those of another
+            number of columns.
+        """
+        columns = message.columns.tolist()
+        places = np.searchsorted(self.columns, message.columns)
+        if not np.isin(message.columns, self.columns).all():
+            raise ProtocolError("a split of a node or column without statistics")
+        n_bins = np.diff(self.rows.bin_offsets)[places] - 1
+        by_category = np.isin(message.columns, sorted(categorical))
+        bits = message.right if isinstance(message, SplitCategories) else np.empty(0, dtype=np.uint8)
+        flags = from_bits(bits, int(n_bins[by_category].sum()))
+        sets = iter(np.split(flags, np.cumsum(n_bins[by_category])[:-1]))
+        named = []
+        for k, column in enumerate(columns):
+            right = tuple(np.flatnonzero(next(sets)).tolist()) if by_category[k] else None
+            if right is not None and (not right or message.last_left[k] != -1):
+                raise ProtocolError("a split by categories of which none goes right")
+            named.append(NamedSplit(column, int(message.last_left[k]), bool(message.default_left[k]), right))
+        return named
+
+    def check_candidate(self, node: int, split: NamedSplit) -> None:
+        """Raise `ProtocolError` unless a node can be split there into two sides with sampled rows."""
+        place = int(np.searchsorted(self.columns, split.column))
+        if node not in self.with_statistics or place == len(self.columns):
+            raise ProtocolError("a split of a node or column without statistics")
+        assert self.histograms is not None
+        first, end = self.rows.bin_offsets[place : place + 2]
+        counts = self.histograms.counts[self.slots[node], first:end]
+        goes_left = bins_to_left(len(counts) - 1, split.last_left, split.default_left, split.right)
+        if not -1 <= split.last_left < len(counts) - 1 or not 0 < counts[goes_left].sum() < counts.sum():
+            raise ProtocolError("a split that does not divide its node")

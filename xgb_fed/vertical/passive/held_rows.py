@@ -1,0 +1,243 @@
+"""A passive party's rows, wherever they are held: in this process, or on the workers of a cluster.
+
+Only ciphertexts and bins meet in `TreeRows.histograms`; what a training run needs besides is how rows are cut
+into bins, and which of them go left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.files import digest_of
+from xgb_fed.boosting.categories import Categories, to_json
+from xgb_fed.boosting.features import BinnedFeatures, Columns, SplitRule, bin_features
+from xgb_fed.ciphers.base import Ciphertexts, PublicKey
+from xgb_fed.vertical.passive.histogram import Histograms, build_histograms
+
+
+class SideQuestion(NamedTuple):
+    """Which of some rows a split sends left."""
+
+    rule: SplitRule
+    rows: NDArray[np.integer[Any]]
+
+
+class TreeRows(Protocol):
+    """The sampled rows of one tree, in the columns of that tree.
+
+    Rows are numbered in the order of their ciphertexts.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of sampled rows."""
+
+    @property
+    def bin_offsets(self) -> NDArray[np.int64]:
+        """Places of each column in a histogram: its bins, then one for missing values."""
+
+    def histograms(
+        self,
+        key: PublicKey,
+        sources: Mapping[int, Ciphertexts],
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+    ) -> Histograms:
+        """Sum up the ciphertexts of every bin of every node.
+
+        Parameters
+        ----------
+        key : PublicKey
+        sources : mapping of int to ciphertexts, each of shape (n_rows, ...)
+            By number, the ciphertexts of each row to sum up, complete as far as `rows` go.
+        rows : ndarray of int32
+            Row numbers, node by node.
+        starts : ndarray of int64, shape (n_nodes + 1,)
+            Where each node's rows start.
+        """
+
+
+class HeldBins(Protocol):
+    """The rows of a session, cut into bins as XGBoost cuts them."""
+
+    @property
+    def bin_offsets(self) -> NDArray[np.int64]:
+        """Places of each column in a histogram: its bins, then one for missing values."""
+
+    @property
+    def categorical(self) -> frozenset[int]:
+        """Columns whose bins are categories."""
+
+    def counts(self) -> NDArray[np.int64]:
+        """Rows in each bin of each column, and rows without a value."""
+
+    def rule(
+        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> SplitRule:
+        """A split between bins, or by categories, as a rule for values."""
+
+    def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRows:
+        """The sampled rows of a tree in its columns, which ascend."""
+
+
+class HeldRows(Protocol):
+    """A matrix of a passive party."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+
+    @property
+    def categories(self) -> Categories:
+        """The categorical columns."""
+
+    @property
+    def identity(self) -> Any:
+        """What tells these values from others: an array, a matrix or a text, for `digest_of`."""
+
+    def with_categories(self, known: Categories) -> HeldRows:
+        """The same rows with the codes of the categories that were trained on."""
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> HeldRows:
+        """Some of the rows, in the order asked for."""
+
+    def binned(self, max_bin: int) -> HeldBins:
+        """The rows cut into at most so many bins, or one more where XGBoost makes one more."""
+
+    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+        """Which rows go left, question by question."""
+
+
+@dataclass(frozen=True)
+class TreeRowsHere:
+    """The codes of a tree's rows; see `TreeRows`."""
+
+    codes: NDArray[np.unsignedinteger[Any]]
+    bin_offsets: NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of sampled rows."""
+        return len(self.codes)
+
+    def histograms(
+        self,
+        key: PublicKey,
+        sources: Mapping[int, Ciphertexts],
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+    ) -> Histograms:
+        """See `TreeRows`."""
+        return build_histograms(key, list(sources.values()), self.codes, rows, starts, self.bin_offsets)
+
+
+@dataclass(frozen=True)
+class BinsHere:
+    """Cut columns in this process; see `HeldBins`."""
+
+    features: BinnedFeatures
+
+    @property
+    def bin_offsets(self) -> NDArray[np.int64]:
+        """Places of each column in a histogram."""
+        return self.features.bin_offsets
+
+    @property
+    def categorical(self) -> frozenset[int]:
+        """Columns whose bins are categories."""
+        return self.features.categorical
+
+    def counts(self) -> NDArray[np.int64]:
+        """Rows in each bin of each column, and rows without a value."""
+        return self.features.counts()
+
+    def rule(
+        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
+    ) -> SplitRule:
+        """A split as a rule for values."""
+        return self.features.rule(feature, last_left, default_left, right)
+
+    def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRowsHere:
+        """The sampled rows of a tree in its columns."""
+        return tree_rows(self.features.codes, self.bin_offsets, columns, sampled)
+
+
+@dataclass(frozen=True)
+class RowsHere:
+    """A matrix in this process; see `HeldRows`."""
+
+    columns: Columns
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.columns.names
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.columns.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.columns.n_features
+
+    @property
+    def categories(self) -> Categories:
+        """The categorical columns."""
+        return self.columns.categories
+
+    @property
+    def identity(self) -> Any:
+        """The values, and what codes stand for."""
+        data = self.columns.data
+        return digest_of(data, to_json(self.categories)) if self.categories else data
+
+    def with_categories(self, known: Categories) -> RowsHere:
+        """The same rows with the codes of the categories that were trained on."""
+        return RowsHere(self.columns.with_categories(known, quote=False))
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> RowsHere:
+        """Some of the rows."""
+        return RowsHere(self.columns.take(rows))
+
+    def binned(self, max_bin: int) -> BinsHere:
+        """The rows cut into bins."""
+        return BinsHere(bin_features(self.columns, max_bin))
+
+    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+        """Which rows go left, question by question."""
+        return [self.columns.goes_left(rule, rows) for rule, rows in questions]
+
+
+def held(rows: Columns | HeldRows) -> HeldRows:
+    """Rows as a passive party keeps them; rows that are held already stay as they are."""
+    return RowsHere(rows) if isinstance(rows, Columns) else rows
+
+
+def tree_rows(
+    codes: NDArray[np.unsignedinteger[Any]],
+    bin_offsets: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    sampled: NDArray[np.bool_],
+) -> TreeRowsHere:
+    """Some rows and columns of all codes."""
+    places = np.cumsum(np.diff(bin_offsets)[columns])
+    return TreeRowsHere(
+        np.ascontiguousarray(codes[sampled][:, columns]),
+        np.concatenate([[0], places]).astype(np.int64),
+    )

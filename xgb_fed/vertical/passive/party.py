@@ -1,0 +1,450 @@
+"""The passive party: columns without labels, answering messages in bytes.
+
+What it sees of the gradients are ciphertexts under a key it does not have.  What it gives away are the
+number of bins of its columns, encrypted sums of bins with their row counts, and which rows go left at the
+splits it owns; names, thresholds and values stay here.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.files import digest_of
+from gbdt_parties import messages
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.memory import MemoryAllowance
+from gbdt_parties.messages import Message, from_bits, to_bits
+from gbdt_parties.session import SessionHandler
+from xgb_fed.boosting.features import Columns
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
+from xgb_fed.vertical.growing.gradients import check_layout
+from xgb_fed.vertical.passive.explanations import NONE, tell_columns, tell_sides
+from xgb_fed.vertical.passive.given_statistics import GivenStatistics
+from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
+from xgb_fed.vertical.passive.journal import Journals, Terms
+from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
+from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
+from xgb_fed.vertical.protocol.messages import (
+    MIN_ROWS,
+    Assignments,
+    CategoriesOpened,
+    ContinueTraining,
+    FindSplits,
+    Gradients,
+    ModelOpened,
+    OpenModel,
+    OpenTraining,
+    ResumeTraining,
+    RevealSplits,
+    Routed,
+    RouteRows,
+    SplitCategories,
+    SplitNodes,
+    StartTree,
+    TellColumns,
+    TellSides,
+    TrainingOpened,
+)
+from xgb_fed.vertical.protocol.revealed_splits import revealed
+from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.trees.routing import MAX_BITMAP_BYTES
+
+logger = logging.getLogger(__name__)
+
+MAX_SESSIONS = 8
+"""Sessions side by side."""
+
+MAX_BIN = (1 << 16) - 1
+MAX_DEPTH = (1 << 31) - 1
+"""What a party without limits of its own takes part in."""
+
+
+class PassiveParty(SessionHandler[PredictionSession]):
+    """Takes part in training runs and predictions, several of them side by side.
+
+    Parameters
+    ----------
+    columns : Columns or HeldRows
+        Rows to train on, or to predict.
+    eval_sets : list of Columns or HeldRows
+        The same columns of evaluation rows.
+    splits_by_model : dict
+        This party's splits of trained models by model id; a finished training run adds its own.
+    allow_export : bool
+        Whether this party consents to give its splits away.
+    allow_plain : bool
+        Whether it takes part in training without encryption.
+    allow_weak_key : bool
+        Whether it takes part under a key below 2048 bits.
+    journals : Journals, optional
+        Where splits of training runs are kept as they are found; in memory by default.
+    min_rows : int
+        Sampled rows that a tree has at least.
+    min_node_rows : int
+        Sampled rows that a node has at least if its statistics are given.
+    max_bin, max_depth : int
+        Bins of a column, and levels of a tree, that it takes part in at most.
+    used : set of bytes, optional
+        Sessions that were opened before, here or at other handlers of the same active party.
+    memory : MemoryAllowance, optional
+        What all sessions may hold together; without limit by default.
+    given : GivenStatistics, optional
+        Counts the sums of bins that the active party is told; without limit by default.
+    thresholds : ToldThresholds, optional
+        Counts the thresholds at which it is told sides; without limit by default.
+    rows_digest, eval_digest : str
+        Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
+    allow_explanations : {"none", "per-party", "per-feature"}
+        Whether it tells every row's side at its splits, and which of them share a column.
+    """
+
+    opening = (OpenTraining, OpenModel)
+    closing = (messages.Finish, messages.Abort)
+    max_sessions = MAX_SESSIONS
+
+    def __init__(
+        self,
+        columns: Columns | HeldRows,
+        eval_sets: Sequence[Columns | HeldRows],
+        splits_by_model: MutableMapping[bytes, Splits],
+        allow_export: bool = False,
+        allow_plain: bool = True,
+        allow_weak_key: bool = True,
+        journals: Journals | None = None,
+        min_rows: int = MIN_ROWS,
+        min_node_rows: int = MIN_ROWS,
+        max_bin: int = MAX_BIN,
+        max_depth: int = MAX_DEPTH,
+        used: set[bytes] | None = None,
+        memory: MemoryAllowance | None = None,
+        given: GivenStatistics | None = None,
+        thresholds: ToldThresholds | None = None,
+        rows_digest: str = "",
+        eval_digest: str = "",
+        allow_explanations: str = NONE,
+    ) -> None:
+        super().__init__(used)
+        self.columns = held(columns)
+        self.eval_sets = [held(rows) for rows in eval_sets]
+        self.splits_by_model = splits_by_model
+        self.allow_export = allow_export
+        self.allow_plain = allow_plain
+        self.allow_weak_key = allow_weak_key
+        self.journals = journals if journals is not None else Journals()
+        self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, MIN_ROWS)
+        self._max_bin, self._max_depth = max_bin, max_depth
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
+        self._given = GivenStatistics() if given is None else given
+        self._thresholds = ToldThresholds() if thresholds is None else thresholds
+        self._rows_digest, self._eval_digest = rows_digest, eval_digest
+        self._allow_explanations = allow_explanations
+        self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
+            ResumeTraining: self._resume_training,
+            ContinueTraining: self._continue_training,
+            StartTree: self._start_tree,
+            Gradients: self._receive_gradients,
+            FindSplits: self._find_splits,
+            SplitNodes: self._split_nodes,
+            SplitCategories: self._split_nodes,
+            RouteRows: self._route_rows,
+            RevealSplits: self._reveal_splits,
+            TellSides: self._tell_sides,
+            TellColumns: self._tell_columns,
+            messages.Finish: self._finish,
+            messages.Abort: self._abort,
+        }
+
+    def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
+        """Open a training run, which then has the session's number, or a trained model."""
+        assert isinstance(message, (OpenTraining, OpenModel))
+        if isinstance(message, OpenTraining) and message.resumes:
+            self._end_run(message.resumes)
+        # Four bytes for each value of the rows selected, and for each bin number, of all rows and of a tree.
+        n_values, what = len(message.rows) * self.columns.n_features, "the rows of a session"
+        if isinstance(message, OpenModel):
+            room = self._memory.reserve(4 * n_values, what)
+            kept, answer = self._open_model(message)
+        else:
+            n_values += 2 * (len(message.rows) or self.columns.n_rows) * self.columns.n_features
+            room = self._memory.reserve(4 * n_values, what)
+            kept, answer = self._open_training(message, session)
+        kept.rooms["rows"] = room
+        return kept, answer
+
+    def _end_run(self, model: bytes) -> None:
+        """End the sessions of a training run that is taken up again: it may need what they hold."""
+        self.end_sessions(lambda kept: isinstance(kept, TrainingSession) and kept.model_id == model)
+
+    def answer(self, kept: PredictionSession, message: Message) -> Message:
+        """Answer a further request."""
+        if type(message) not in self._answers:
+            raise ProtocolError(f"{type(message).__name__} is not a request")
+        return self._answers[type(message)](kept, message)
+
+    def closed(self, kept: PredictionSession) -> None:
+        """End what a session does ahead."""
+        if isinstance(kept, TrainingSession):
+            kept.meanwhile.close()
+
+    def _open_training(self, message: OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
+        if model_id in self.splits_by_model or self.journals.find(model_id) is not None:
+            raise ProtocolError("a training run has the number of this session; it can only be resumed")
+        key = read_public_key(message.public_key)
+        if isinstance(key, Plain) and not self.allow_plain:
+            raise ProtocolError("this party does not train without encryption")
+        if isinstance(key, ResidueKey) and key.n.bit_length() < MIN_KEY_LENGTH and not self.allow_weak_key:
+            raise ProtocolError(f"this party does not train under a key of {key.n.bit_length()} bits")
+        columns = self._selected(message.rows)
+        if message.n_rows != columns.n_rows:
+            raise InvalidDataError(f"the active party has {message.n_rows} rows, this one {columns.n_rows}")
+        own = [columns.n_rows for columns in self.eval_sets]
+        if len(message.eval_rows) != len(own):
+            raise InvalidDataError(
+                f"the active party has {len(message.eval_rows)} evaluation sets, this one {len(own)}"
+            )
+        if message.eval_rows.tolist() != own:
+            raise InvalidDataError(
+                f"the active party's evaluation sets have {message.eval_rows.tolist()} rows, this one's {own}"
+            )
+        for name, value, limit in (
+            ("max_bin", message.max_bin, self._max_bin),
+            ("max_depth", message.max_depth, self._max_depth),
+        ):
+            if value > limit:
+                raise ProtocolError(f"this party trains with {name} up to {limit}, not {value}")
+        if message.max_bin < 2 or message.max_depth < 1 or not 1 <= message.n_groups <= 1 << 16:
+            raise ProtocolError("max_bin, max_depth or n_groups is out of range")
+        # Refused now if it could never be held, and not when the first tree has half arrived.
+        self._memory.reserve(columns.n_rows * message.n_groups * key.ciphertext_bytes, "encrypted gradients")
+        space = key.plaintext_limit.bit_length() - 1
+        check_layout(message.field_bits, message.n_groups, columns.n_rows, key.plaintext_limit)
+        bins = columns.binned(message.max_bin)
+        session = TrainingSession(
+            columns,
+            Splits(self.columns.names, categories=columns.categories),
+            key,
+            bins,
+            message.field_bits,
+            space // message.field_bits,
+            message.n_groups,
+            message.max_depth,
+            model_id,
+            Terms(
+                key.scheme,
+                key.n.bit_length() if isinstance(key, ResidueKey) else space,
+                message.max_bin,
+                digest_of(self._rows_digest, self._eval_digest, message.rows, columns.n_rows, own),
+                digest_of(columns.names, columns.identity, *(e.identity for e in self.eval_sets)),
+            ),
+            memory=self._memory,
+        )
+        opened = TrainingOpened(
+            n_bins=(np.diff(bins.bin_offsets) - 1).astype(np.int32),
+            counts=bins.counts().astype(np.int32),
+            min_node_rows=self._min_node_rows,
+        )
+        if bins.categorical:
+            categorical = np.array(sorted(bins.categorical), dtype=np.int32)
+            opened = CategoriesOpened(**opened.__dict__, categorical=categorical)
+        # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
+        rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
+        self._given.add_opening(rows, columns.n_rows)
+        return session, opened
+
+    def _resume_training(self, session: PredictionSession, message: ResumeTraining) -> Message:
+        session = training_session(session)
+        if session.journal is not None:
+            raise ProtocolError("a training run is resumed before its first tree")
+        if len(message.model) != 16:
+            raise ProtocolError("not the number of a model")
+        kept = self.journals.find(message.model)
+        unsplit = Splits(session.columns.names, categories=session.columns.categories)
+        terms, splits = (session.terms, unsplit) if kept is None else kept
+        if not self._n_finished(message.model) <= message.n_splits <= len(splits):
+            raise ProtocolError(f"this party has not kept {message.n_splits} splits of that training run")
+        if splits.names != session.columns.names:
+            raise ProtocolError("that training run was on other columns")
+        terms.check(session.terms)
+        session.keep_categories(splits.n_categories)
+        taken_up = splits.first(message.n_splits)
+        self._count_thresholds(taken_up)
+        session.model_id, session.splits = message.model, taken_up
+        # From here on, what is left of the interrupted session, under whatever handler, can write no more.
+        session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        return messages.Done()
+
+    def _continue_training(self, session: PredictionSession, message: ContinueTraining) -> Message:
+        session = training_session(session)
+        if len(session.splits) or session.last_tree >= 0:
+            raise ProtocolError("a model is continued before the first tree")
+        earlier = self.splits_by_model.get(message.model)
+        if earlier is None or not 0 < message.n_splits <= len(earlier):
+            raise ProtocolError(f"this party has not {message.n_splits} splits of that model")
+        if earlier.names != session.columns.names or earlier.categories != session.columns.categories:
+            raise ProtocolError("that model was trained on other columns, or categories")
+        self._count_thresholds(earlier)
+        if session.journal is None:
+            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        session.keep_categories(earlier.n_categories)
+        for k in range(message.n_splits):
+            session.splits.add(*earlier.rule(k))
+        session.journal.keep()
+        return messages.Done()
+
+    def _n_finished(self, model: bytes) -> int:
+        """Splits of a run that has ended here, which the active party may not have heard of; else 0."""
+        splits = self.splits_by_model.get(model)
+        return 0 if splits is None else len(splits)
+
+    def _open_model(self, message: OpenModel) -> tuple[PredictionSession, Message]:
+        splits = self.splits_by_model.get(message.model)
+        if splits is None:
+            raise ProtocolError("this party has no splits of that model")
+        splits.check_columns(self.columns)
+        columns = self._selected(message.rows)
+        if message.n_rows not in (0, columns.n_rows):
+            raise InvalidDataError(
+                f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
+            )
+        kept = PredictionSession(columns.with_categories(splits.categories), splits, memory=self._memory)
+        kept.keep_categories(splits.n_categories)
+        self._count_thresholds(splits)
+        return kept, ModelOpened(columns.n_rows)
+
+    def _count_thresholds(self, splits: Splits) -> None:
+        """Count the splits that a session can ask about; those of an earlier release may not be yet."""
+        self._thresholds.add(splits.names, map(splits.rule, range(len(splits))))
+
+    def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
+        """The rows that a session is about."""
+        if not len(rows):
+            return self.columns
+        if rows.min() < 0 or rows.max() >= self.columns.n_rows or len(np.unique(rows)) != len(rows):
+            raise InvalidDataError("row positions are not those of different rows of this party")
+        return self.columns.take(rows)
+
+    def _start_tree(self, session: PredictionSession, message: StartTree) -> Message:
+        session = training_session(session)
+        n_rows = session.columns.n_rows
+        if message.tree <= session.last_tree:
+            raise ProtocolError("trees are grown once, in ascending order")
+        session.last_tree = message.tree
+        if session.journal is None:
+            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        everyone = np.ones(n_rows, dtype=bool)
+        sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
+        if sampled.sum() < self._min_rows:
+            raise ProtocolError(f"a tree needs at least {self._min_rows} sampled rows")
+        columns = np.unique(message.columns)
+        if not len(columns) or columns[0] < 0 or columns[-1] >= self.columns.n_features:
+            raise ProtocolError("the tree's columns are not this party's")
+        session.start_tree(columns, sampled)
+        return messages.Done()
+
+    def _receive_gradients(self, session: PredictionSession, message: Gradients) -> Message:
+        session = training_session(session)
+        session.receive(message)
+        return messages.Done()
+
+    def _find_splits(self, session: PredictionSession, message: FindSplits) -> Message:
+        session = training_session(session)
+        tree = session.growing()
+        if not tree.is_complete:
+            raise ProtocolError("statistics were asked for before all gradients came")
+        if tree.n_levels == session.max_depth:
+            raise ProtocolError(f"statistics of more than {session.max_depth} levels were asked for")
+        session.meanwhile.finish()
+        parents = tree.advance(message)
+        session.reserve_level()
+        nodes = tree.nodes_with_statistics(self._min_node_rows)
+        self._given.add(len(nodes), session.n_classes, tree.rows.n_rows)
+        tree.build(session.key, nodes, parents)
+        tree.n_levels += 1
+        return session.statistics(nodes)
+
+    def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
+        session = training_session(session)
+        tree = session.growing()
+        parts = (message.columns, message.last_left, message.default_left)
+        if {len(part) for part in parts} != {len(message.nodes)}:
+            raise ProtocolError("candidates and nodes do not match")
+        if len(message.nodes) > tree.partition.n_nodes:
+            raise ProtocolError("more candidates than nodes")
+        if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
+            raise ProtocolError("a node is split once")
+        questions, room = [], None
+        if isinstance(message, SplitCategories):
+            # One byte per flag for as long as the request is answered.
+            room = self._memory.reserve(8 * len(message.right), "the categories of splits")
+            session.keep_categories(int(np.count_nonzero(np.unpackbits(message.right))))
+        named = tree.named_splits(message, session.bins.categorical)
+        for node, split in zip(message.nodes.tolist(), named, strict=True):
+            tree.check_candidate(node, split)
+            questions.append(SideQuestion(session.bins.rule(*split), tree.partition.of(node)))
+        self._thresholds.add(session.splits.names, [rule for rule, _ in questions])
+        split_ids = [session.splits.add(*rule) for rule, _ in questions]
+        flags = session.columns.goes_left(questions)
+        tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
+        assert session.journal is not None
+        session.journal.keep()
+        del room
+        return Assignments(
+            np.array(split_ids, dtype=np.int32),
+            to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
+        )
+
+    def _route_rows(self, session: PredictionSession, message: RouteRows) -> Message:
+        splits = session.splits
+        sets = [session.columns, *self.eval_sets]
+        if not 0 <= message.dataset < len(sets):
+            raise ProtocolError("no such data set")
+        columns = sets[message.dataset]
+        size = -(-columns.n_rows // 8)
+        if len(message.split_ids) > len(splits) or len(message.rows) > max(MAX_BITMAP_BYTES, size):
+            raise ProtocolError("more splits or row flags than one question has")
+        if len(message.rows) != size * len(message.split_ids) or len(message.n_rows) != len(
+            message.split_ids
+        ):
+            raise ProtocolError("rows and splits do not match")
+        questions = []
+        for k, split in enumerate(message.split_ids.tolist()):
+            if not 0 <= split < len(splits):
+                raise ProtocolError("no such split")
+            rows = np.flatnonzero(from_bits(message.rows[k * size : (k + 1) * size], columns.n_rows))
+            if len(rows) != message.n_rows[k]:
+                raise ProtocolError("rows and their number do not match")
+            questions.append(SideQuestion(splits.rule(split), rows))
+        flags = columns.goes_left(questions)
+        return Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
+
+    def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:
+        if not self.allow_export:
+            return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
+        return revealed(session.splits)
+
+    def _tell_sides(self, session: PredictionSession, message: TellSides) -> Message:
+        return tell_sides(session, message, self._allow_explanations, self._memory)
+
+    def _tell_columns(self, session: PredictionSession, message: TellColumns) -> Message:
+        return tell_columns(session, message, self._allow_explanations)
+
+    def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
+        if isinstance(session, TrainingSession):
+            if session.journal is not None:
+                session.journal.check_current()
+            if len(session.splits) < self._n_finished(session.model_id):
+                raise ProtocolError("that training run has ended here with more splits")
+            self.splits_by_model[session.model_id] = session.splits
+            logger.info("end of the training run: %d splits of the model are kept here", len(session.splits))
+        return messages.Done()
+
+    def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:
+        return messages.Done()

@@ -1,0 +1,292 @@
+"""A passive party behind a server: training runs and predictions on its table, within its limits.
+
+Every active party has a folder of its own: its aligned rows, its splits of models, its journals.  Nobody can
+name another one's models, rows or sessions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.files import digest_of, make_folder
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Abort, Finish, Message
+from gbdt_parties.transport.service import Caller, RowService
+from xgb_fed.boosting.features import Columns
+from xgb_fed.vertical.passive.explanations import NONE, check_level
+from xgb_fed.vertical.passive.given_statistics import MAX_STATISTICS, GivenStatistics
+from xgb_fed.vertical.passive.held_rows import HeldRows, held
+from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.party import PassiveParty
+from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresholds
+from xgb_fed.vertical.protocol.messages import (
+    MIN_ROWS,
+    ContinueTraining,
+    FindSplits,
+    Gradients,
+    OpenModel,
+    OpenTraining,
+    ResumeTraining,
+    RevealSplits,
+    RouteRows,
+    SplitCategories,
+    SplitNodes,
+    StartTree,
+    TellColumns,
+    TellSides,
+)
+from xgb_fed.vertical.protocol.splits import Splits
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a passive party agrees to.
+
+    Attributes
+    ----------
+    min_rows, max_rows : int
+        Rows of a training run, and of the sample of a tree: statistics of few rows say much about each.  An
+        alignment is of `max_rows` ids at most.
+    questions_per_hour : int
+        Alignments, predictions and resumptions of one active party: many of them are a way to probe.
+    sessions_per_hour : int
+        Training runs and predictions of one active party.
+    max_memory : int
+        Bytes of rows, gradients and statistics that are held for one active party.
+    max_models : int
+        Models whose splits are kept for one active party; an operator removes those that are not needed.
+    consents_to_export : bool
+        Whether it gives its splits to `export_booster`.
+    allow_plain, allow_weak_key : bool
+        Whether it trains without encryption, or under a key below 2048 bits.
+    min_node_rows : int
+        Sampled rows of a node whose statistics it gives; smaller nodes are not split in its columns.
+    max_bin, max_depth : int
+        Bins of a column, and levels of a tree, of a training run.
+    max_statistics : float
+        Statistics per row that one active party gets in all its training runs: about one per row tells it the
+        bins of most values, and far fewer do if it encrypts other numbers than gradients (`GivenStatistics`).
+        The default leaves room for four runs of 100 trees of depth 5 on 150,000 rows; runs on a few hundred
+        rows need more.
+    max_thresholds : float
+        Thresholds of a column, or sets of its categories, at which one active party is told the sides of rows
+        in all training runs and predictions (`ToldThresholds`).
+    allow_explanations : {"none", "per-party", "per-feature"}
+        Whether it tells every row's side at its splits, for explanations and predictions that hide paths, and
+        which of these splits share a column.  Each such question counts as a prediction.
+    """
+
+    min_rows: int = 100
+    max_rows: int = 50_000_000
+    questions_per_hour: int = 120
+    consents_to_export: bool = False
+    allow_plain: bool = False
+    allow_weak_key: bool = False
+    sessions_per_hour: int = 240
+    max_memory: int = 8 << 30
+    max_models: int = 1000
+    min_node_rows: int = 10
+    max_bin: int = 256
+    max_depth: int = 10
+    max_statistics: float = MAX_STATISTICS
+    max_thresholds: float = MAX_THRESHOLDS
+    allow_explanations: str = NONE
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidArgumentError` for a consent that there is not."""
+        check_level(self.allow_explanations)
+
+
+class NamedRows(Protocol):
+    """A party's table as its service needs it."""
+
+    @property
+    def columns(self) -> Columns | HeldRows:
+        """All rows."""
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """A name for each row, all different."""
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the names are the data's own: rows are then known to others only once aligned."""
+
+
+class SplitsFolder(MutableMapping[bytes, Splits]):
+    """A party's splits of models by model id, one file each.
+
+    Parameters
+    ----------
+    directory : Path
+    max_models : int, optional
+        Models of which splits are kept; without limit by default.
+    """
+
+    def __init__(self, directory: Path, max_models: int = sys.maxsize) -> None:
+        self._directory, self._max_models = directory, max_models
+        make_folder(directory)
+
+    def check_room(self) -> None:
+        """Raise `ProtocolError` if there is no room for a further model."""
+        if len(self) >= self._max_models:
+            raise ProtocolError(
+                f"this party keeps its splits of at most {self._max_models} models of one active party; "
+                "its operator can remove some (veilboost models)"
+            )
+
+    def _path(self, model: bytes) -> Path:
+        return self._directory / f"{model.hex()}.splits.json"
+
+    def __getitem__(self, model: bytes) -> Splits:
+        path = self._path(model)
+        if not path.exists():
+            raise KeyError(model)
+        return Splits.load(path)
+
+    def __setitem__(self, model: bytes, splits: Splits) -> None:
+        if model not in self:
+            self.check_room()
+        splits.save(self._path(model))
+
+    def __contains__(self, model: object) -> bool:
+        return isinstance(model, bytes) and self._path(model).exists()
+
+    def __delitem__(self, model: bytes) -> None:
+        self._path(model).unlink()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (bytes.fromhex(p.name.split(".")[0]) for p in sorted(self._directory.glob("*.splits.json")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class PassiveService(RowService):
+    """A passive party's answers.
+
+    Parameters
+    ----------
+    table : NamedRows
+    directory : path
+        Where aligned rows, splits of models, journals and the record are kept.
+    name : str
+        This party's, in the record.
+    limits : Limits
+    """
+
+    opening = (OpenTraining, OpenModel)
+    requests = (
+        ResumeTraining,
+        ContinueTraining,
+        StartTree,
+        Gradients,
+        FindSplits,
+        SplitNodes,
+        SplitCategories,
+        RouteRows,
+        RevealSplits,
+        TellSides,
+        TellColumns,
+        Finish,
+        Abort,
+    )
+    questions = (OpenModel, ResumeTraining, ContinueTraining)
+
+    def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
+        super().__init__(
+            table.ids,
+            table.has_ids,
+            directory,
+            name,
+            limits.max_rows,
+            limits.questions_per_hour,
+            limits.sessions_per_hour,
+            limits.max_memory,
+        )
+        self._table, self._limits = table, limits
+        self._journals: dict[Path, Journals] = {}
+        self._given: dict[Path, tuple[GivenStatistics, ToldThresholds]] = {}
+
+    def admit(self, caller: str, message: Message) -> None:
+        """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
+        limits = self._limits
+        if isinstance(message, OpenTraining):
+            if not limits.min_rows <= message.n_rows <= limits.max_rows:
+                raise ProtocolError(
+                    f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
+                )
+            SplitsFolder(self.folder_of(caller) / "models", limits.max_models).check_room()
+
+    def served(self, caller: str, message: Message) -> None:
+        """Log what a training run has come to."""
+        super().served(caller, message)
+        if isinstance(message, StartTree):
+            logger.info("%s: tree %d", caller, message.tree + 1)
+        if isinstance(message, OpenTraining):
+            logger.info("%s starts a training run on %d rows", caller, message.n_rows)
+
+    def _journals_of(self, caller: Caller) -> Journals:
+        """One object for all handlers of a caller: a training run is one session's at a time."""
+        return self._journals.setdefault(caller.directory, Journals(caller.directory / "models"))
+
+    def _given_to(self, caller: Caller) -> tuple[GivenStatistics, ToldThresholds]:
+        """One pair for all handlers of a caller: what it is told in one session adds to the others."""
+        folder, limits = caller.directory, self._limits
+        if folder not in self._given:
+            self._given[folder] = (
+                GivenStatistics(limits.max_statistics, folder / "statistics.json"),
+                ToldThresholds(limits.max_thresholds, folder / "thresholds.entries"),
+            )
+        return self._given[folder]
+
+    def _rows_digest(self, rows: NDArray[np.int64]) -> str:
+        """Which rows these are: by their names, since positions change with the table."""
+        digest = hashlib.sha256()
+        for position in rows.tolist():
+            name = self._table.ids[position].encode()
+            digest.update(len(name).to_bytes(8, "little") + name)
+        return digest.hexdigest()
+
+    @property
+    def row_bytes(self) -> int:
+        """What a copy of one row takes."""
+        return 4 * self._table.columns.n_features
+
+    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> PassiveParty:
+        """Make the passive party of some rows, and of evaluation sets."""
+        table = held(self._table.columns)
+        columns = [table.take(rows) for rows in positions] if positions else [table]
+        names = [self._rows_digest(rows) for rows in positions] or [""]
+        given, thresholds = self._given_to(caller)
+        return PassiveParty(
+            columns[0],
+            columns[1:],
+            SplitsFolder(caller.directory / "models", self._limits.max_models),
+            allow_export=self._limits.consents_to_export,
+            allow_plain=self._limits.allow_plain,
+            allow_weak_key=self._limits.allow_weak_key,
+            journals=self._journals_of(caller),
+            min_rows=max(self._limits.min_rows, MIN_ROWS),
+            min_node_rows=self._limits.min_node_rows,
+            max_bin=self._limits.max_bin,
+            max_depth=self._limits.max_depth,
+            used=caller.used,
+            memory=caller.memory,
+            given=given,
+            thresholds=thresholds,
+            rows_digest=names[0],
+            eval_digest=digest_of(*names[1:]),
+            allow_explanations=self._limits.allow_explanations,
+        )

@@ -1,0 +1,163 @@
+"""What a passive party keeps while a session is open."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.memory import MemoryAllowance, Room
+from xgb_fed.ciphers.base import PublicKey
+from xgb_fed.vertical.passive.given_statistics import n_classes_of
+from xgb_fed.vertical.passive.growing_tree import GrowingTree
+from xgb_fed.vertical.passive.held_rows import HeldBins, HeldRows
+from xgb_fed.vertical.passive.idle_work import Meanwhile
+from xgb_fed.vertical.passive.journal import Journal, Terms
+from xgb_fed.vertical.protocol.messages import Gradients, SplitStatistics
+from xgb_fed.vertical.protocol.splits import Splits
+
+ROOT, RANDOMNESS = "statistics of the root", "randomness of the next statistics"
+"""What is made ahead, in memory of its own."""
+
+BYTES_PER_CATEGORY = 40
+"""What a Python integer in a tuple takes; on the disk it is 7."""
+
+
+@dataclass
+class PredictionSession:
+    """A session that only sends rows through splits.
+
+    Attributes
+    ----------
+    columns : HeldRows
+        Of the rows that the session is about.
+    splits : Splits
+    rooms : dict
+        Memory reserved for this session, by what it is for.
+    told : set of int
+        Splits of which the active party was told every row's side.
+    memory : MemoryAllowance
+    category_rooms : list of Room
+        Memory reserved for the categories that splits send right.
+    """
+
+    columns: HeldRows
+    splits: Splits
+    rooms: dict[str, Room] = field(default_factory=dict, kw_only=True)
+    told: set[int] = field(default_factory=set, kw_only=True)
+    memory: MemoryAllowance = field(default_factory=lambda: MemoryAllowance(sys.maxsize), kw_only=True)
+    category_rooms: list[Room] = field(default_factory=list, kw_only=True)
+
+    def keep_categories(self, n_categories: int) -> None:
+        """Reserve memory for categories that splits of this session send right, besides those so far."""
+        if n_categories:
+            room = self.memory.reserve(BYTES_PER_CATEGORY * n_categories, "the categories of splits")
+            self.category_rooms.append(room)
+
+
+@dataclass
+class TrainingSession(PredictionSession):
+    """What a passive party keeps from the start of a training run to its end."""
+
+    key: PublicKey
+    bins: HeldBins
+    field_bits: int
+    per_ciphertext: int
+    n_groups: int
+    max_depth: int
+    model_id: bytes
+    terms: Terms
+    journal: Journal | None = None
+    last_tree: int = -1
+    tree: GrowingTree | None = None
+    meanwhile: Meanwhile = field(init=False)
+    n_sent: int = 0
+    """Ciphertexts sent for the present tree."""
+    n_prepared: int = 0
+    """Those sent for the last one: as much randomness is made ahead."""
+
+    def __post_init__(self) -> None:
+        """Start without work."""
+        self.meanwhile = Meanwhile(self.key)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes whose gradients the ciphertexts of a row are announced to hold, at most."""
+        return n_classes_of(self.field_bits, self.n_groups, self.columns.n_rows)
+
+    def start_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:
+        """Begin a tree, and what can be done of it while gradients arrive.
+
+        Parameters
+        ----------
+        columns : ndarray of int32
+            The party's columns of this tree, in ascending order.
+        sampled : ndarray of bool, shape (n_rows,)
+        """
+        self.meanwhile.drop()
+        self._reserve_gradients(int(sampled.sum()))
+        self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
+        self.n_prepared, self.n_sent = self.n_sent, 0
+        n_bins = int(self.tree.rows.bin_offsets[-1])
+        self._try_to_reserve(ROOT, 3 * n_bins * self.n_groups)
+        self._try_to_reserve(RANDOMNESS, self.n_prepared)
+        self._prepare()
+
+    def receive(self, message: Gradients) -> None:
+        """Keep encrypted gradients, and sum them up at the root while the next ones arrive."""
+        tree = self.growing()
+        tree.receive(self.key, message)
+        if ROOT in self.rooms and len(rows := tree.rows_to_add(message.group)):
+            self.meanwhile.give(partial(tree.add_at_root, self.key, message.group, rows))
+
+    def statistics(self, nodes: NDArray[np.int64]) -> SplitStatistics:
+        """The statistics of nodes of the tree's present level; randomness of the next ones is made ahead."""
+        answer = self.growing().statistics(self.key, nodes, self.field_bits, self.per_ciphertext)
+        self.n_sent += len(answer.sums) // self.key.ciphertext_bytes
+        self._prepare()
+        return answer
+
+    def _prepare(self) -> None:
+        """Have as much randomness ready as the last tree took."""
+        self.meanwhile.prepare(self.n_prepared if RANDOMNESS in self.rooms else 0)
+
+    def _try_to_reserve(self, what: str, n_ciphertexts: int) -> None:
+        """Reserve memory for something that is done ahead; if there is little, it is left until it is due."""
+        self.rooms.pop(what, None)
+        room = self.memory.reserve_spare(n_ciphertexts * self.key.ciphertext_bytes)
+        if room is not None:
+            self.rooms[what] = room
+
+    def _reserve_gradients(self, n_sampled: int) -> None:
+        """Reserve memory for the encrypted gradients of a tree; that of the last tree is given back."""
+        self.tree = None
+        self.rooms.pop("level", None)
+        self.rooms.pop("gradients", None)
+        size = n_sampled * self.n_groups * self.key.ciphertext_bytes
+        self.rooms["gradients"] = self.memory.reserve(size, "encrypted gradients")
+
+    def reserve_level(self) -> None:
+        """Reserve memory for the encrypted histograms of a level, which take as much while they are made."""
+        tree = self.growing()
+        self.rooms.pop(ROOT, None)
+        n_bins = tree.partition.n_nodes * int(tree.rows.bin_offsets[-1])
+        self.rooms.pop("level", None)
+        size = 3 * n_bins * self.n_groups * self.key.ciphertext_bytes
+        self.rooms["level"] = self.memory.reserve(size, "statistics of this level")
+
+    def growing(self) -> GrowingTree:
+        """The tree that is growing."""
+        if self.tree is None:
+            raise ProtocolError("no tree is growing")
+        return self.tree
+
+
+def training_session(session: PredictionSession) -> TrainingSession:
+    """The session, which must be one that trains; `ProtocolError` if it only predicts."""
+    if not isinstance(session, TrainingSession):
+        raise ProtocolError("not a training session")
+    return session

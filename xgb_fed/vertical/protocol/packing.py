@@ -1,0 +1,335 @@
+"""Packing of several small numbers into one plaintext (SecureBoost+, §3.1.2, §3.1.3 and §3.3.2).
+
+A gradient g and a hessian h become the integers ``g' = round(g·2^r) + offset`` and
+``h' = round(h·2^r)``, none negative, and one plaintext ``gh = g'·2^b_h + h'``.  The fields
+are wide enough for the sum over all rows, by public bounds alone, so sums of
+plaintexts never carry from one field into the next.
+
+The offset adds up too: a sum over k rows carries k offsets.  Whoever sends a sum
+sends k with it, in clear (a packed count would tell the receiver the same); it is
+listed in the traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, ldexp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.residues.limbs import n_words
+from xgb_fed.errors import InvalidArgumentError, PackingError, PlaintextRangeError
+from xgb_fed.vertical.protocol.halves import HALF_BITS, at_most, normalised, times
+
+MAX_FIELD_BITS = 63
+"""Bits of one row's g' or h' at most: they are made in 64-bit words."""
+
+
+@dataclass(frozen=True)
+class GHPacking:
+    """Where gradient and hessian lie in a plaintext, derived from public numbers only.
+
+    Parameters
+    ----------
+    n_rows : int
+        Maximum number of rows in a sum.
+    g_min, g_max : float
+        Public bounds of the gradient; for logistic loss −1 and 1.
+    h_max : float
+        Public bound of the hessian, which is not negative; for logistic loss 1/4.
+    amplification : float
+        Largest factor on g and h (GOSS gives (1 − a)/b to sampled rows).
+    precision : int
+        r, bits after the binary point.
+    """
+
+    n_rows: int
+    g_min: float = -1.0
+    g_max: float = 1.0
+    h_max: float = 1.0
+    amplification: float = 1.0
+    precision: int = 53
+
+    def __post_init__(self) -> None:
+        """Check the bounds, and that one row's fields fit a word."""
+        if self.n_rows < 1:
+            raise InvalidArgumentError(f"n_rows={self.n_rows} must be at least 1")
+        if not (isfinite(self.g_min) and isfinite(self.g_max) and self.g_min <= self.g_max):
+            raise InvalidArgumentError(
+                f"bounds of g must be finite and ordered, not ({self.g_min}, {self.g_max})"
+            )
+        if not (isfinite(self.h_max) and self.h_max > 0):
+            raise InvalidArgumentError(f"h_max={self.h_max} must be positive and finite")
+        if not (isfinite(self.amplification) and self.amplification >= 1):
+            raise InvalidArgumentError(f"amplification={self.amplification} must be at least 1")
+        if self.precision < 0:
+            raise InvalidArgumentError(f"precision={self.precision} must not be negative")
+        field = max(self._g_top, self._h_top).bit_length()
+        if field > MAX_FIELD_BITS:
+            raise PackingError(
+                f"precision={self.precision} with these bounds needs {field} bits for one row, "
+                f"{MAX_FIELD_BITS} at most; a precision of {self.precision - field + MAX_FIELD_BITS} fits"
+            )
+
+    def _fixed_point(self, bound: float) -> int:
+        return round(ldexp(bound * self.amplification, self.precision))
+
+    @cached_property
+    def offset(self) -> int:
+        """What makes every g' non-negative: −g_min, as an integer."""
+        return max(0, -self._fixed_point(self.g_min))
+
+    @cached_property
+    def _g_top(self) -> int:
+        return max(0, self._fixed_point(self.g_max)) + self.offset
+
+    @cached_property
+    def _h_top(self) -> int:
+        return max(1, self._fixed_point(self.h_max))
+
+    @cached_property
+    def g_bits(self) -> int:
+        """b_g: bits of the largest sum of g'."""
+        return (self.n_rows * self._g_top).bit_length()
+
+    @cached_property
+    def h_bits(self) -> int:
+        """b_h: bits of the largest sum of h'."""
+        return (self.n_rows * self._h_top).bit_length()
+
+    @cached_property
+    def bits(self) -> int:
+        """b_gh: bits of the largest sum of plaintexts."""
+        return self.g_bits + self.h_bits
+
+    def per_ciphertext(self, plaintext_limit: int) -> int:
+        """η: sums, or classes, that one plaintext holds.
+
+        Raises
+        ------
+        PackingError
+            If it holds none.
+        """
+        space = plaintext_limit.bit_length() - 1
+        if space < self.bits:
+            raise PackingError(
+                f"sums over {self.n_rows} rows need {self.bits} bits; the key's plaintexts have {space}"
+            )
+        return space // self.bits
+
+    def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
+        """One plaintext per row.
+
+        Parameters
+        ----------
+        g, h : ndarray of float, shape (n_rows,)
+
+        Returns
+        -------
+        ndarray of uint64, shape (n_rows, words)
+
+        Raises
+        ------
+        PlaintextRangeError
+            If a value is beyond its public bound, or not a number.
+        """
+        g, h = np.asarray(g), np.asarray(h)
+        if g.ndim != 1 or g.shape != h.shape:
+            raise InvalidArgumentError(
+                f"g and h are vectors of one length, not of shapes {g.shape} and {h.shape}"
+            )
+        rows = np.zeros((len(g), n_words(self.bits)), dtype=np.uint64)
+        self._put(g, h, rows, 0)
+        return rows
+
+    def _put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
+        """Write the fields of one pair per row, `shift` bits up."""
+        _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
+        _put_field(rows, self._integers(h, "h"), shift)
+
+    def fixed_point(self, g: NDArray[Any], h: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The integers, without offset, that `encode` packs."""
+        return self._integers(g, "g").view(np.int64), self._integers(h, "h").view(np.int64)
+
+    def _integers(self, values: NDArray[Any], name: str) -> NDArray[np.uint64]:
+        """Fixed-point integers, negative ones modulo 2⁶⁴."""
+        values = np.asarray(values, dtype=np.float64)
+        low, high = (-self.offset, self._g_top - self.offset) if name == "g" else (0, self._h_top)
+        scaled = np.rint(np.ldexp(values, self.precision))
+        if name == "h":
+            # XGBoost gives a node without hessian the weight 0, and one with any hessian G / (H + λ).
+            scaled = np.where(values > 0, np.maximum(scaled, 1), scaled)
+        if not ((scaled >= low) & (scaled <= high)).all():
+            raise PlaintextRangeError(f"a value of {name} is not a number, or beyond the public bound")
+        return scaled.astype(np.int64).view(np.uint64)
+
+    def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
+        """Whether g and h can be sums over so many rows.
+
+        Parameters
+        ----------
+        sums : ndarray of int64, shape (2, 2, ...)
+            g without offset and h, each as high and low halves.
+        counts : ndarray of int64
+            Rows in each sum, not negative.
+        """
+        g = normalised(sums[0] + times(self.offset, counts), axis=0)
+        h = normalised(sums[1], axis=0)
+        most_g, most_h = (normalised(times(top, counts), axis=0) for top in (self._g_top, self._h_top))
+        possible = (g[0] >= 0) & at_most(g, most_g) & (h[0] >= 0) & at_most(h, most_h)
+        return bool(possible.all())
+
+
+@dataclass(frozen=True)
+class MultiClassPacking:
+    """Gradients and hessians of all classes of a row, in as few plaintexts as hold them.
+
+    Algorithm 1 of the paper, with h scaled from h (the print says from g): classes in order, every one
+    moves those before it up by b_gh bits.  Algorithm 2 reads them back, the last class from the lowest bits
+    (the print keeps the order of popping, and takes g from the low end; it is ``g = gh >> b_h``).
+
+    Parameters
+    ----------
+    gh : GHPacking
+    n_classes : int
+    plaintext_limit : int
+        Of the key.
+    """
+
+    gh: GHPacking
+    n_classes: int
+    plaintext_limit: int
+
+    def __post_init__(self) -> None:
+        """Check that a plaintext holds one class at least."""
+        if self.n_classes < 1:
+            raise InvalidArgumentError(f"n_classes={self.n_classes} must be at least 1")
+        self.gh.per_ciphertext(self.plaintext_limit)
+
+    @property
+    def classes_per_ciphertext(self) -> int:
+        """η_c."""
+        return min(self.n_classes, self.gh.per_ciphertext(self.plaintext_limit))
+
+    @property
+    def groups(self) -> list[range]:
+        """The classes in each plaintext of a row."""
+        size = self.classes_per_ciphertext
+        return [range(k, min(k + size, self.n_classes)) for k in range(0, self.n_classes, size)]
+
+    def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
+        """Plaintexts of every row.
+
+        Parameters
+        ----------
+        g, h : ndarray of float, shape (n_rows, n_classes)
+
+        Returns
+        -------
+        ndarray of uint64, shape (n_groups, n_rows, words)
+        """
+        g, h = np.asarray(g), np.asarray(h)
+        if g.shape != (len(g), self.n_classes) or g.shape != h.shape:
+            raise InvalidArgumentError(
+                f"g and h have shapes {g.shape} and {h.shape} for {self.n_classes} classes"
+            )
+        width = n_words(self.gh.bits * self.classes_per_ciphertext)
+        rows = np.zeros((len(self.groups), len(g), width), dtype=np.uint64)
+        for plaintexts, classes in zip(rows, self.groups, strict=True):
+            for k in classes:
+                self.gh._put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
+        return rows
+
+    def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
+        """Whether sums of every class, shape (2, 2, n_classes, ...), can be those of so many rows."""
+        return all(self.gh.are_possible(sums[:, :, k], counts) for k in range(self.n_classes))
+
+
+def _put_field(rows: NDArray[np.uint64], field: NDArray[np.uint64], shift: int) -> None:
+    """Write a field of at most 63 bits, `shift` bits up, where rows are still 0."""
+    word, bits = divmod(shift, 64)
+    rows[:, word] |= field << np.uint64(bits)
+    if bits and word + 1 < rows.shape[1]:
+        rows[:, word + 1] |= field >> np.uint64(64 - bits)
+
+
+def sums_from_plaintexts(
+    packing: MultiClassPacking,
+    plaintexts: Sequence[Sequence[int]],
+    per_ciphertext: int,
+    counts: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Exact sums from compressed plaintexts, without their offsets.
+
+    Parameters
+    ----------
+    packing : MultiClassPacking
+    plaintexts : sequence of sequences of int
+        What was decrypted, one sequence per group of classes.
+    per_ciphertext : int
+        Sums in each plaintext.
+    counts : ndarray of int64, shape (n,)
+        Rows in each sum.
+
+    Returns
+    -------
+    ndarray of int64, shape (2, 2, n_classes, n)
+        Sums of g and of h as high and low halves, normalised.
+
+    Raises
+    ------
+    PlaintextRangeError
+        If the plaintexts do not hold so many sums, or a sum is not possible over its rows.
+    """
+    gh, n = packing.gh, len(counts)
+    if n and not 0 <= counts.min() <= counts.max() <= gh.n_rows:
+        raise PlaintextRangeError(f"a sum over {counts.max()} rows, where {gh.n_rows} are the most")
+    bits, n_each = gh.bits * packing.classes_per_ciphertext, -(-n // per_ciphertext)
+    sums = np.zeros((2, 2, packing.n_classes, n_each * per_ciphertext), dtype=np.int64)
+    for values, classes in zip(plaintexts, packing.groups, strict=True):
+        if len(values) != n_each:
+            raise PlaintextRangeError("another number of plaintexts than the sums need")
+        words = _words_of(values, bits * per_ciphertext)
+        for k in range(per_ciphertext):
+            shift, unused = bits * (per_ciphertext - 1 - k), bits - gh.bits * len(classes)
+            for at in range(shift + bits - unused, shift + bits, HALF_BITS):
+                if _get_field(words, at, min(HALF_BITS, shift + bits - at)).any():
+                    raise PlaintextRangeError("a decrypted plaintext holds more classes than were packed")
+            for c in classes:
+                low = shift + gh.bits * (classes[-1] - c)
+                for part, at, width in ((0, low + gh.h_bits, gh.g_bits), (1, low, gh.h_bits)):
+                    n_low = min(HALF_BITS, width)
+                    sums[part, 0, c, k::per_ciphertext] = _get_field(words, at + n_low, width - n_low)
+                    sums[part, 1, c, k::per_ciphertext] = _get_field(words, at, n_low)
+    if sums[..., n:].any():
+        raise PlaintextRangeError("a decrypted plaintext holds more fields than were packed")
+    sums = sums[..., :n]
+    sums[0] -= times(gh.offset, counts)[:, None]
+    sums = normalised(sums)
+    if not packing.are_possible(sums, counts):
+        raise PlaintextRangeError("a decrypted sum is outside its public range")
+    return sums
+
+
+def _words_of(values: Sequence[int], bits: int) -> NDArray[np.uint64]:
+    """Integers as rows of 64-bit words, least significant first, with a word of zeros after the last one."""
+    if any(value < 0 or value >> bits for value in values):
+        raise PlaintextRangeError("a decrypted plaintext is longer than its fields")
+    width = n_words(bits) + 1
+    data = b"".join(value.to_bytes(8 * width, "little") for value in values)
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(len(values), width)
+
+
+def _get_field(words: NDArray[np.uint64], shift: int, bits: int) -> NDArray[np.int64]:
+    """A field of at most 63 bits of every row, `shift` bits up."""
+    word, offset = divmod(shift, 64)
+    if bits <= 0:
+        return np.zeros(len(words), dtype=np.int64)
+    field = words[:, word] >> np.uint64(offset)
+    if offset:
+        field = field | words[:, word + 1] << np.uint64(64 - offset)
+    return np.asarray(field & np.uint64((1 << bits) - 1)).view(np.int64)

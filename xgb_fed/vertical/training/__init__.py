@@ -1,0 +1,1 @@
+"""A vertical training run, round by round, with its checkpoint and continuation."""

@@ -1,0 +1,317 @@
+"""The active party's progress on disk: an interrupted training run resumes at the last finished tree.
+
+It is a journal that only grows.  Its first entry names the training run; each tree, each round, and each time
+that a passive party is about to be told its splits, is one more.  Only the last kind waits for the disk: what
+leaves this party has been kept, and whatever else a crash takes is grown again from the same draws.  Margins
+are not written, since they follow from the rows' leaves.
+
+The journal holds the active party's own data only: its trees, its splits, the leaves of its rows.  Keys are
+never written: a resumed run makes a new one, on which no model depends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import astuple, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.files import write_atomically
+from gbdt_parties._entries import EntryFile, entry_of, read_entries
+from gbdt_parties.traffic import Traffic
+from xgb_fed.boosting.run_folder import RunFolder
+from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.model.values import flow_in, n_drawn_in, restart_in, tree_in
+from xgb_fed.vertical.protocol.splits import NamedSplit, Splits, check_split
+from xgb_fed.vertical.trees.tree import FederatedTree, add_leaves
+from xgb_fed.vertical.trees.tree_record import Restart
+
+FORMAT = 3
+JOURNAL_FILE = "training.journal"
+
+
+@dataclass
+class Progress:
+    """How far a training run has come.
+
+    Attributes
+    ----------
+    model_id : bytes
+    seed : int
+        Of the draws of rows and columns; every tree's come from it and the tree's number.
+    trees : list of FederatedTree
+    rounds : list of int
+        As in `VerticalModel`.
+    splits : Splits
+        The active party's splits.
+    margin : ndarray of float32, shape (n_rows, n_classes)
+        After the last finished round.
+    eval_margins : list of ndarray
+    leaves : list of ndarray of int32
+        Rows' leaves in the trees of the round under way.
+    n_drawn : int
+        Random numbers that the columns of finished trees took, if they are drawn as XGBoost does, and those
+        that gradients took.
+    n_drawn_before : int
+        Those taken before the round under way.
+    continues : bool
+        Whether the margins of the beginning are those of a model that is continued.
+    evaluations : dict
+        Lines of metrics by round.
+    traffic : Traffic
+    agreed : list of str
+        Digest of the columns that each passive party announced; empty before they did.
+    restarts : list of Restart
+        Of finished trees.
+    named : dict
+        By passive party, the splits of finished trees as they were named to it.
+    kept_leaves : list of ndarray of int
+        Rows' leaves in all trees that a checkpoint kept, until the parties' columns are known again.
+    """
+
+    model_id: bytes
+    seed: int
+    trees: list[FederatedTree]
+    rounds: list[int]
+    splits: Splits
+    margin: NDArray[np.float32]
+    eval_margins: list[NDArray[np.float32]]
+    leaves: list[NDArray[np.int32]] = field(default_factory=list)
+    n_drawn: int = 0
+    n_drawn_before: int = 0
+    continues: bool = False
+    evaluations: dict[int, str] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
+    agreed: list[str] = field(default_factory=list)
+    restarts: list[Restart] = field(default_factory=list)
+    named: dict[int, list[NamedSplit]] = field(default_factory=dict)
+    kept_leaves: list[NDArray[np.integer]] = field(default_factory=list)
+
+    def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
+        """Add the trees of the round under way to all margins.
+
+        Parameters
+        ----------
+        eval_leaves : list of ndarray of shape (n_rows, n_trees)
+            Leaves of each evaluation set's rows in the trees of the round.
+        """
+        self.n_drawn_before = self.n_drawn
+        first = self.rounds[-1]
+        n_trees = len(self.trees) - first
+        self.rounds.append(len(self.trees))
+        leaves = [np.stack(self.leaves, axis=1), *eval_leaves]
+        for margin, reached in zip([self.margin, *self.eval_margins], leaves, strict=True):
+            for k, tree in enumerate(self.trees[first:]):
+                values = tree.values()[reached[:, k]]
+                # Class by class, each with as many trees as a forest has.
+                group = k * margin.shape[1] // n_trees
+                add_leaves(margin, values, None if values.shape == margin.shape else group)
+        self.leaves.clear()
+
+
+class Checkpoint(RunFolder):
+    """A directory with the progress of one training run.
+
+    Parameters
+    ----------
+    directory : path
+    training : str
+        Digest of the data, parameters and parties; a directory with another run's progress is refused.
+    """
+
+    def __init__(self, directory: str | Path, training: str) -> None:
+        super().__init__(directory)
+        self._training = training
+        self._path = self.directory / JOURNAL_FILE
+        self._file: EntryFile | None = None
+        self._n_splits = self._n_restarts = 0
+        self._n_named: dict[int, int] = {}
+        self._evaluated: set[int] = set()
+        self.under_way: dict[str, Any] | None = None
+        """What was kept of the tree that was under way when the run was interrupted; see `TreeRecord`."""
+
+    def load(self, progress: Progress) -> bool:
+        """Take up what was kept.
+
+        Parameters
+        ----------
+        progress : Progress
+            The beginning of the training run, which is brought up to date.
+
+        Returns
+        -------
+        bool
+            Whether anything was kept.
+
+        Raises
+        ------
+        CheckpointError
+            If it belongs to another training run, or is damaged.
+        """
+        if not self._path.exists():
+            return False
+        try:
+            entries = read_entries(self._path)
+            first, size = next(entries)
+            self._read_beginning(*_unpacked(first), progress)
+            for entry, end in entries:
+                self._read(*_unpacked(entry), progress)
+                size = end
+        except CheckpointError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration) as error:
+            raise self.unreadable(error) from None
+        self._note_kept(progress)
+        self._file = EntryFile(self._path, size)
+        return True
+
+    def _read_beginning(
+        self, content: dict[str, Any], margins: list[NDArray[np.float32]], progress: Progress
+    ) -> None:
+        if content["format"] != FORMAT or content["training"] != self._training:
+            raise self.of_another_run()
+        progress.model_id, progress.seed = bytes.fromhex(content["model_id"]), content["seed"]
+        progress.agreed = content["agreed"]
+        if margins:
+            shapes = [margin.shape for margin in (progress.margin, *progress.eval_margins)]
+            if [margin.shape for margin in margins] != shapes:
+                raise ValueError("margins")
+            progress.margin, *progress.eval_margins = (margin.copy() for margin in margins)
+
+    def _read(self, content: dict[str, Any], arrays: list[NDArray[Any]], progress: Progress) -> None:
+        """Take up one entry after the first."""
+        kind = content["kind"]
+        if kind == "under way":
+            self.under_way = content["tree"]
+            return
+        if content["number"] != (len(progress.trees) if kind == "tree" else len(progress.rounds) - 1):
+            raise ValueError("an entry is missing, or there twice")
+        if kind == "tree":
+            (leaf,) = arrays
+            tree = tree_in(content["tree"], progress.margin.shape[1])
+            if leaf.shape != progress.margin.shape[:1] or leaf.max() >= len(tree):
+                raise ValueError("leaves")
+            progress.trees.append(tree)
+            progress.leaves.append(leaf.astype(np.int32))
+            progress.kept_leaves.append(leaf)
+            for owner, named in content["named"].items():
+                progress.named.setdefault(int(owner), []).extend(_named_split(split) for split in named)
+            for split in content["splits"]:
+                progress.splits.add(*check_split(split, progress.splits))
+            progress.n_drawn = n_drawn_in(content["n_drawn"])
+            names = [one.name for one in fields(Restart)]
+            restarts = (dict(zip(names, one, strict=True)) for one in content["restarts"])
+            progress.restarts += [restart_in(one) for one in restarts]
+            progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
+            progress.traffic.flows = dict(flow_in(key, counts) for key, counts in content["flows"])
+            self.under_way = None
+        else:
+            progress.end_round(arrays)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the training run's first entry is on the disk."""
+        return self._file is not None
+
+    def begin(self, progress: Progress) -> None:
+        """Keep the name and the seed of a training run, whose first tree may then be begun again.
+
+        If the run continues a model, the margins that it begins with are kept, too.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, for example.
+        """
+        content = {
+            "format": FORMAT,
+            "training": self._training,
+            "model_id": progress.model_id.hex(),
+            "seed": progress.seed,
+            "agreed": progress.agreed,
+        }
+        self._note_kept(progress)
+        margins = [progress.margin, *progress.eval_margins] if progress.continues else []
+        entry = entry_of(_packed(content, margins))
+        write_atomically(self._path, entry)
+        self._file = EntryFile(self._path, len(entry))
+
+    def add_tree(self, progress: Progress) -> None:
+        """Keep the last tree, with its rows' leaves and all that changed since the one before.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, for example; the progress before stays.
+        """
+        tree, splits, first = progress.trees[-1], progress.splits, self._n_splits
+        flows = progress.traffic.flows.items()
+        content = {
+            "kind": "tree",
+            "number": len(progress.trees) - 1,
+            "tree": tree.to_dict(),
+            "splits": splits.entries(first),
+            "n_drawn": progress.n_drawn,
+            "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
+            "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
+            "named": {k: named[self._n_named.get(k, 0) :] for k, named in progress.named.items()},
+            "flows": [[key, [flow.messages, flow.bytes, flow.ciphertext_bytes]] for key, flow in flows],
+        }
+        self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))])
+        self._note_kept(progress)
+
+    def _note_kept(self, progress: Progress) -> None:
+        """What is there so far need not be written again."""
+        self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
+        self._n_named = {owner: len(named) for owner, named in progress.named.items()}
+        self._evaluated = set(progress.evaluations)
+
+    def add_round(self, progress: Progress, eval_leaves: list[NDArray[np.int32]]) -> None:
+        """Keep that a round has all its trees, and the leaves of the evaluation sets' rows in them."""
+        content = {"kind": "round", "number": len(progress.rounds) - 1}
+        most = max(len(tree) for tree in progress.trees[progress.rounds[-1] :])
+        self._append(content, [leaves.astype(np.min_scalar_type(most)) for leaves in eval_leaves])
+
+    def keep_under_way(self, tree: dict[str, Any]) -> None:
+        """Keep, on the disk, what a passive party is about to be told; see `TreeRecord`."""
+        self._append({"kind": "under way", "tree": tree}, [], sync=True)
+
+    def sync(self) -> None:
+        """Wait until everything is on the disk."""
+        if self._file is not None:
+            self._file.sync()
+
+    def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = False) -> None:
+        assert self._file is not None
+        self._file.append(_packed(content, arrays), sync=sync)
+
+    def clear(self) -> None:
+        """Remove the progress: the model is kept elsewhere."""
+        self._path.unlink(missing_ok=True)
+
+
+def _named_split(content: list[Any]) -> NamedSplit:
+    """A split as it was named; those that earlier releases kept have no categories."""
+    column, last_left, default_left, *right = content
+    return NamedSplit(column, last_left, default_left, tuple(right[0]) if right and right[0] else None)
+
+
+def _packed(content: dict[str, Any], arrays: list[NDArray[Any]]) -> bytes:
+    """A line of JSON, and the bytes of the arrays that it describes."""
+    content = {**content, "arrays": [[array.dtype.str, array.shape] for array in arrays]}
+    return b"".join([json.dumps(content).encode(), b"\n", *(array.tobytes() for array in arrays)])
+
+
+def _unpacked(entry: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    text, _, values = entry.partition(b"\n")
+    content = json.loads(text)
+    arrays, start = [], 0
+    for dtype, shape in content["arrays"]:
+        array = np.frombuffer(values, np.dtype(dtype), math.prod(shape), start).reshape(shape)
+        start += array.nbytes
+        arrays.append(array)
+    return content, arrays

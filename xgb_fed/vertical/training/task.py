@@ -1,0 +1,434 @@
+"""What one vertical training run is about: rows, settings, parties, evaluation sets, cipher."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.gradients import CustomObjective, custom_gradients
+from gbdt_hosts.xgboost.margins import words_of
+from gbdt_hosts.xgboost.targets import Targets
+from gbdt_hosts.xgboost.training import intercept
+from gbdt_hosts.xgboost.versions import installed, warn_of_unknown_version
+from gbdt_kernels.residues import arithmetic_is_compiled
+from gbdt_parties.channel import check_parties
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.categories import to_json
+from xgb_fed.boosting.features import (
+    Columns,
+    check_weight,
+    numeric_vector,
+    read_columns,
+    read_columns_like,
+)
+from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
+from xgb_fed.boosting.objectives import Gradients
+from xgb_fed.boosting.params import Settings
+from xgb_fed.ciphers.base import Scheme
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    LabelLeakWarning,
+    NotEncryptedWarning,
+)
+from xgb_fed.vertical.growing.gradients import without_floor
+from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
+from xgb_fed.vertical.training.continuation import EarlierModel
+from xgb_fed.vertical.training.rounding import check_floor, check_weight_of_rows
+from xgb_fed.vertical.trees.constraints import Constraints, PooledColumns
+from xgb_fed.vertical.trees.routing import ascending, row_positions
+from xgb_fed.vertical.trees.tree_modes import TreeMode
+
+logger = logging.getLogger(__name__)
+
+
+class _Tried(NamedTuple):
+    """What a user's objective gave at the margins before the first tree."""
+
+    margin: NDArray[np.float32]
+    g: NDArray[np.float32]
+    h: NDArray[np.float32]
+
+
+@dataclass
+class ActiveData:
+    """The active party's rows: its columns, the labels, and weights.
+
+    Parameters
+    ----------
+    data : matrix of shape (n_rows, n_features), or None
+        None if the active party has no columns.
+    label : array-like of shape (n_rows,)
+        None if there are bounds instead.
+    weight : array-like of shape (n_rows,), optional
+        For ranking, one per query.
+    rows : array-like of int of shape (n_rows,), optional
+        Positions of these rows in the passive parties' data, if those have more.  Training takes the rows in
+        ascending order of these.
+    label_lower_bound, label_upper_bound : array-like of shape (n_rows,), optional
+        Bounds of the times, infinite where unknown; for ``survival:aft``.
+    qid : array-like of int of shape (n_rows,), optional
+        The query of every row, for ranking; not descending.
+    base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
+        Margins before the first tree, in place of those of `base_score`.
+    """
+
+    data: Any
+    label: Any
+    weight: Any = None
+    rows: Any = None
+    label_lower_bound: Any = None
+    label_upper_bound: Any = None
+    qid: Any = None
+    base_margin: Any = None
+
+
+@dataclass
+class ActiveRows:
+    """Checked rows of the active party."""
+
+    columns: Columns | None
+    y: NDArray[np.float32]
+    weight: NDArray[np.float32] | None
+    positions: NDArray[np.int32]
+    names: RowNames | None = None
+    bounds: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    qid: NDArray[np.int64] | None = None
+    base_margin: NDArray[np.float32] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        given: ActiveData,
+        settings: Settings,
+        argument: str,
+        trained: Columns | None = None,
+    ) -> ActiveRows:
+        """Check what was given; errors name the argument.
+
+        Parameters
+        ----------
+        given : ActiveData
+        settings : Settings
+        argument : str
+        trained : Columns, optional
+            Those of the rows that are trained on, if these are others.
+        """
+        objective = settings.loss
+        bounds = read_bounds(given.label_lower_bound, given.label_upper_bound, objective, argument)
+        label = bounds[0] if given.label is None and bounds is not None else given.label
+        y = numeric_vector(label, f"label of {argument}")
+        columns = _columns_of(given.data, settings, f"data of {argument}", trained)
+        if columns is not None and columns.n_rows != len(y):
+            raise InvalidDataError(f"{argument} has {columns.n_rows} rows and {len(y)} labels")
+        if not len(y):
+            raise InvalidDataError(f"{argument} has no rows")
+        objective.check_labels(y, f"label of {argument}")
+        if bounds is not None and len(bounds[0]) != len(y):
+            raise InvalidDataError(f"{argument} has {len(y)} labels and {len(bounds[0])} label_lower_bound")
+        qid = read_queries(given.qid, len(y), objective, argument)
+        n_weights, what = (len(y), "rows") if qid is None else (len(np.unique(qid)), "queries")
+        weight = check_weight(given.weight, n_weights, f"weight of {argument}", what)
+        if columns is not None and columns.n_features == 0:
+            columns = None
+        base_margin = read_base_margin(given.base_margin, (len(y), objective.n_classes), argument)
+        positions, names = row_positions(given.rows), RowNames.of(given.data)
+        return cls(columns, y, weight, positions, names, bounds, qid, base_margin)
+
+    def ascending(self) -> ActiveRows:
+        """The same rows in the order of their positions."""
+        order, positions = ascending(self.positions, self.n_rows)
+        if not len(order):
+            return self
+        qid = None if self.qid is None else self.qid[order]
+        if qid is not None and (np.diff(qid) < 0).any():
+            raise InvalidDataError("qid of active_data must be sorted in the order of its rows too")
+        per_row = self.weight is not None and qid is None
+        return ActiveRows(
+            None if self.columns is None else self.columns.take(order),
+            self.y[order],
+            self.weight[order] if self.weight is not None and per_row else self.weight,
+            positions,
+            None if self.names is None else self.names.take(order),
+            None if self.bounds is None else (self.bounds[0][order], self.bounds[1][order]),
+            qid,
+            None if self.base_margin is None else self.base_margin[order],
+        )
+
+    @property
+    def targets(self) -> Targets:
+        """What XGBoost is told of the rows."""
+        lower, upper = (None, None) if self.bounds is None else self.bounds
+        sizes = None if self.qid is None else np.unique(self.qid, return_counts=True)[1]
+        return Targets(self.y, self.weight, lower, upper, sizes, self.base_margin)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of this set."""
+        return len(self.y)
+
+
+def _columns_of(data: Any, settings: Settings, argument: str, trained: Columns | None) -> Columns | None:
+    """The active party's columns of the rows that are trained on, or of others."""
+    if data is None:
+        return None
+    if trained is not None and trained.categories:
+        return read_columns_like(data, trained.names, trained.categories, argument)
+    columns = read_columns(
+        data,
+        argument,
+        enable_categorical=settings.enable_categorical,
+        feature_types=None if trained is not None else settings.feature_types,
+    )
+    if trained is None:
+        settings.check_categories(len(columns.categories), argument)
+        columns.check_categories(argument)
+    return columns
+
+
+class TrainingTask:
+    """One training run.
+
+    Parameters
+    ----------
+    settings : Settings
+    active_data : ActiveData
+    parties : sequence of Party
+    evals : sequence of (ActiveData, str)
+    cipher : Scheme
+    obj : callable, optional
+        A user's own objective, as XGBoost's argument of this name.
+    xgb_model : VerticalModel, estimator or xgboost.Booster, optional
+        The model that is continued.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        active_data: ActiveData,
+        parties: Sequence[Any],
+        evals: Sequence[tuple[ActiveData, str]],
+        cipher: Scheme,
+        obj: CustomObjective | None = None,
+        xgb_model: Any = None,
+    ) -> None:
+        warn_of_unknown_version(installed())
+        self.settings, self.obj = settings, obj
+        self.objective = settings.loss
+        self.rows = ActiveRows.read(active_data, settings, "active_data").ascending()
+        self.parties = check_parties(parties)
+        self.evals = [
+            (ActiveRows.read(data, settings, name, self.rows.columns), str(name)) for data, name in evals
+        ]
+        check_weight_of_rows(settings, self.rows.weight)
+        if self._has_floor:
+            check_floor(settings, self.rows.n_rows)
+        self._check_evals()
+        self._check_rows()
+        own_names = [] if self.rows.columns is None else self.rows.columns.names
+        n_own = len(own_names)
+        party_names = [party.name for party in self.parties]
+        self.earlier: EarlierModel | None = None
+        if xgb_model is not None:
+            self.earlier = EarlierModel.read(xgb_model, self.objective, self.rows.columns, party_names)
+            self.settings = settings = self.earlier.continued(settings)
+        # As far as names go; what depends on the parties' numbers of columns, `Rounds` checks.
+        Constraints.of(settings, PooledColumns(own_names, party_names))
+        if not self.parties and not n_own:
+            raise InvalidDataError("no columns: the active party has none, and there are no parties")
+        self.mode = TreeMode(
+            settings.tree_mode,
+            self.max_depth,
+            settings.trees_per_party,
+            settings.active_depth,
+            len(self.parties),
+            n_own > 0,
+        )
+        if isinstance(cipher, type) or not hasattr(cipher, "generate"):
+            raise ArgumentTypeError(
+                f"cipher={cipher!r} must be a scheme, such as Paillier() or OkamotoUchiyama()"
+            )
+        self.cipher = cipher
+        self.base_score = self._base_score()
+        self._gradients = self._gradients_of(self.rows.targets)
+        self._tried: _Tried | None = None
+        self._of_obj: str | None = None
+        if obj is not None or not self.objective.is_closed_form:
+            # Whatever is wrong with labels shows here, before the parties are asked for anything.
+            margin = self.first_margins(self.rows)
+            g, h = self.gradients(margin, 0)
+            if obj is not None:
+                self._tried, self._of_obj = _Tried(margin, g, h), digest_of(g, h)
+        if settings.goss is not None and self.parties:
+            warnings.warn(
+                "goss: passive parties see which rows are sampled; those left out have small gradients. "
+                "On imbalanced data this discloses most labels to them",
+                LabelLeakWarning,
+                stacklevel=4,
+            )
+        if isinstance(cipher, Plain) and self.parties:
+            warnings.warn(
+                "cipher=Plain(): gradients, and with them labels, leave this party in CLEAR TEXT",
+                NotEncryptedWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def max_depth(self) -> int:
+        """Levels of a tree that have splits, at most: what XGBoost's `max_depth`, 0 included, comes to."""
+        settings = self.settings
+        return settings.max_depth or max(1, (settings.max_leaves or self.rows.n_rows) - 1)
+
+    @property
+    def eval_rows(self) -> list[ActiveRows]:
+        """Rows of each evaluation set."""
+        return [rows for rows, _ in self.evals]
+
+    @property
+    def _has_floor(self) -> bool:
+        """Whether rows may have tiny hessians; nobody knows of a user's objective."""
+        return self.objective.has_floor or self.obj is not None
+
+    def first_margins(self, rows: ActiveRows) -> NDArray[np.float32]:
+        """Margins of rows before the first tree, shape (n_rows, n_classes)."""
+        if rows.base_margin is not None:
+            return np.array(rows.base_margin, dtype=np.float32)
+        margin = self.objective.to_margin(np.array(self.base_score, dtype=np.float32))
+        start: NDArray[np.float32] = np.broadcast_to(margin, (self.objective.n_classes,))
+        return np.asarray(np.tile(start, (rows.n_rows, 1)), dtype=np.float32)
+
+    @property
+    def seed_of_pairs(self) -> int:
+        """The seed of pairs for ranking; XGBoost's own without one, since only the active party sees them."""
+        return self.settings.random_state or 0
+
+    @property
+    def n_draws(self) -> int:
+        """Random numbers of XGBoost's stream that the gradients of a round take."""
+        return self.objective.n_draws if self.obj is None else 0
+
+    @property
+    def n_draws_before(self) -> int:
+        """Those that are taken before the first round: XGBoost estimates base scores by gradients."""
+        return self.n_draws if self.earlier is None and self.settings.base_score is None else 0
+
+    def gradients(
+        self, margin: NDArray[np.float32], draw: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gradients and hessians of a round, shape (n_rows, n_classes).
+
+        Draws depend on `draw`: how many random numbers were taken before the round if its gradients take any
+        (`n_draws`), else the number of the round.
+
+        Raises
+        ------
+        InvalidDataError
+            If XGBoost refuses the labels, numbers are not finite, hessians are negative, or margins are where
+            a hessian exceeds all others together beyond rounding.
+        """
+        if self.obj is None and self.objective.name == "reg:squaredlogerror" and (margin <= -1).any():
+            raise InvalidDataError(
+                "reg:squaredlogerror: a margin is -1 or less, where XGBoost's hessians are up to 10^12 and "
+                "its sums mere rounding; a lower learning_rate or max_delta_step keeps margins above"
+            )
+        tried, self._tried = self._tried, None
+        if tried is not None and np.array_equal(margin, tried.margin):
+            # A function may count its calls: XGBoost calls it once per round.
+            return tried.g, tried.h
+        source = "labels or weights" if self.obj is None else "obj"
+        try:
+            g, h = self._gradients(margin, draw)
+        except ValueError as error:
+            what = self.objective.name if self.obj is None else "obj"
+            raise InvalidDataError(f"label of active_data, {what}: {words_of(error)}") from error
+        if not (np.isfinite(g).all() and np.isfinite(h).all()):
+            raise InvalidDataError(f"{source} give gradients that are infinite in float32")
+        if (h < 0).any():
+            # XGBoost's own subtraction for survival:cox leaves some where margins are far apart.
+            raise InvalidDataError(
+                f"{source} give negative hessians for {self.objective.name}, which are not supported; a "
+                "lower learning_rate or max_delta_step keeps margins closer together"
+            )
+        return g, (without_floor(g, h) if self._has_floor else h)
+
+    def digest(self) -> str:
+        """Digest that identifies the training run: equal for equal data, settings, and parties' names."""
+        sets = [self.rows, *self.eval_rows]
+        arrays = [
+            part
+            for rows in sets
+            for part in (
+                None if rows.columns is None else rows.columns.data,
+                None if rows.columns is None else to_json(rows.columns.categories) or None,
+                rows.y,
+                rows.weight,
+                rows.positions,
+            )
+        ]
+        others = [part for rows in sets for part in (rows.qid, rows.base_margin, *(rows.bounds or ()))]
+        # Without any, the digest is the one that earlier releases kept.
+        arrays += others if any(part is not None for part in others) else []
+        if self._of_obj is not None:
+            # A function has no digest, but what it makes of the first margins has one.
+            arrays.append(self._of_obj)
+        if self.earlier is not None:
+            arrays.append(self.earlier.model.to_json())
+        own = None if self.rows.columns is None else self.rows.columns.names
+        names = [party.name for party in self.parties], [name for _, name in self.evals], own
+        return digest_of(self.settings, names, *arrays)
+
+    def _base_score(self) -> list[float]:
+        """XGBoost's parameter, or what it estimates."""
+        settings, targets = self.settings, self.rows.targets
+        if self.earlier is not None:
+            score = list(self.earlier.model.base_score)
+            if settings.base_score is not None and set(score) != {settings.base_score}:
+                raise InvalidArgumentError(f"base_score={settings.base_score}: that of xgb_model is {score}")
+            return score
+        if settings.base_score is not None:
+            return [float(settings.base_score)]
+        params = {**self.objective.of_xgboost, "seed": self.seed_of_pairs}
+        try:
+            return [float(value) for value in intercept(params, targets, self.obj is not None)]
+        except ValueError as error:
+            raise InvalidDataError(
+                f"label of active_data, {self.objective.name}: {words_of(error)}"
+            ) from error
+
+    def _gradients_of(self, targets: Targets) -> Gradients:
+        """The gradients of the objective, or of the user's own."""
+        if self.obj is None:
+            return self.objective.gradients_of(targets, self.seed_of_pairs)
+        obj, data = self.obj, targets.matrix()
+        return lambda margin, _: custom_gradients(obj, data, margin)
+
+    def _check_evals(self) -> None:
+        names = [name for _, name in self.evals]
+        if len(set(names)) != len(names) or any("-" in name for name in names):
+            raise InvalidArgumentError(f"evaluation sets must have different names without '-', not {names}")
+        own = None if self.rows.columns is None else self.rows.columns.n_features
+        for rows, name in self.evals:
+            if (None if rows.columns is None else rows.columns.n_features) != own:
+                raise InvalidDataError(f"evaluation set {name!r} has other columns than active_data")
+            if rows.columns is not None and self.rows.columns is not None:
+                rows.columns.check_names(self.rows.columns.names, f"evaluation set {name!r}")
+
+    def _check_rows(self) -> None:
+        check_rows(self.rows.names, self.parties, "active_data", self.rows.positions)
+        for k, (rows, name) in enumerate(self.evals, start=1):
+            check_rows(rows.names, self.parties, f"evaluation set {name!r}", rows.positions[:0], k)
+
+    def announced(self) -> str:
+        """What the progress bar says; who waits for the compiler on this machine is told so, once."""
+        if not self.parties or isinstance(self.cipher, Plain) or arithmetic_is_compiled():
+            return "federated rounds"
+        logger.info("compiling kernels for this machine (once; they are cached)")
+        return "federated rounds, the first while kernels are compiled (once)"

@@ -1,0 +1,1 @@
+"""Trees that several parties own: partitions of rows, constraints, order of expansion."""
