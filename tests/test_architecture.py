@@ -1,9 +1,10 @@
-"""Who may import whom, what is public, and how long a module may be."""
+"""Who may import whom, what is public, how long a module may be, and how many a folder may hold."""
 
 import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -17,14 +18,17 @@ PACKAGES = {
     "gbdt_parties": ROOT / "plugins" / "gbdt_parties",
     "gbdt_kernels": ROOT / "plugins" / "gbdt_kernels",
     "gbdt_hosts": ROOT / "patches" / "gbdt_hosts",
+    "gbdt_commons": ROOT / "plugins" / "gbdt_commons",
 }
+OURS = {"gbdt_parties", "gbdt_hosts", "gbdt_kernels", "gbdt_commons"}
 MAY_IMPORT = {
-    "veilboost": {"lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_hosts", "gbdt_kernels", "lightgbm", "xgboost"},
-    "lgb_dp": {"gbdt_parties", "gbdt_hosts", "gbdt_kernels", "lightgbm"},
-    "xgb_fed": {"gbdt_parties", "gbdt_hosts", "gbdt_kernels", "xgboost"},
-    "gbdt_parties": {"gbdt_kernels"},
-    "gbdt_hosts": {"gbdt_kernels", "lightgbm", "xgboost"},
-    "gbdt_kernels": set(),
+    "veilboost": {"lgb_dp", "xgb_fed", *OURS, "lightgbm", "xgboost"},
+    "lgb_dp": {*OURS, "lightgbm"},
+    "xgb_fed": {*OURS, "xgboost"},
+    "gbdt_parties": {"gbdt_kernels", "gbdt_commons"},
+    "gbdt_hosts": {"gbdt_kernels", "gbdt_commons", "lightgbm", "xgboost"},
+    "gbdt_kernels": {"gbdt_commons"},
+    "gbdt_commons": set(),
 }
 """Of the packages of this repository, and of the host libraries."""
 
@@ -38,6 +42,8 @@ STRANGERS = [
     ("lgb_dp.mboost", "lgb_dp.dpboost"),
     ("xgb_fed.vertical", "xgb_fed.horizontal"),
     ("xgb_fed.horizontal", "xgb_fed.vertical"),
+    ("xgb_fed.horizontal.exact", "xgb_fed.horizontal.simfl"),
+    ("xgb_fed.horizontal.simfl", "xgb_fed.horizontal.exact"),
     ("xgb_fed.ciphers", "xgb_fed.vertical"),
     ("xgb_fed.ciphers", "xgb_fed.horizontal"),
     ("gbdt_hosts.dask", "gbdt_hosts.lightgbm"),
@@ -47,10 +53,49 @@ STRANGERS = [
     ("gbdt_hosts.xgboost", "gbdt_hosts.lightgbm"),
     ("gbdt_kernels.trees", "gbdt_kernels.residues"),
     ("gbdt_kernels.residues", "gbdt_kernels.trees"),
+    ("gbdt_kernels.draws", "gbdt_kernels.trees"),
+    ("gbdt_kernels.trees", "gbdt_kernels.draws"),
 ]
 """Rooms of one package of which the first may not import the second."""
 
+INNER = {
+    "xgb_fed.vertical": {
+        "protocol": set(),
+        "trees": {"protocol"},
+        "growing": {"protocol", "trees"},
+        "passive": {"protocol", "trees", "growing"},
+        "explaining": {"protocol", "trees"},
+        "model": {"protocol", "trees", "explaining"},
+        "training": {"protocol", "trees", "growing", "model"},
+        "estimators": {"protocol", "explaining", "model", "training"},
+    },
+    "xgb_fed.horizontal": {
+        "common": set(),
+        "exact.rows": {"common"},
+        "exact": {"common", "exact.rows"},
+        "simfl": {"common"},
+        "": {"common", "exact", "simfl"},
+    },
+    "lgb_dp.newton": {
+        "losses": {""},
+        "releases": {"losses"},
+        "splits": {"", "releases"},
+        "": {"losses", "releases", "splits"},
+    },
+    "veilboost": {
+        "plans": set(),
+        "running": {"", "plans"},
+        "serving": {"", "plans"},
+        "dask": {"plans"},
+        "": {"plans", "running", "serving"},
+    },
+}
+"""Arrows between the folders of a room, all of them; "" are the modules beside the folders."""
+
+MAX_ARROWS = {"xgb_fed.vertical": 20, "xgb_fed.horizontal": 12}
 MAX_LINES = 450
+MAX_MODULES = 15
+"""In one folder, not counting its `__init__`."""
 
 
 def module_name(package, path):
@@ -82,9 +127,36 @@ def imports(name):
     return found - {name}
 
 
+def is_folder(name):
+    return MODULES[name].name == "__init__.py"
+
+
+def folder(name):
+    """The folder that a module is in."""
+    return name if is_folder(name) else name.rpartition(".")[0]
+
+
 def room(name):
-    """The folder that a module is in; a package's own modules are rooms of their own."""
+    """The folder below its package that a module is in; a package's own modules are rooms of their own."""
     return ".".join(name.split(".")[:2])
+
+
+@cache
+def innermost_room(name):
+    """The folder that a module is in; the modules beside other folders are rooms of their own."""
+    divided = any(is_folder(other) and other.startswith(folder(name) + ".") for other in MODULES)
+    return name if divided else folder(name)
+
+
+def inner_arrows(whole):
+    """Which folder of a room imports which others, by their names in it."""
+    arrows = {}
+    for name in MODULES:
+        if name.startswith(whole + ".") and name != whole:
+            place = folder(name)[len(whole) + 1 :]
+            found = {folder(t)[len(whole) + 1 :] for t in imports(name) if t.startswith(whole + ".")}
+            arrows.setdefault(place, set()).update(found - {place})
+    return arrows
 
 
 def cycle(edges):
@@ -127,14 +199,42 @@ def test_no_module_imports_itself_by_way_of_others():
     assert cycle({name: imports(name) for name in MODULES}) is None
 
 
-def test_arrows_between_rooms_point_one_way():
+@pytest.mark.parametrize("place", [room, innermost_room])
+def test_arrows_between_rooms_point_one_way(place):
     edges = {}
     for name in MODULES:
-        edges.setdefault(room(name), set()).update({room(t) for t in imports(name)} - {room(name)})
+        edges.setdefault(place(name), set()).update({place(t) for t in imports(name)} - {place(name)})
     # A package's own __init__ gathers its public names from every room.
     gathering = {*PACKAGES}
     edges = {one: others - gathering for one, others in edges.items() if one not in gathering}
     assert cycle(edges) is None
+
+
+@pytest.mark.parametrize("whole", INNER)
+def test_folders_of_one_room_import_only_what_the_table_says(whole):
+    arrows = inner_arrows(whole)
+    assert arrows == INNER[whole]
+    assert len(arrows) <= 10
+    assert sum(map(len, arrows.values())) <= MAX_ARROWS.get(whole, 10)
+
+
+def test_a_module_beside_folders_is_a_room_of_its_own():
+    assert innermost_room("lgb_dp.newton.settings") == "lgb_dp.newton.settings"
+    assert innermost_room("lgb_dp.newton.losses.loss") == "lgb_dp.newton.losses"
+    assert innermost_room("lgb_dp.data.bins") == "lgb_dp.data"
+    assert room("lgb_dp.newton.losses.loss") == "lgb_dp.newton"
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_keep_in_mind():
+    counts = Counter(folder(name) for name in MODULES if not is_folder(name))
+    assert {place: n for place, n in counts.items() if n > MAX_MODULES} == {}
+
+
+def test_every_folder_says_what_it_is():
+    folders = [path for name, path in MODULES.items() if is_folder(name)]
+    assert [path for path in folders if not ast.get_docstring(ast.parse(path.read_text()))] == []
+    with_modules = {path.parent for path in MODULES.values()}
+    assert with_modules == {path.parent for path in folders}
 
 
 def test_a_circle_would_be_found():
@@ -256,6 +356,6 @@ def test_examples_import_public_packages_only():
     for path in (ROOT / "examples").glob("*.py"):
         targets = set(imported_from(ast.parse(path.read_text())))
         roots = {name.split(".")[0] for name in targets}
-        assert not roots & {"gbdt_kernels", "gbdt_hosts", "gbdt_parties"}, path
+        assert not roots & OURS, path
         deep = {t for t in targets if t.count(".") > 1 and t.split(".")[0] in PACKAGES}
         assert {t.rpartition(".")[0] for t in deep} <= {"lgb_dp.dask", "lgb_dp.federated"}, path
