@@ -23,7 +23,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md"]
 ROOTS = ("lgb_dp/", "xgb_fed/", "plugins/", "patches/", "docs/", "tests/", "benchmarks/", "examples/")
 
 
