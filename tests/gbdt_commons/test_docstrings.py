@@ -66,6 +66,7 @@ def run_without_docstrings(code):
     return subprocess.run([sys.executable, "-OO", "-c", code], cwd=SOURCES, capture_output=True, check=False)
 
 
+@pytest.mark.slow
 def test_there_are_none_without_docstrings():
     """LightGBM and some versions of XGBoost make docstrings of their own, and are not to be had without."""
     if run_without_docstrings("import xgboost.sklearn").returncode:

@@ -91,12 +91,13 @@ def test_a_third_of_the_leaf_noise_would_be_found_out(monkeypatch):
     assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.99), 2500) > 2.0
 
 
-def test_thrice_the_selection_scale_would_be_found_out(monkeypatch):
+@pytest.mark.parametrize(("times", "n"), [(12, 600), pytest.param(3, 2500, marks=pytest.mark.slow)])
+def test_a_larger_selection_scale_would_be_found_out(monkeypatch, times, n):
     from lgb_dp.dpboost import square_loss as module
 
     original = module.selection_scale
-    monkeypatch.setattr(module, "selection_scale", lambda e, w: 3 * original(e, w))
-    assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.01), 2500) > 2.0
+    monkeypatch.setattr(module, "selection_scale", lambda e, w: times * original(e, w))
+    assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.01), n) > 2.0
 
 
 # MBoost: forty rows of class 0, and one of class 1 that only the first of three features sets apart.

@@ -66,7 +66,10 @@ def test_rows_are_held_out_where_equal_ones_are_few_and_noise_is_small():
     assert not can_hold_out(histograms([100.0]), rows_per_leaf=2000.0, std=0.1)
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "several classes", "groups", "subsample"])
+@pytest.mark.parametrize(
+    "kind",
+    ["dense", "sparse", "several classes", "groups", pytest.param("subsample", marks=pytest.mark.slow)],
+)
 def test_the_budget_is_what_it_is_without(held_out, kind):
     params, settings, data = {}, {}, dataset(X, Y)
     if kind == "sparse":

@@ -231,7 +231,7 @@ def _nested(kind, depth):
     return f"[parameters]\neta = {opening * depth}1{closing * depth}\n"
 
 
-@pytest.mark.parametrize("depth", [17, 400, 3000])
+@pytest.mark.parametrize("depth", [17, 400, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kind",
     [

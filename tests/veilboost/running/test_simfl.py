@@ -153,6 +153,7 @@ def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_by
         assert (folder / "model" / "model.json").read_bytes() == expected
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_not_allowed_is_refused(folder, capsys):
     assert cli.main(["certs", "eve"]) == 0
     with serving_hospitals(folder, "north") as hospitals:
