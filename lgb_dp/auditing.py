@@ -53,7 +53,7 @@ _CANNOT_FIND = (
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What an audit found, to be read by whoever holds the rows: it is computed from them without any noise.
+    """Result of an audit, meant for the holder of the rows only: it is computed from them without noise.
 
     Parameters
     ----------

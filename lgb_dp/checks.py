@@ -323,7 +323,7 @@ def checked_delta(delta: Any) -> float:
 
 
 def delta_note(delta: float, n_rows: float) -> str | None:
-    """What is to be said of a δ, given a number of rows that was released; None if it is small enough."""
+    """Warning about a δ, given a released number of rows; None if it is small enough."""
     if delta * n_rows <= 1:
         return None
     return (

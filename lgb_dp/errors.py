@@ -18,7 +18,7 @@ class NotPrivateWarning(UserWarning):
 
 
 class WideBoundsWarning(UserWarning):
-    """What was released shows that bounds are so wide that nearly all rows fall into few bins."""
+    """The releases show that bounds are so wide that nearly all rows fall into few bins."""
 
 
 class FewPartiesWarning(UserWarning):

@@ -1,1 +1,1 @@
-"""What was released, what it cost, and the report of it."""
+"""Releases, their cost, and the report of it."""

@@ -12,7 +12,7 @@ def midpoint(a: float, b: float) -> float:
 
 
 def geometric_mean(a: float, b: float) -> float:
-    """Geometric mean, for boundaries of which only the order of magnitude is known."""
+    """Geometric mean, for boundaries known only to an order of magnitude."""
     return math.sqrt(a * b)
 
 

@@ -92,17 +92,17 @@ class Budget:
 
     @property
     def limit(self) -> Cost:
-        """What was granted: E, D and M."""
+        """The granted budget: E, D and M."""
         return self._limit
 
     @property
     def spent(self) -> Cost:
-        """What was charged so far."""
+        """The cost charged so far."""
         return total_cost([cost for _, cost in tuple(self._charged)])
 
     @property
     def remaining(self) -> Cost:
-        """What can still be charged; ``remaining.at(delta)`` is the same as (ε, δ)."""
+        """The budget that is left; ``remaining.at(delta)`` is the same as (ε, δ)."""
         limit, spent = self._limit, self.spent
         return Cost(
             max(0.0, lower_float(Fraction(limit.epsilon) - Fraction(spent.epsilon))),

@@ -23,7 +23,7 @@ from lgb_dp.errors import BudgetSpentError
 
 @dataclass(frozen=True)
 class Cost:
-    """What releases cost together, in the terms in which costs compose.
+    """Cost of several releases together, in the terms in which costs compose.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def lower_float(exact: Fraction) -> float:
 
 
 def share(epsilon: float, parts: int) -> float:
-    """The largest float of which `parts` do not exceed `epsilon`."""
+    """The largest float that does not exceed `epsilon` when multiplied by `parts`."""
     return lower_float(Fraction(epsilon) / parts)
 
 
@@ -209,7 +209,7 @@ class Ledger:
     def replan(self, releases: Iterable[Release]) -> None:
         """Plan other releases in place of all those that are left, at no higher cost.
 
-        What was released so far may decide it.  A composition of Gaussian DP bounds each step whatever came
+        The releases so far may decide it.  A composition of Gaussian DP bounds each step whatever came
         before it (Dong, Roth and Su, theorem 3.2), and both plans, each taken as one step, cost at most
         what was granted for it.
 
@@ -274,7 +274,7 @@ class Ledger:
 
     @property
     def cost(self) -> Cost:
-        """What was granted; without a plan, or if all of it is pure, what was released."""
+        """The granted cost; without a plan, or if all of it is pure, what was released."""
         inherited = [release for release in self.releases if release.group == INHERITED]
         everything = inherited + (self._planned or [])
         if self._planned is None or all(r.mu == 0 and r.delta == 0 for r in everything):
@@ -283,16 +283,16 @@ class Ledger:
 
     @property
     def granted(self) -> Cost:
-        """What a `Budget` pays: all planned releases, and what was inherited and not paid yet."""
+        """Cost that a `Budget` pays: all planned releases, and inherited ones that are not paid yet."""
         return total_cost([self._cost(self._planned or []), *self._to_pay * self.copies])
 
     @property
     def whole(self) -> Cost:
-        """All planned releases and everything inherited, whoever has paid for it."""
+        """All planned releases and everything inherited, no matter which budget paid for it."""
         return self._cost([r for r in self.releases if r.group == INHERITED] + (self._planned or []))
 
     def _cost(self, releases: Sequence[Release]) -> Cost:
-        """What releases cost: sums over groups of the largest sum over a part, rounded up.
+        """Cost of releases: sums over groups of the largest sum over a part, rounded up.
 
         Each kind of cost is summed up separately, so that each kind's largest part counts.  Afterwards what
         the run's own releases cost per row is multiplied by `unit`.

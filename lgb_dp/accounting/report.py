@@ -21,7 +21,7 @@ _FIXED_BEFOREHAND = (
 
 
 def checked_reports(reports: Any) -> tuple[PrivacyReport, ...]:
-    """What a `paid_for` holds, read once: an iterator would be empty the next time.
+    """Reports in a `paid_for`, read once: an iterator would be empty the next time.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Gaussian differential privacy of noise that several parties add in shares.
 
 Each of n parties adds a discrete Gaussian number of variance V to its integer sums, and only the sum over all
-parties is ever opened.  Of t parties everybody may know the shares: those that pool their views, or that add
-no noise.  The noise that the others hide is the sum of n - t shares, of variance (n - t) V.
+parties is ever opened. The shares of t parties count as known: these parties pool their views, or add no
+noise. The noise that the others hide is the sum of n - t shares, of variance (n - t) V.
 
 It is not a Gaussian number, but so close to a rounded one that Gaussian differential privacy accounts for it:
 
@@ -63,7 +63,7 @@ def share_variance(std: float, n_parties: int, colluding: int) -> int:
     n_parties : int
         n, parties that add a share.
     colluding : int
-        t, parties of which everybody may know the shares; less than n.
+        t, parties whose shares count as known; less than n.
     """
     if not 0 <= colluding < n_parties:
         raise InvalidArgumentError(
@@ -88,7 +88,7 @@ def closeness(variance: int, n_parties: int) -> float:
 
 
 def closeness_cost(epsilon: float, delta: float) -> Cost:
-    """What η may add to a run of the given ε and δ.
+    """Cost that η may add to a run of the given ε and δ.
 
     2η ≤ c ε, and (e^η - 1) δ ≤ c δ, with c the part of `CLOSENESS_SHARE` that is used (`check_closeness`).
     """

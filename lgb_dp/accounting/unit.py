@@ -29,7 +29,7 @@ class Unit:
     def at_parties(self, parties: int) -> Unit:
         """The unit where rows are spread over parties, and a person may be at so many of them.
 
-        What a person's rows at each of m parties cost is m times what those at one party cost.
+        A person's rows at m parties cost m times as much as those at one party.
         """
         return Unit(self.rows, self.row_costs * parties, parties)
 

@@ -1,1 +1,1 @@
-"""What every private trainer shares."""
+"""The ground that all private trainers share."""

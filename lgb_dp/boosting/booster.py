@@ -75,7 +75,7 @@ class DPBooster(PrivateBooster):
         return super().predict(data, *args, **kwargs)
 
     def _repr_html_(self) -> str:
-        """What the model is, and its guarantee, for a notebook."""
+        """HTML summary of the model and its guarantee, for a notebook."""
         what = html_paragraph(
             f"{type(self).__name__}: {self.num_trees()} trees, {self.num_feature()} features"
         )
@@ -107,7 +107,7 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         If the file cannot be read.
     AlteredModelError
         If its header or its trees are not those that the guarantee describes.  The digests detect accidents,
-        not forgery: whoever can edit the trees can edit the digests, too.
+        not forgery: an editor of the trees can edit the digests, too.
     """
     if isinstance(model, lightgbm.Booster):
         return report_in(model.model_to_string(num_iteration=-1))

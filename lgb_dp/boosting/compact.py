@@ -1,4 +1,4 @@
-"""What is left of a complete tree when the nodes that decide nothing are left out.
+"""Compact form of a complete tree, without the nodes that decide nothing.
 
 Those are subtrees of equal leaves, and splits with a side that no value reaches.  No prediction changes, and
 nothing but the tree itself is looked at.

@@ -52,7 +52,7 @@ def check_metrics(params: Mapping[str, Any], scale: LabelScale) -> None:
 def rows_for_metrics(
     label: Any, weight: Any, scale: LabelScale, *, is_public: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Labels and weights of which LightGBM's metrics refuse none.
+    """Labels and weights that every metric of LightGBM accepts.
 
     Targets of private rows beyond their bounds become the nearer bound, as in training; those of public rows
     stay.  Rows that do not count, since their label is missing or none of the classes, weigh nothing.

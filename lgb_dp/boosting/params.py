@@ -118,7 +118,7 @@ _OF_OBJECTIVE = {
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """What private training takes from LightGBM's parameters.
+    """LightGBM's parameters that private training uses.
 
     Parameters
     ----------

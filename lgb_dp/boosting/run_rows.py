@@ -1,7 +1,7 @@
 """The rows of one training run: all that it reads of a Dataset, as it was when the run began.
 
 A Dataset belongs to its user, who may set attributes, write into arrays, and train on it in several threads.
-A run reads a copy that nobody else has.
+A run reads a copy of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from lgb_dp.data.dataset import Dataset
 
 
 def rows_of_run(train_set: Dataset, model: InitialModel | None) -> Dataset:
-    """What a run from an initial model reads of a Dataset, from one moment, and out of everybody's reach.
+    """Copy of the rows that a run from an initial model reads, taken at one moment.
 
     Start scores are those of this initial model, even if another thread has set another one since.  Labels,
     weights and persons are copies.

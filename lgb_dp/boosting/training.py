@@ -53,7 +53,7 @@ _BAR_DELAY = 2.0
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """What a trainer is asked to do.
+    """Order for a trainer: rows, parameters and budget.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ class Training(ABC):
     def pay(self, what: str) -> None:
         """Charge the budget with everything that this run is granted, before anything is released.
 
-        What a run on one fold is granted covers the cross-validation, which therefore is charged once, and
+        The grant of a run on one fold covers the cross-validation, which therefore is charged once, and
         runs on other folds that are granted something else are refused.
         """
         part, delta = self.data.fold_part, self.ledger.granted_delta

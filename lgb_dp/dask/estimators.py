@@ -45,7 +45,7 @@ timeout : float
 
 
 class _OnCluster(DPLGBMModel):
-    """What both estimators add to those of one process."""
+    """Mixin of both Dask estimators: training and prediction on a cluster."""
 
     client: Any
     timeout: float

@@ -1,4 +1,4 @@
-"""What private training raises when a cluster fails it."""
+"""Errors that private training raises when a cluster fails."""
 
 from __future__ import annotations
 

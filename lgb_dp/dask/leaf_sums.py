@@ -121,6 +121,6 @@ class DaskLeafSums:
 
 
 def _trees_of(worker: host.KnownWorker) -> SentTrees:
-    """What a worker has been told of the released trees."""
+    """Released trees that a worker has received."""
     trees: SentTrees = worker.told.setdefault("trees", SentTrees())
     return trees

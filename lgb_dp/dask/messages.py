@@ -1,4 +1,4 @@
-"""What the client and the workers say to each other about a round, in plain types.
+"""Messages between the client and the workers about a round, in plain types.
 
 A tree travels once: the round that asks for its leaves sends the splits, and the next round the values that
 the leaves were given.  A worker that is new, or has missed something, is sent both.

@@ -35,7 +35,7 @@ PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[n
 
 @dataclass(frozen=True)
 class RowRules:
-    """What becomes of the rows of every partition; all of it is public.
+    """Public rules by which the rows of every partition are prepared.
 
     Parameters
     ----------

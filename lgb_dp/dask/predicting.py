@@ -12,7 +12,7 @@ from gbdt_hosts import dask as host
 
 
 def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
-    """What a method of a model that is in no cluster says about rows that may be.
+    """Predictions of a local model's method for rows that may lie on a cluster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a worker holds of a training run: the rows of its partitions, and where they stand.
+"""A worker's share of a training run: the rows of its partitions, and their positions.
 
 A Dask plugin holds it, so that a worker that joins later has it, too.  Partitions are put there by tasks,
 which give nothing back; what is computed from rows leaves in answers to the client's own messages alone.
@@ -78,7 +78,7 @@ class RowsOfWorker:
     # What the client asks.
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """What finds the answer to one of the client's messages."""
+        """Function that answers one of the client's messages."""
         answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "loaded": self._which_are_loaded,
             "adopt": self._adopt,
@@ -224,7 +224,7 @@ def _together(parts: Sequence[TrainingRows]) -> list[list[TrainingRows]]:
 
 
 def _joined_groups(groups: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
-    """Groups of several partitions, none of which has a group of another, with different numbers."""
+    """Groups of several partitions, numbered apart since no partition has a group of another."""
     joined: list[NDArray[np.int64]] = []
     first = 0
     for group in groups:

@@ -100,9 +100,9 @@ def automatic_bins(
     X : matrix or table
     shared : SharedBudget
     max_bin : int
-        Bins of a column at most, of which no more than `MAX_EDGES` are used.
+        Bins of a column at most; no more than `MAX_EDGES` are used.
     bounds, categories
-        What is public, as for `lgb_dp.Dataset`; columns with bounds need not be given others.
+        Public knowledge, as for `lgb_dp.Dataset`; columns with bounds need not be given others.
     budget : Budget, optional
         Pays for the releases.
     **persons

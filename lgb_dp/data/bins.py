@@ -298,7 +298,7 @@ def data_bounds(data: Any, numeric: Sequence[int], columns: Columns) -> dict[int
 
 
 def _kinds(data: Any, n_features: int) -> list[Kind]:
-    """What each column of a table holds; the columns of a matrix are numbers."""
+    """Kind of each column of a table; the columns of a matrix are numbers."""
     if not is_table(data):
         return ["number"] * n_features
     return kinds_of(as_frame(data))
@@ -392,7 +392,7 @@ def public_bins(
     bounds, max_bin, categories, bin_edges, spacing
         As for `lgb_dp.Dataset`.
     inherited : Columns, optional
-        Of which the categories stand where none are declared: then no cell is read for them.
+        Their categories stand where none are declared: then no cell is read for them.
 
     Raises
     ------

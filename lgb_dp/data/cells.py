@@ -45,7 +45,7 @@ def number_of(cell: Any) -> float:
 
 
 def category_key(cell: Any) -> Any:
-    """What cells of the same category have in common: a number, or a text; None for a missing one."""
+    """Key that cells of the same category share: a number, or a text; None for a missing one."""
     if isinstance(cell, str):
         return str(cell)
     try:

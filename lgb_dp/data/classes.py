@@ -127,7 +127,7 @@ def _is_number(label: Any) -> bool:
 
 
 def _label_key(label: Any) -> Any:
-    """What equal labels have in common; a key that no class has for what cannot be looked up."""
+    """Key that equal labels share; for values that cannot be looked up, a key that no class has."""
     try:
         hash(label)
         return label if label == label else None

@@ -277,7 +277,7 @@ class Dataset(StandInDataset):
 
     @property
     def unit(self) -> Unit:
-        """What the guarantee covers: one row, or one person.  Like the groups, it cannot change."""
+        """Unit of the guarantee: one row, or one person.  Like the groups, it cannot change."""
         return self._unit
 
     @property
@@ -302,7 +302,7 @@ class Dataset(StandInDataset):
 
     @property
     def provenance(self) -> Provenance:
-        """What knowledge of the rows has cost or leaked: that of the bins, and the Dataset's own."""
+        """Cost or leakage of knowledge about the rows: that of the bins, and the Dataset's own."""
         of_bins = Provenance() if self.bins is None else self.bins.provenance
         return of_bins.joined(self._own_provenance)
 

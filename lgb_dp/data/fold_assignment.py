@@ -1,7 +1,7 @@
 """Which fold of a cross-validation each row drew, and on which training parts models were trained.
 
-A training part is used when training starts on it, not when its rows are looked up: `lightgbm.cv` asks for
-the rows of test parts too, and with two folds the one's test part is the other's training part.
+A part of a fold counts as used when training starts on it, not when its rows are looked up: `lightgbm.cv`
+asks for the rows of test parts too, and with two folds the one's test part is the other's training part.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class CrossValidation:
         self._paid.add(key)
 
     def granted(self, key: Hashable, cost: object) -> object:
-        """What the first run that shares the key was granted; `cost`, if this is the first."""
+        """Grant of the first run that shares the key; `cost`, if this is the first."""
         self._refuse_fork()
         return self._granted.setdefault(key, cost)
 
@@ -166,7 +166,7 @@ class FoldPart:
         return is_first
 
     def granted(self, cost: object) -> object:
-        """What the first run of the cross-validation was granted; `cost`, if this is the first.
+        """Grant of the first run of the cross-validation; `cost`, if this is the first.
 
         Each model's report covers all of them together, which holds if all are granted the same.  Folds of
         all outer parts are taken together, however often inner ones were divided.
@@ -197,7 +197,7 @@ class FoldPart:
 
     @property
     def note(self) -> str:
-        """What the guarantee of one of the models covers."""
+        """Note on the guarantee of one of the models."""
         inner, *outer = self.n_folds
         if not outer:
             return f"epsilon covers all {inner} folds together, if the reports of all say private"

@@ -52,7 +52,8 @@ def group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
     """Groups as numbers from 0 on.
 
     Two persons never become one: groups are compared as they were given, and not after a conversion that
-    would round large numbers or turn numbers into text.  A missing group could be anybody's, and is refused.
+    would round large numbers or turn numbers into text. A missing group could be any person's, and is
+    refused.
 
     Raises
     ------

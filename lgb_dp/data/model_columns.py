@@ -13,7 +13,7 @@ _SCALARS = (str, int, float, type(None))
 
 
 def columns_of_model(text: str) -> Columns:
-    """What private training has written into a model's text; empty for a model of LightGBM's own.
+    """Columns that private training has written into a model's text; empty for a model of LightGBM's own.
 
     The text may be somebody else's, so that whatever is read from it is checked here, once.
 

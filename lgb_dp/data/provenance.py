@@ -1,4 +1,4 @@
-"""What public-looking knowledge of private rows has cost, or has leaked.
+"""Cost or leakage of knowledge that looks public but comes from private rows.
 
 A `Provenance` is part of the bins, and so goes wherever they go: to data sets with a `reference`, evaluation
 sets, subsets, copies and pickles.  Nothing returns it separately, where a caller could drop it.

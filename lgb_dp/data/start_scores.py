@@ -104,7 +104,7 @@ class StartScores:
 
     @property
     def provenance(self) -> Provenance:
-        """What starting from these scores leaks or assumes.
+        """Leakage or assumptions of a start from these scores.
 
         The guarantee of an initial model is charged separately, where it is known.
         """

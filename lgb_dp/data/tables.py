@@ -44,7 +44,7 @@ _WORDS: Mapping[Kind, str] = {
 
 
 def is_table(data: Any) -> bool:
-    """Whether `data` is a table of a library that narwhals knows, none of which need be installed."""
+    """Whether `data` is a table of a library that narwhals knows; no such library need be installed."""
     return bool(nw.dependencies.is_into_dataframe(data))
 
 
@@ -108,7 +108,7 @@ def rows_of_table(data: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def kind_of(series: nw.Series[Any]) -> Kind:
-    """What a column holds, by its data type alone."""
+    """Kind of a column, by its data type alone."""
     return (
         "object"
         if _is_of_objects(getattr(series.to_native(), "dtype", None))
@@ -117,7 +117,7 @@ def kind_of(series: nw.Series[Any]) -> Kind:
 
 
 def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
-    """What each column holds, by its data type alone."""
+    """Kind of each column, by its data type alone."""
     native, types = frame.to_native(), list(frame.schema.values())
     own = native.dtypes if hasattr(native, "iloc") else types
     return [
@@ -323,7 +323,7 @@ def _seconds(series: nw.Series[Any]) -> NDArray[np.float64]:
 def _of_cells(
     series: nw.Series[Any], numbers: Callable[[list[Any]], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """What `numbers` makes of the cells; what a cell holds never shows in another way."""
+    """Result of `numbers` on the cells; a cell's content never shows in another way."""
     native = series.to_native()
     if hasattr(native, "cat") and hasattr(native, "iloc"):
         of_categories = numbers(native.cat.categories.tolist())

@@ -1,8 +1,8 @@
 """Private trees on square loss, which DPBoost and the two baselines of its paper grow.
 
 Li, Wu, Wen and He, "Privacy-Preserving Gradient Boosting Decision Trees",
-AAAI 2020, Algorithm 1 (one tree).  What differs between the three is which
-rows a tree trains on and what it may spend: a `TreePlan`.
+AAAI 2020, Algorithm 1 (one tree). The three differ in the rows that a tree trains on and in its budget: a
+`TreePlan`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def leaf_value_sensitivity(lambda_l2: float, weight_bound: float = 1.0) -> float
 
 
 def epsilon_of_a_person(epsilon: float, k: int) -> float:
-    """What a selection's scale may be made for, so that a person's k rows of weight 1/k cost `epsilon`.
+    """Epsilon that a selection's scale is made for, so that a person's k rows of weight 1/k cost `epsilon`.
 
     The rows can be in k different nodes.  Their shares of the range add up to one, but each node's rounding
     (`UTILITY_SLACK` and `DRAW_SLACK`, of which `selection_scale` pays one) counts in full.
@@ -172,7 +172,7 @@ class SquareLossTraining(Training):
             super()._check_group_mean()
 
     def _releases_of_tree(self, group: int, part: int) -> list[Release]:
-        """What is released of one tree, level by level."""
+        """Releases of one tree, level by level."""
         split_epsilon, leaf_epsilon = self._split_and_leaf_epsilon
         splits = [
             Release(f"splits of level {level + 1}", "exponential", split_epsilon, group, part)
@@ -190,7 +190,7 @@ class SquareLossTraining(Training):
 
     @abstractmethod
     def _plan_epsilon(self) -> float:
-        """What the trees of one iteration may spend together."""
+        """Epsilon that the trees of one iteration may spend together."""
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One tree per output, all on the same rows and from the same predictions."""

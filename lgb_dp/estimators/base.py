@@ -61,7 +61,7 @@ _BINS: Mapping[str, tuple[int, Spacing]] = {
 
 @dataclass(frozen=True)
 class _FitSettings:
-    """What a fit is done with.
+    """Settings of a fit.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _chosen(settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
 
 
 class DPLGBMModel(KeywordParameters, BaseEstimator):
-    """What the classifier and the regressor share.
+    """Base class of the private classifier and regressor.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn 1.6 and later ask."""
+        """Tags, as scikit-learn 1.6 and later ask for them."""
         tags: Any = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         tags.input_tags.allow_nan = True
@@ -209,7 +209,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         return tags
 
     def _more_tags(self) -> dict[str, Any]:
-        """What scikit-learn before 1.6 asks."""
+        """Tags, as scikit-learn before 1.6 asks for them."""
         return {
             "non_deterministic": self.random_state is None,
             "allow_nan": True,
@@ -254,7 +254,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self._read_settings()
 
     def _read_settings(self, budget: Budget | None = None) -> _FitSettings:
-        """What a fit will be done with.
+        """Settings of the fit, read from the constructor's parameters.
 
         Raises
         ------
@@ -311,7 +311,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         fitted: Mapping[str, Any] | None = None,
         **of_rows: Any,
     ) -> None:
-        """Train on a Dataset of which `of_rows` are the arguments that users gave about the rows.
+        """Train on a Dataset; `of_rows` are the arguments that users gave about its rows.
 
         Fitted attributes, of which `fitted` are known before, are removed first and set at the end, all at
         once: a fit that is aborted leaves none, neither of itself nor of the fit before.
@@ -435,7 +435,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         return int(self.n_features_in_)
 
     def _predict_native(self, X: Any, **how: Any) -> Any:
-        """What LightGBM predicts: an array, or for SHAP values of a sparse matrix perhaps a sparse one."""
+        """Predictions of LightGBM: an array, or for SHAP values of a sparse matrix perhaps a sparse one."""
         check_is_fitted(self, "booster_")
         X = as_matrix(X)
         if X.shape[1] != self.n_features_in_ and not is_table(X):  # of which the booster names the columns

@@ -1,4 +1,4 @@
-"""What scikit-learn does around the `fit` of a private estimator, as far as the calling frames tell.
+"""Work of scikit-learn around the `fit` of a private estimator, as seen in the calling frames.
 
 A search fits the estimator once per setting and fold, a calibrator reads the labels again, a scaler learns
 from the rows before the estimator sees them: epsilon covers none of it.  Scikit-learn clones estimators and
@@ -43,7 +43,7 @@ _FIT_ONCE = frozenset({"FixedThresholdClassifier", "FrozenEstimator"})
 
 
 def surroundings(model: BaseEstimator) -> Provenance:
-    """What the callers of the running `fit` of a model do that its guarantee does not cover."""
+    """Work of the callers of a running `fit` that its guarantee does not cover."""
     several: dict[str, str] = {}
     leaks: list[str] = []
     notes: list[str] = []
@@ -96,7 +96,7 @@ def _waiting_owners(kind: type) -> list[str]:
     """Classes of the estimators in whose methods other threads are, and that hold an estimator of a kind.
 
     Which of them started this thread cannot be told, nor if any did, so that they are worth a note and do
-    not void.  The main thread is not anybody's worker.
+    not void.  The main thread is never a worker.
     """
     if threading.current_thread() is threading.main_thread():
         return []
@@ -167,7 +167,7 @@ def _looks_at_density(transformer: Any) -> bool:
 
 
 def _is_dense(transformer: Any) -> bool:
-    """Whether a part's output is known to be no sparse matrix, if its input is none."""
+    """Whether a dense input of a part is known to give a dense output."""
     if isinstance(transformer, str):  # "passthrough", "drop"
         return True
     if type(transformer) in (OneHotEncoder, OrdinalEncoder):

@@ -15,7 +15,7 @@ from lgb_dp.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a fit is evaluated on, and by what.
+    """Evaluation sets and metrics of a fit.
 
     Parameters
     ----------

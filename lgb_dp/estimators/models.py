@@ -206,7 +206,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn 1.6 and later ask."""
+        """Tags, as scikit-learn 1.6 and later ask for them."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # the noise of a small data set's model
         return tags
@@ -355,7 +355,7 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn 1.6 and later ask."""
+        """Tags, as scikit-learn 1.6 and later ask for them."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # the noise of a small data set's model
         return tags

@@ -1,4 +1,4 @@
-"""What each held-out row says about a trial of the search: a bounded score."""
+"""Bounded score of each held-out row for a trial of the search."""
 
 from __future__ import annotations
 

@@ -412,6 +412,6 @@ def _divided(
 def _mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:
     """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, k of which sum to at most S.
 
-    A person is in one part with all rows, so that k does not depend on anybody else.
+    A person is in one part with all rows, so that k does not depend on other people.
     """
     return np.asarray(scores // np.bincount(person)[person])

@@ -1,4 +1,4 @@
-"""What the estimators tell scikit-learn about themselves: tags, and checks of its suite that cannot pass."""
+"""Declarations of the estimators to scikit-learn: tags, and checks of its suite that cannot pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Private training across organisations that have the same columns and different rows.
 
-Every party adds noise to the sums over its own rows and masks them, so that nobody sees anything but the
-noised sum over all parties (`gbdt_parties.secure_sum`, `lgb_dp.accounting.shares`).
+Every party adds noise to the sums over its own rows and masks them, so that only the noised sum over all
+parties is ever seen (`gbdt_parties.secure_sum`, `lgb_dp.accounting.shares`).
 """
 
 from gbdt_parties.errors import (

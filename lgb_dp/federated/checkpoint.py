@@ -90,7 +90,7 @@ class Checkpoint:
             yield
 
     def load(self, task: str, names: Sequence[str]) -> Progress:
-        """What was kept of a run, which may be nothing.
+        """Kept state of a run, which may be empty.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class Checkpoint:
         self._add(_RUN, json.dumps(about).encode())
 
     def note_attempt(self, number: int, members: Sequence[int]) -> None:
-        """Keep an attempt that is about to be made; whoever takes the run up finishes it."""
+        """Keep an attempt that is about to be made; a resumed run finishes it."""
         self._add(_ATTEMPT, json.dumps([number, list(members)]).encode(), sync=False)
 
     def note_opened(self, opened: bytes) -> None:

@@ -42,7 +42,7 @@ def train(
     checkpoint: str | Path | None = None,
     patience: float = 0.0,
 ) -> DPBooster:
-    """Train a model on the rows of several parties, of which nobody sees anything but noised sums.
+    """Train a model on the rows of several parties, which reveal only noised sums.
 
     The model is that of `lightgbm.train` with the same `NewtonBoost` on all rows in one place, but for the
     noise: every party adds a share of it to the sums over its rows, so that the shares of all but `colluding`

@@ -26,7 +26,7 @@ from lgb_dp.newton.trainer import NewtonBoost
 
 
 class FederatedDPLGBMModel(BaseEstimator):
-    """What the classifier and the regressor share.
+    """Base class of the federated private classifier and regressor.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _ROUNDING = 5e-10
 
 
 class PartyLedger:
-    """What one party may answer, and has answered.
+    """Ledger of one party: its limits, and the answers that it has given.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class PartyLedger:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What a ledger notes about an answer."""
+    """Entry of a ledger about one answer."""
 
     run: str
     time: str
@@ -269,7 +269,7 @@ def _limit(budget: tuple[float, float]) -> Fraction:
 
 @dataclass(frozen=True)
 class LedgerSums:
-    """What a party's ledger says.
+    """Totals of a party's ledger.
 
     Parameters
     ----------

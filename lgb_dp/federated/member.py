@@ -156,7 +156,7 @@ class Member:
         return n_opened >= self.lost_in + pause
 
     def declared(self) -> dict[str, str]:
-        """What the party declares about its columns: a digest of each part.
+        """Declaration of the party about its columns: a digest of each part.
 
         Raises
         ------

@@ -82,7 +82,7 @@ class Party(SessionHandler[PartyRun]):
     min_parties : int
         Parties that must take part in every sum, at least 2.
     colluding : int
-        Parties of which this one assumes that they may pool what they know, at least.
+        Parties that this one assumes to pool their knowledge, at least.
     parties_per_person : int
         Parties that may have rows of one person, as a run must assume at least.
     tls : TLS or path, optional
@@ -92,7 +92,7 @@ class Party(SessionHandler[PartyRun]):
         Whom it adds its numbers to: ``sha256:`` and a certificate's fingerprint, or names with
         `trust_authority`.  Required with `tls`; parties in one process accept each other without.
     trust_authority : bool
-        Whether names are enough: whoever runs the authority can then be all other parties.
+        Whether names are enough: the operator of the authority can then be all other parties.
     **data
         Arguments of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical), `label_bounds`,
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges`, `weight`, `weight_bound`, `groups`,
@@ -290,7 +290,7 @@ class Party(SessionHandler[PartyRun]):
             raise ProtocolError("what this party has kept of the run is damaged") from None
 
     def _keep_model(self, run: PartyRun) -> None:
-        """Write the model of a run that has ended, which everybody has alike."""
+        """Write the model of a run that has ended; all parties have the same."""
         if self._kept_in is not None and run.has_ended:
             path = make_folder(self._kept_in / MODELS_FOLDER) / f"{run.run.hex()}.txt"
             write_atomically(path, run.model())

@@ -45,7 +45,7 @@ or shorter than √2 `STEPS`."""
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of the rows of all parties next, and this party's own answer to it, without noise.
+    """Next question about the rows of all parties, with this party's own answer before noise.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class Released:
 
 
 class _Stopped(Exception):
-    """Ends the thread of a copy that nobody waits for any more."""
+    """Ends the thread of a copy that no caller waits for any more."""
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """What became of a run: its model, or an error."""
+    """Outcome of a run: its model, or an error."""
 
     model: lightgbm.Booster | None
     error: BaseException | None = None
@@ -243,7 +243,7 @@ class _FederatedTraining(NewtonTraining):
         return [piece.reshape(part.shape) for piece, part in zip(pieces, sums, strict=True)]
 
     def _limit(self, n_counts: int) -> int:
-        """What all rows together add at most, in steps; the number of rows is known from its release on."""
+        """Most that all rows together add, in steps; the number of rows is known from its release on."""
         n_rows = getattr(self, "_n_rows", None)
         if n_rows is None:
             self._n_counts, self._counts_mu = n_counts, self.ledger.releases[-1].mu
@@ -273,7 +273,7 @@ class _FederatedNewton(NewtonBoost):
 
 
 def _views(task: FederatedTask, n: int, mu: float) -> list[str]:
-    """Who sees how much noise, and what the run's ε is in that view, if all n parties take part throughout.
+    """Views of a run: how much noise each observer sees, and its ε, if all n parties always take part.
 
     Noise of variance σ² stands for μ, and n shares are of variance n σ² / (n - t) at least.
     """

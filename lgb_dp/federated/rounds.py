@@ -164,7 +164,7 @@ class Coordinator:
         return member.ask(self._session, self.task_text, history, message, answer)
 
     def _ask_all(self, message: Message, answer: type[M]) -> list[M]:
-        """Ask everybody, of whom nobody can be lost."""
+        """Ask all parties; none of them may be lost."""
 
         def ask(member: Member) -> M | PartyUnavailableError:
             try:

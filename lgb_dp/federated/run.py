@@ -36,7 +36,7 @@ MAX_THREADS = 256
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What a party brings to its runs.
+    """A party's side of all its runs.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class PartyRun:
         return statement(self.task_text, self.declaration)
 
     def reveal(self, signatures: list[bytes]) -> bytes:
-        """Reveal this party's seed, once everybody has signed the roster."""
+        """Reveal this party's seed, once all parties have signed the roster."""
         return self._member.reveal(signatures)
 
     def begin(self, seeds: list[bytes]) -> None:

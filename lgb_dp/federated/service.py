@@ -30,7 +30,7 @@ from lgb_dp.federated.party import MODELS_FOLDER, Party
 
 @dataclass(frozen=True)
 class FederatedLimits:
-    """What a party agrees to, beside what its `Party` says and its ledger allows.
+    """Limits that a party sets beside those of its `Party` and its ledger.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a private training run across organisations is about: what all parties must agree on."""
+"""Task of a private training run across organisations: the settings that all parties agree on."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def check_same(declarations: Mapping[str, Mapping[str, str]]) -> None:
     Raises
     ------
     PartiesDifferError
-        Naming what differs, and two parties of which it does.
+        Naming the difference, and two parties that differ.
     """
     first, *others = declarations
     for part in ("columns", "types", "bounds", "label_bounds", "weight_bound", "groups"):

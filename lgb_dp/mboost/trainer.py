@@ -205,7 +205,7 @@ class _MBoostTraining(Training):
     def _noised(
         self, sums: NDArray[np.int64], what: str, epsilon: float, sensitivity: int, group: int
     ) -> NDArray[np.int64]:
-        """Sums over disjoint sets of rows, of which a new row raises one by at most `sensitivity`."""
+        """Sums over disjoint sets of rows; a new row raises one of them by at most `sensitivity`."""
         if self.exact:
             return sums
         self.ledger.charge(_sums_release(what, epsilon, group))

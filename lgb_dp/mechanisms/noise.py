@@ -78,7 +78,7 @@ def selection_scale(epsilon: float, range_width: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PrivateValues:
-    """What a release reads, before anything protects it.
+    """Private values that a release reads, before any protection.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def release_share(sums: NDArray[np.int64], variance: int, random: SecureRandom) 
     """Integer sums of one party's rows, with that party's share of the noise of a sum over parties.
 
     By itself a share protects less than the whole: the result must leave only masked
-    (`gbdt_parties.secure_sum`), so that nobody sees it but added to those of the others.
+    (`gbdt_parties.secure_sum`), so that only its sum with the others' is seen.
 
     Parameters
     ----------

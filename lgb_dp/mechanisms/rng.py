@@ -20,7 +20,7 @@ class SecureRandom:
     Parameters
     ----------
     random_state : int, optional
-        Derives the key from this number instead, for tests: whoever knows it can subtract the noise.
+        Derives the key from this number instead, for tests: knowledge of it suffices to subtract the noise.
     """
 
     def __init__(self, random_state: int | None = None) -> None:
@@ -31,7 +31,7 @@ class SecureRandom:
 
     @classmethod
     def public(cls, key: bytes) -> SecureRandom:
-        """A stream that everybody who knows a key draws alike: for structures, never for noise.
+        """A stream that all holders of a key draw alike: for structures, never for noise.
 
         Parameters
         ----------

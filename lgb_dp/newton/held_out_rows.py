@@ -9,7 +9,7 @@ loss of these rows by r v G' + r² v² H' / 2.  The best rate for them is r* = -
 trees: about 1 where leaf values hold nothing but what is to be learned, less where they hold noise and
 chance, and 0 where they hold nothing else.
 
-Steps are a fraction of r* at most.  What trees have learned of noise and chance is in the small cells of many
+Steps are a fraction of r* at most. The noise and chance that trees have learned is in the small cells of many
 different trees, where later ones do not undo it; short steps average it out.
 
 Rows are held out by their own codes (`lgb_dp.newton.releases.leaf_sums.held_out`), equal rows together.  So

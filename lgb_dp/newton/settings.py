@@ -1,8 +1,8 @@
 """The automatic settings of `NewtonBoost`, which follow from public facts alone.
 
 The facts are ε, δ, the number of rounds, and a *released* number of rows (its noise is part of the budget).
-What counts is ν = n μ, rows times the μ of the whole budget: the number of rows a leaf must hold to stand out
-of the noise is n / ν.  docs/experiments/newton.md has the experiment behind each rule: folds of
+The deciding quantity is ν = n μ, rows times the μ of the whole budget: the number of rows a leaf must hold to
+stand out of the noise is n / ν. docs/experiments/newton.md has the experiment behind each rule: folds of
 eight data sets, ε from 0.05 to 4, and which of those folds held rows that are test rows now.
 """
 

@@ -67,7 +67,7 @@ from lgb_dp.newton.step_size import StepSize
 
 
 class NewtonSettings(Protocol):
-    """What a training run reads of `NewtonBoost`, whose parameters these are."""
+    """Settings of `NewtonBoost` that a training run reads."""
 
     epsilon: float
     delta: float
@@ -347,7 +347,7 @@ class NewtonTraining(Training):
         """Noisy sums of gradients and hessians over the tree's leaves: of the rows that train, and of others.
 
         A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
-        cell.  What it adds there is at most μ long in units of the noise (`lgb_dp.newton.losses.loss`;
+        cell.  Its contribution there is at most μ long in units of the noise (`lgb_dp.newton.losses.loss`;
         weights are at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows
         its cost is `dp_accounting`'s.
         """
@@ -369,7 +369,7 @@ class NewtonTraining(Training):
 
     @property
     def _expected_steps(self) -> float:
-        """What a row of the largest weight and of gradient 1 adds to the sums on average."""
+        """Steps that a row of the largest weight and of gradient 1 adds to the sums on average."""
         return STEPS * self.weight_steps * self.settings.subsample
 
     @property

@@ -1,3 +1,3 @@
-"""What XGBoost does: parameters, objectives, features, gains, the training loop."""
+"""XGBoost's own rules: parameters, objectives, features, gains, the training loop."""
 
 import gbdt_hosts.xgboost  # noqa: F401

@@ -25,7 +25,7 @@ from xgb_fed.boosting.split_gain import NodeBounds, SplitGain
 
 
 class ExactGradients(Protocol):
-    """Whoever knows what the integers of exact sums stand for."""
+    """Interpreter of the integers of exact sums."""
 
     def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """G and h of exact sums."""
@@ -58,7 +58,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class NodeTerms:
-    """What constraints and samples of columns leave of a node's candidates in one party's columns.
+    """Candidates of a node in one party's columns that constraints and samples of columns admit.
 
     Attributes
     ----------

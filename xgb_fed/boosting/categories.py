@@ -1,7 +1,7 @@
 """Categorical columns: which columns of a matrix they are, and what their codes stand for.
 
 XGBoost knows categories as whole numbers from 0.  A data frame's column has a list of categories, whose
-positions are the codes; whoever gives codes in an array declares the column by ``feature_types``.  Only codes
+positions are the codes; codes in an array need a column declared by ``feature_types``.  Only codes
 reach trees and messages.  The list stays with its party, which brings later frames to the same codes.
 """
 
@@ -50,7 +50,7 @@ def read_frame(
     argument : str
         What errors call it.
     enable_categorical : bool or None
-        Whether columns of dtype category are read; None where nobody can train on them.
+        Whether columns of dtype category are read; None where no method can train on them.
 
     Raises
     ------

@@ -183,7 +183,7 @@ def read_columns(
     argument : str
         What errors call it.
     enable_categorical : bool, optional
-        Whether categorical columns of a data frame are read; None where nobody can train on them.
+        Whether categorical columns of a data frame are read; None where no method can train on them.
     feature_types : sequence of str, optional
         XGBoost's types of the columns; "c" for one that holds codes of categories.
 
@@ -281,7 +281,9 @@ class BinnedFeatures:
         return len(self.cuts)
 
     def threshold(self, feature: int, last_left: int) -> float:
-        """What XGBoost writes for a split whose last bin to the left is `last_left` (−1 for none)."""
+        """Threshold that XGBoost writes for a split whose last bin to the left is `last_left` (−1 for
+        none).
+        """
         return float(self.cuts[feature][last_left] if last_left >= 0 else self.lower[feature])
 
     def rule(

@@ -68,7 +68,7 @@ class LoopOptions:
 
 @dataclass(frozen=True)
 class LoopResult:
-    """What the loop leaves besides the trees.
+    """Results of the loop besides the trees.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ class Objective:
     def check_labels(self, y: NDArray[np.float32], argument: str = "y") -> None:
         """Raise `InvalidDataError` for labels that the objective does not accept.
 
-        What XGBoost checks itself, it checks with the first gradients.
+        XGBoost makes its own checks with the first gradients.
         """
         if not np.isfinite(y).all():
             raise InvalidDataError(f"{argument} has missing or infinite labels")
@@ -230,5 +230,5 @@ class Objective:
         return np.asarray(-np.log((one / p - one).astype(np.float64)).astype(np.float32))
 
     def to_prediction(self, margin: Vector) -> Vector:
-        """What XGBoost predicts for margins: a mean, P(label 1), a class, a probability for each class."""
+        """Predictions of XGBoost for margins: a mean, P(label 1), a class, a probability for each class."""
         return predictions_of(self.of_xgboost, margin)

@@ -82,8 +82,8 @@ TREE_MODES = ("default", "mix", "layered")
 class Settings:
     """Parameters of a federated training run, with XGBoost's names and defaults.
 
-    Only `random_state` differs: by default every run draws other samples, because whoever knows the seed of a
-    GOSS sample learns more from it about gradients.
+    Only `random_state` differs: by default every run draws other samples, because a GOSS sample with a known
+    seed reveals more about gradients.
     """
 
     objective: str = "reg:squarederror"

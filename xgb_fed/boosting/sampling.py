@@ -1,7 +1,7 @@
 """Random samples of the rows and columns that a tree is grown on.
 
-Other parties see the samples, so they come from a cryptographically secure stream: whoever sees some of them
-can neither find the seed nor foresee the others.
+Other parties see the samples, so they come from a cryptographically secure stream: some samples reveal
+neither the seed nor the others.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class SplitGain:
     learning_rate: np.float32
 
     def of_forest(self, learning_rate: np.float32, n_trees: int) -> SplitGain:
-        """The same for the trees of a round with some learning rate, of which each tree takes its part."""
+        """The same for the trees of a round with some learning rate, divided among the trees."""
         return replace(self, learning_rate=np.float32(learning_rate / np.float32(n_trees)))
 
     def _soft_threshold(self, g: Sums) -> Sums:

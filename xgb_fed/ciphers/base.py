@@ -1,9 +1,8 @@
-"""What training asks of an additively homomorphic cipher: arrays in, arrays out.
+"""Interface of an additively homomorphic cipher for training: arrays in, arrays out.
 
 A *scheme* is a recipe with a key length; ``generate`` makes a `PrivateKey`,
-whose ``public`` is the `PublicKey` that the other parties get.  What an array
-of ciphertexts holds is known to the scheme only: training passes it on, indexes its
-first axis, and sends its bytes.
+whose ``public`` is the `PublicKey` that the other parties get. The content of an array of ciphertexts is
+known to the scheme only: training passes it on, indexes its first axis, and sends its bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Plaintexts = Sequence[int] | NDArray[Any]
 
 
 class PublicKey(Protocol):
-    """What a party without the secret key can do."""
+    """Public key: the operations of a party without the secret key."""
 
     @property
     def scheme(self) -> str:
@@ -67,7 +66,7 @@ class PublicKey(Protocol):
         """Ciphertexts for the wire, with version and key id."""
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
-        """What `to_bytes` gives for all parts together: its length, and its bytes.
+        """Bytes of `to_bytes` for all parts together: its length, and its bytes.
 
         The bytes come in two more parts than the ciphertexts, the first and the last: a header and a digest.
         """
@@ -80,7 +79,7 @@ class PublicKey(Protocol):
 
 
 class PrivateKey(Protocol):
-    """What the holder of the secret key can do."""
+    """Private key: the operations of the holder of the secret key."""
 
     @property
     def public(self) -> PublicKey:

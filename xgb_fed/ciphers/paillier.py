@@ -1,7 +1,7 @@
 """Paillier's cipher (EUROCRYPT 1999) with base n + 1, on arrays, encrypting with the secret key.
 
 A ciphertext of m is ``(1 + m n)·ρ mod n²`` with ρ a uniform n-th residue.  The
-textbook draws ρ = r^n; whoever holds the key draws the same ρ much faster.
+textbook draws ρ = r^n; the holder of the key draws the same ρ much faster.
 
 Security of that.  The units modulo n² split by Chinese remainders into those
 modulo p² and q², and each of these into parts of order p and p − 1 (q and q − 1).

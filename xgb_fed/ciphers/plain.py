@@ -119,7 +119,7 @@ class Plain:
         return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Rows]) -> tuple[int, Iterator[bytes]]:
-        """What `to_bytes` gives for all parts together: its length, and its bytes part by part."""
+        """Bytes of `to_bytes` for all parts together: its length, and its bytes part by part."""
         shape = (n_rows, self._width)
         pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
         return wire.packed_bytes(*shape), pieces
@@ -142,7 +142,7 @@ class Plain:
 
     @staticmethod
     def from_public_bytes(data: bytes) -> Plain:
-        """What `public_bytes` wrote."""
+        """Key that `public_bytes` wrote."""
         message, numbers = read_numbers(data, wire.Kind.PUBLIC_KEY)
         if message.scheme != "plain" or len(numbers) != 1 or not 1 <= numbers[0] <= 1 << 16:
             raise CorruptDataError("not the size of a plaintext space")

@@ -17,7 +17,7 @@ class SecretStream:
     Parameters
     ----------
     key : bytes, optional
-        32 bytes that determine the randomness, for tests: whoever knows them can decrypt.
+        32 bytes that determine the randomness, for tests: knowledge of them suffices to decrypt.
     """
 
     def __init__(self, key: bytes | None = None) -> None:

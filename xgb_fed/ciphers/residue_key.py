@@ -1,4 +1,4 @@
-"""Ciphertexts that are residues: what anybody can do with them who knows the modulus.
+"""Ciphertexts that are residues: the operations that need only the modulus.
 
 Paillier ciphertexts are units modulo n², Okamoto–Uchiyama ones units modulo
 n = p²q.  In both, products add plaintexts, inverses negate them, and r^n of a
@@ -105,8 +105,7 @@ class ResidueKey:
         For Paillier this is the scheme's own randomness.  For Okamoto–Uchiyama, modulo p² the power n kills
         the part of order p and permutes the one of order p − 1 (as gcd(q, p − 1) = 1), and modulo q it
         permutes the units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform
-        number below n is a unit except with probability about 2/p, and whoever met one of the others had
-        factored n.
+        number below n is a unit except with probability about 2/p, and any other number would factor n.
         """
         r = self._random.below(self.n, count, nonzero=True)
         bases = np.zeros((count, self.modulus.width), dtype=np.uint64)
@@ -174,7 +173,7 @@ class ResidueKey:
         return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Residues]) -> tuple[int, Iterator[bytes]]:
-        """What `to_bytes` gives for all parts together: its length, and its bytes part by part."""
+        """Bytes of `to_bytes` for all parts together: its length, and its bytes part by part."""
         shape = (n_rows, self.modulus.width)
         pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
         return wire.packed_bytes(*shape), pieces

@@ -1,4 +1,4 @@
-"""What the secret parts of Paillier and Okamoto–Uchiyama share: arithmetic modulo p².
+"""Secret parts that Paillier and Okamoto–Uchiyama share: arithmetic modulo p².
 
 Both know a prime p with ``p² | N``, N the ciphertexts' modulus.  The units modulo
 p² are a product of a group of order p (the numbers ``1 + m p``, where plaintexts
@@ -86,7 +86,7 @@ class TableRandomness(KeepsSecrets):
 
 
 class PowerRandomness(KeepsSecrets):
-    """The same for a p of which only primality is known: r^p of r uniform in [1, p).
+    """The same for a p known only to be prime: r^p of r uniform in [1, p).
 
     ``r^p mod p²`` depends on r mod p alone and is r again modulo p, so the map from [1, p) to the group of
     order p − 1 is one to one: exactly uniform, for a whole power instead of table look-ups.

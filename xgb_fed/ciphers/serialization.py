@@ -34,7 +34,7 @@ _DIGEST_BYTES = 32
 
 
 class Kind(IntEnum):
-    """What a payload is."""
+    """Kind of a payload."""
 
     CIPHERTEXTS = 1
     PUBLIC_KEY = 2
@@ -65,7 +65,7 @@ def pack(kind: Kind, scheme: str, key: bytes, rows: NDArray[np.uint64]) -> bytes
 def pack_parts(
     kind: Kind, scheme: str, key: bytes, shape: tuple[int, ...], parts: Iterable[NDArray[np.uint64]]
 ) -> Iterator[bytes]:
-    """What `pack` gives for all parts together: the header, each part, the digest.
+    """Bytes of `pack` for all parts together: the header, each part, the digest.
 
     Parameters
     ----------

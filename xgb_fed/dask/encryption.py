@@ -47,7 +47,7 @@ class KeyOfWorker:
         self._key: SecretKey | None = None
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """What finds the answer to one of the active party's messages."""
+        """Function that answers one of the active party's messages."""
         return partial(self._guarded, message)
 
     def is_quick(self, message: dict[str, Any]) -> bool:
@@ -93,7 +93,7 @@ class ClusterCipher:
     cipher : Scheme, optional
         ``Paillier(2048)`` by default, or ``OkamotoUchiyama()``.
     timeout : float
-        Seconds: a worker of which nothing is heard for so long is taken to be lost.
+        Seconds: a worker that is silent for so long is taken to be lost.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def check_security(client: Any) -> None:
 
 
 class ClusterKey(KeepsSecrets):
-    """A secret key of which workers have copies.
+    """A secret key that workers have copies of.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class ClusterKey(KeepsSecrets):
         return out
 
     def _answers(self, what: str, rows: NDArray[np.uint64]) -> list[tuple[slice, host.Answer]]:
-        """What each worker made of its part; nothing if it is lost."""
+        """Result of each worker for its part; nothing if it is lost."""
         with self._lock:
             try:
                 # A worker that joined without TLS is not told.

@@ -1,4 +1,4 @@
-"""What a party raises when a cluster fails it."""
+"""Errors that a party raises when a cluster fails."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Partitions:
     def answers(
         self, part: Callable[[host.Lease], Part | None], **message: Any
     ) -> list[tuple[list[host.Lease], host.Answer]]:
-        """What all workers answer to a message.
+        """Answers of all workers to a message.
 
         Parameters
         ----------

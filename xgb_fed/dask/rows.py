@@ -62,7 +62,7 @@ class DaskRows:
 
     @property
     def categories(self) -> Categories:
-        """The categorical columns, of which a collection has none."""
+        """The categorical columns; a collection has none."""
         return {}
 
     def with_categories(self, known: Categories) -> DaskRows:
@@ -171,7 +171,7 @@ class DaskBins:
         return DaskTreeRows(self, columns, sampled)
 
     def told(self, lease: host.Lease) -> list[Part]:
-        """What a lease has not been told of the session."""
+        """Parts of the session that a lease has not received."""
         if lease.number in self._known_to:
             return []
         self._known_to.add(lease.number)
@@ -285,7 +285,7 @@ class DaskTreeRows:
         return size > BYTES_AT_ONCE
 
     def _told(self, lease: host.Lease, sources: Mapping[int, Ciphertexts], n_needed: int) -> list[Part]:
-        """What a lease lacks, and of ciphertexts as many as one message takes."""
+        """Parts that a lease lacks, with as many ciphertexts as one message takes."""
         self._assign(lease)
         view = self._bins.number
         told = self._bins.told(lease)

@@ -1,4 +1,4 @@
-"""What a worker holds for a passive party: columns of its rows, and the ciphertexts of a growing tree.
+"""A worker's share of a passive party: columns of its rows, and the ciphertexts of a growing tree.
 
 Tasks put partitions there and give nothing back; all that leaves are answers to the party's own messages.
 Nothing here raises within Dask, which would log the arguments.
@@ -114,7 +114,7 @@ class ColumnsOfWorker:
     # What the party asks.
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """What finds the answer to one of the party's messages."""
+        """Function that answers one of the party's messages."""
         answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "loaded": self._which_are_loaded,
             "adopt": self._adopt,
@@ -200,7 +200,7 @@ class ColumnsOfWorker:
         return {"sides": sides}
 
     def _hear(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep what is told of a session and its tree."""
+        """Keep the received state of a session and its tree."""
         views = set(message["views"])
         for lease in self._leases.values():
             lease.views = {number: view for number, view in lease.views.items() if number in views}

@@ -83,7 +83,7 @@ def with_common_parameters(cls: C) -> C:
 
 
 class TrainedModel(Protocol):
-    """What the base needs of a model."""
+    """Protocol of the trained models that the base class needs."""
 
     traffic: Traffic
     best_iteration: int | None
@@ -92,7 +92,7 @@ class TrainedModel(Protocol):
 
 
 class FederatedXGBModel(KeywordParameters, BaseEstimator):
-    """What all estimators share.  After `fit`, ``model_`` is the trained model."""
+    """Base class of all estimators.  After `fit`, ``model_`` is the trained model."""
 
     n_features_in_: int
     _expected_failed_checks: ClassVar[Mapping[str, str]] = {}
@@ -142,14 +142,14 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
         self._keep_keywords(keywords)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn 1.6 and later ask."""
+        """Tags, as scikit-learn 1.6 and later ask for them."""
         tags: Any = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
 
     def _more_tags(self) -> dict[str, Any]:
-        """What scikit-learn before 1.6 asks."""
+        """Tags, as scikit-learn before 1.6 asks for them."""
         return {
             "allow_nan": True,
             "X_types": ["2darray", "sparse"],
@@ -187,7 +187,7 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
 
     @property
     def traffic_(self) -> Traffic:
-        """What left each party during `fit`."""
+        """Traffic that left each party during `fit`."""
         return self._trained.traffic
 
     @property

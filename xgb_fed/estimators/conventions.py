@@ -1,4 +1,4 @@
-"""What scikit-learn expects of an estimator's rows and labels, checked before training looks at them.
+"""scikit-learn's conventions for rows and labels, checked before training looks at them.
 
 No message quotes a cell: shapes, types and argument names only.
 """

@@ -1,4 +1,4 @@
-"""What SimFL is compared with (section 6 of the paper): TFL, one party alone, and stock XGBoost."""
+"""Baselines that SimFL is compared with (section 6 of the paper): TFL, one party alone, and stock XGBoost."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Self = TypeVar("Self", bound="_HorizontalXGB")
 
 
 class _HorizontalXGB(FederatedXGBModel):
-    """What the classifier and the regressor share."""
+    """Base class of the horizontal classifier and regressor."""
 
     _objective: ClassVar[str]
     model_: HorizontalModel

@@ -50,8 +50,8 @@ class HorizontalParty(SimFLParty):
         Maximum number of rows of all parties together; training runs with more are refused.
     max_rounds : int, default=10_000
         Maximum number of rounds, in all of its training runs together.  Each one can tell more of the
-        features: those of groups of rows to whoever makes up trees, and those of single rows to whoever makes
-        up the sums that this party grows trees on.
+        features: those of groups of rows to an attacker who makes up trees, and those of single rows to one
+        who makes up the sums that this party grows trees on.
     random_state : int, optional
         Determines the party's contribution to the hash seed, which of equally similar rows is chosen, the
         order that others know the rows in, and the rows that trees are grown on: whoever guesses it knows
@@ -128,7 +128,7 @@ class HorizontalParty(SimFLParty):
 
     @property
     def exact_terms(self) -> ExactTerms:
-        """What the party demands of exact training."""
+        """Terms of the party for exact training."""
         return self._side.terms
 
     def get_booster(self) -> xgboost.Booster:

@@ -1,7 +1,7 @@
 """A horizontal party behind a server: training with the coordinators that it allows, within its limits.
 
-Every coordinator has a folder of its own, with its training runs and models.  What the party tells of its
-rows is counted over all of them: its rounds, its groups of rows, and the hashes that it has given away.
+Every coordinator has a folder of its own, with its training runs and models. Disclosures about the party's
+rows are counted over all of them: its rounds, its groups of rows, and the hashes that it has given away.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HorizontalLimits:
-    """What a horizontal party agrees to, beside what its `HorizontalParty` says about its own rows.
+    """Limits of a served horizontal party, beside the terms of its `HorizontalParty`.
 
     Attributes
     ----------

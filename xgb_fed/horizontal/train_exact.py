@@ -1,4 +1,4 @@
-"""Exact training across organisations with the same columns, on sums of which nobody sees a party's part.
+"""Exact training across organisations with the same columns, on sums that hide each party's part.
 
 Every party works out the questions, adds up the answers and grows the trees itself.  The coordinator passes
 signed contributions on, and asks for the model at the end.
@@ -66,7 +66,7 @@ def train_exact(
     checkpoint: str | Path | None = None,
     patience: float = 0.0,
 ) -> HorizontalModel:
-    """Train the model of stock XGBoost on the rows of all parties, of which nobody sees anything but sums.
+    """Train the model of stock XGBoost on the rows of all parties, which reveal only sums.
 
     With ``min_rows_per_node=1`` the trees are, node by node, those of XGBoost's ``tree_method="hist"`` on all
     rows in one place with the same cuts.

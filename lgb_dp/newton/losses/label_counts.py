@@ -1,4 +1,4 @@
-"""What the first release of a regression shows: where the labels are, and in which unit to measure gradients.
+"""First release of a regression: where the labels are, and the unit of gradients.
 
 Labels are counted on a public grid of points.  A row between two points divides its weight between them in
 the proportion that keeps its label's mean, so that a mean over the counts is that of the labels.  All else
@@ -70,7 +70,7 @@ class LabelCounts:
 
     @classmethod
     def of(cls, grid: NDArray[np.float64], counts: NDArray[np.float64], noise: float) -> LabelCounts:
-        """What noisy counts say.
+        """Label statistics that follow from noisy counts.
 
         Points beyond which the sum of all counts does not stand out of the noise count nothing.  Where the
         sum stands out nowhere, all points count alike.

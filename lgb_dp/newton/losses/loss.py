@@ -1,8 +1,8 @@
 """The losses of NewtonBoost: gradients and hessians that are bounded as a pair.
 
-A row adds a gradient g and a hessian h to one leaf, and both sums get Gaussian noise.  What the release costs
+A row adds a gradient g and a hessian h to one leaf, and both sums get Gaussian noise. The cost of the release
 is the length of (g, h) measured in standard deviations of the noise, so g and h are bounded *jointly*: h is
-smallest where g is largest.  In units where |g| ≤ 1 every row keeps to
+smallest where g is largest. In units where |g| ≤ 1 every row keeps to
 
     (1 - s) (g / C)² + (h / κ)² ≤ 1,  |g| ≤ C,
 
@@ -54,7 +54,7 @@ _MAX_PRIOR = 4.0
 
 @dataclass(frozen=True)
 class Start:
-    """What follows from the first release.
+    """Start of a loss, as it follows from the first release.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Loss(Protocol):
         """
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
-        """What scores are compared with, shape (n_rows,), of labels that fit the scale."""
+        """Targets that scores are compared with, shape (n_rows,), of labels that fit the scale."""
 
     def n_counts(self, n_outputs: int) -> int:
         """Length of `label_counts`."""
@@ -105,15 +105,15 @@ class Loss(Protocol):
         """Rows by label, in steps; a row of weight w adds a vector that is at most ``STEPS w`` long."""
 
     def start(self, counts: NDArray[np.float64], noise: float) -> Start:
-        """What follows from noisy label counts, in rows, whose noise has the given standard deviation."""
+        """Start that follows from noisy label counts, in rows, with noise of the given standard deviation."""
 
     def pairs(self, target: NDArray[np.float64], clip: float) -> RowPairs:
-        """What the rows add to the sums of a leaf, in steps; `clip` is that of `start`."""
+        """Pairs that the rows add to the sums of a leaf, in steps; `clip` is that of `start`."""
 
 
 @lru_cache(maxsize=16)
 def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.int16]:
-    """What a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+    """Steps that a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class NewtonLoss:
         )
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
-        """What scores are compared with: 0 or 1, number of the class, or label on the scale of [-1, 1].
+        """Targets of the scores: 0 or 1, number of the class, or label on the scale of [-1, 1].
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class NewtonLoss:
         return Start(n_rows, np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR))
 
     def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> TablePairs | SoftmaxPairs:
-        """What the rows add to the sums of a leaf, in steps.
+        """Pairs that the rows add to the sums of a leaf, in steps.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
 """Losses of regression beside the square loss: Poisson, gamma and Tweedie, Huber, quantile and absolute.
 
-All keep to the joint bound of `lgb_dp.newton.losses.loss`.  What a row adds is bounded by construction and
-not by what its label or score is: its gradient g, in units of a clip, is cut to a number of integer steps,
-and its hessian to what the bound leaves room for beside these.  So the length of a row's contribution is at
-most that of the longest entry of a table, whatever computed the gradient.
+All keep to the joint bound of `lgb_dp.newton.losses.loss`. A row's contribution is bounded by construction
+and not by its label or score: its gradient g, in units of a clip, is cut to a number of integer steps, and
+its hessian to the room that the bound leaves beside these. So the length of a row's contribution is at most
+that of the longest entry of a table, whatever computed the gradient.
 
 - Logarithmic link (power ρ: 1 Poisson, 2 gamma, between them Tweedie's).  With prediction m = exp(F) held to
   `label_bounds`, g = m^(1-ρ) (m - y) / C and h = m^(2-ρ) / C, the hessian expected at m.  |g| is cut to 1:
@@ -172,7 +172,7 @@ class LogLinkLoss:
 
 @lru_cache(maxsize=16)
 def residual_table(alpha: float | None, hessian_share: float) -> NDArray[np.int16]:
-    """What a row of residual ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+    """Steps that a row of residual ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Who sums the leaves: the one place of NewtonBoost where private rows are read.
+"""Sums over leaves: the one place of NewtonBoost where private rows are read.
 
 The trainer asks for integer sums and adds the noise; it does not know where the rows are.  `LocalLeafSums`
 holds them in this process.  An answer is a function of the question, so that it can be asked for again:
@@ -41,11 +41,11 @@ class RowsElsewhere(Protocol):
     """A Dataset whose rows are not in this process."""
 
     def leaf_sums(self, loss: Loss, scale: LabelScale, subsample: float) -> LeafSums:
-        """What sums them, called once per training run."""
+        """Summation of leaves, made once per training run."""
 
 
 class LeafSums(Protocol):
-    """What holds the rows and sums what they add to the leaves of a tree."""
+    """Holder of the rows that sums their contributions to the leaves of a tree."""
 
     def label_counts(self) -> NDArray[np.int64]:
         """Sum of the rows' memberships of the classes times their weights.
@@ -184,7 +184,7 @@ class LocalLeafSums:
                 leaf = rows.leaf[first:stop]
                 np.add(leaf, np.uint16(n_leaves), out=leaf, where=held[first:stop])
 
-        self._rows = None  # an interrupt leaves rows that are neither here nor there
+        self._rows = None  # an interrupt leaves rows that are in no consistent state
         if question.clip != self._clip:
             self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
         sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)

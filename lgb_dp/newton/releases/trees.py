@@ -32,7 +32,7 @@ class ReleasedTree:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round of training asks about the rows.
+    """Round of training: the questions about the rows.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ class Round:
 
     @property
     def n_cells(self) -> int:
-        """What the sums are over: the tree's leaves, and once more the leaves if rows are held out."""
+        """Number of cells that are summed over: the tree's leaves, and once more the leaves if rows are held
+        out.
+        """
         n_leaves = len(self.tree.feature) + 1
         return n_leaves if self.salt is None else 2 * n_leaves
 
@@ -88,7 +90,7 @@ class PublicTree:
 
 @dataclass(frozen=True)
 class LeafRelease:
-    """What was released about a tree's leaves.
+    """Release about a tree's leaves.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Splits that a greedy tree finds in the model itself, on rows that no data set holds.
 
-Random splits do not know in which node they are, and that is what limits a model of many rows.  What the
-trees of the last rounds have added to the model is public, and is a smooth estimate of what is still to be
-learned.  A greedy tree is fitted to it on *surrogate rows*, whose columns are drawn independently from
-released histograms, and its structure alone is used: leaf sums on it are released as for any other tree.
+Random splits do not know in which node they are, and that is what limits a model of many rows. The
+contribution of the last rounds' trees is public, and is a smooth estimate of the remaining error. A greedy
+tree is fitted to it on *surrogate rows*, whose columns are drawn independently from released histograms, and
+its structure alone is used: leaf sums on it are released as for any other tree.
 
 It takes the released histograms of all columns.  Everything else is post-processing: surrogate rows,
 the model's scores there, and greedy trees follow from what was released.
@@ -70,7 +70,7 @@ def surrogate_rows(histograms: FeatureHistograms, bins: PublicBins, random: Secu
 def start_scores(
     surrogate: DenseCodes, bins: PublicBins, predictor: Any, scale: LabelScale
 ) -> NDArray[np.float64]:
-    """What an initial model predicts for the surrogate rows, on the scale of [-1, 1]; 0 without a model.
+    """Predictions of an initial model for the surrogate rows, on the scale of [-1, 1]; 0 without a model.
 
     Scores that were given row by row are unknown there.
 
@@ -290,7 +290,7 @@ class DistilledSplits(LearnedSplits):
         return greedy_tree(tree, self._bins, self._codes[rows], target[rows], weight[rows], random)
 
     def _target(self, random: SecureRandom) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What a tree is fitted to, and the weights of the rows, which are the loss's curvature.
+        """Target of a tree, and the weights of the rows, which are the loss's curvature.
 
         Of several outputs it is their sum in a random direction r, whose curvature is r'Hr of the softmax
         loss's hessian H: the variance of r over the classes.

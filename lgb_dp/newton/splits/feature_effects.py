@@ -76,7 +76,7 @@ class _Effect:
         return np.asarray(self.undone) / n, np.asarray(self.hessian) / n, self.variance / n**2
 
     def threshold_gains(self) -> NDArray[np.float64]:
-        """What a split after each group but the last explains, shape (n_groups - 1,)."""
+        """Gain of a split after each group but the last, shape (n_groups - 1,)."""
         d, h, v = self._averages()
         left = np.maximum(np.cumsum(h, axis=0)[:-1], 0.0)
         total = left + np.maximum(h.sum(axis=0) - left, 0.0)
@@ -88,7 +88,7 @@ class _Effect:
         return np.asarray(gain.sum(axis=1))
 
     def subset_gain(self) -> float:
-        """What a split by a random subset of the groups explains on average.
+        """Average gain of a split by a random subset of the groups.
 
         Half of the hessians are on its left; Σ_left D is ½ Σ ± D for random signs, whose square is ¼ Σ D².
         """

@@ -1,4 +1,4 @@
-"""What parties say of their rows, columns and labels, read strictly by whoever is told it."""
+"""Descriptions of the parties' rows, columns and labels, read strictly by every receiver."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def check_introduction(party: str, answer: Introduction, wants_classes: bool) ->
 
 
 class DescribedColumns(Protocol):
-    """What any party says of its columns and labels."""
+    """Description of a party's columns and labels."""
 
     @property
     def n_features(self) -> int:

@@ -1,4 +1,4 @@
-"""What a horizontal party must not forget from one session, caller or process to the next.
+"""State that a horizontal party keeps across sessions, callers and processes.
 
 These are its groups of rows, the hash functions it has hashed by, the number of rounds that it has taken part
 in, the seed agreements, and a secret key.  All draws that decide which rows' gradients are added where come
@@ -73,8 +73,7 @@ class KeptState:
     groups : RowGroups or None
     n_samples : int
         Samples of rows that were drawn for trees, each of which was counted before it was used.
-    samples_of : dict
-        Rounds and classes whose samples are counted, by what names the draws.
+    samples_of : dict Rounds and classes whose samples are counted, by what names the draws.
     rounds_of : dict
         Number of rounds counted of each of the last runs, so that a round that was interrupted between its
         count and its journal is not counted twice.
@@ -112,9 +111,9 @@ class KeptState:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """To be entered while anything is looked at and changed: nobody else does so meanwhile.
+        """To be entered while anything is looked at and changed: it excludes all other users meanwhile.
 
-        Another object, or another process, may have the same directory.  What it has told is read first.
+        Another object, or another process, may have the same directory.  Its earlier answers are read first.
         """
         with self._lock, ExitStack() as stack:
             if self._directory is not None and not self._n_locked:
@@ -132,12 +131,12 @@ class KeptState:
                 self._n_locked -= 1
 
     def stream(self, purpose: str, *agreed: bytes) -> SecretStream:
-        """The draws for a purpose: the same whenever they are made, and a secret to everybody else."""
+        """The draws for a purpose: the same whenever they are made, and a secret to all other parties."""
         message = b"\0".join([purpose.encode(), *(hashlib.sha256(part).digest() for part in agreed)])
         return SecretStream(hmac.digest(self._key, message, "sha256"))
 
     def order(self, n_rows: int) -> NDArray[np.int64]:
-        """The order that everybody else knows the rows in: a secret one, in all training runs the same.
+        """The order in which other parties know the rows: a secret one, in all training runs the same.
 
         That of a file may follow the labels, and hashes show where a file goes from one class to the next.
         """
@@ -174,12 +173,12 @@ class KeptState:
             self.save()
 
     def n_counted(self, run: bytes) -> int:
-        """Rounds of a run that were counted, of which the last one may not be in its journal."""
+        """Rounds of a run that were counted; the last one may not be in its journal."""
         with self.locked():
             return self.rounds_of.get(run, 0)
 
     def count_round(self, run: bytes, number: int, max_rounds: int) -> None:
-        """Count a round, once, before its trees are told, or sums under them can be asked for."""
+        """Count a round, once, before its trees are sent, or sums under them can be asked for."""
         with self.locked():
             if number < self.rounds_of.get(run, 0):
                 return

@@ -1,8 +1,8 @@
 """Groups of similar rows of one party, which only ever send the sum of their gradients.
 
-A party divides its rows into groups once and keeps them.  Whatever hash tables it is shown, in however many
-rounds, sessions and for however many alleged parties, every sum that it sends is then a sum of whole groups:
-no difference of two sums is about fewer rows than a group has.
+A party divides its rows into groups once and keeps them. For any hash tables that it is shown, in however
+many rounds, sessions and for however many alleged parties, every sum that it sends is then a sum of whole
+groups: no difference of two sums is about fewer rows than a group has.
 """
 
 from __future__ import annotations

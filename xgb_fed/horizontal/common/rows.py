@@ -39,7 +39,7 @@ MAX_ROWS = 10_000_000
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What training runs may ask of a party.
+    """Limits of a party on training runs.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The progress of an exact training run at its coordinator: everybody's answers, for parties to catch up.
+"""The progress of an exact training run at its coordinator: all parties' answers, for parties to catch up.
 
 It is a journal that only grows.  It holds what the coordinator has seen: introductions, the settings, and
 contributions, which are masked.  A party that was restarted is sent them again, and so is one whose
@@ -37,7 +37,7 @@ class ExactProgress:
     classes : list or None
         All parties' labels.
     n_opened : int
-        Sums of which all answers are there.
+        Sums that all parties have answered.
     last : bytes
         The answers to the last one.
     model : bytes
@@ -55,8 +55,8 @@ class ExactProgress:
 class ExactCheckpoint(RunFolder):
     """A directory with the progress of one run.
 
-    What is added is not waited for on the disk, but for the beginning and the model: parties answer again
-    what a power failure takes.
+    Only the beginning and the model are synced to the disk: parties repeat answers that a power failure
+    takes.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ExactCheckpoint(RunFolder):
         return self.directory / JOURNAL_FILE
 
     def load(self, about: Any, names: Sequence[str]) -> ExactProgress:
-        """What was kept of a run, which may be nothing.
+        """Kept state of a run, which may be empty.
 
         Parameters
         ----------

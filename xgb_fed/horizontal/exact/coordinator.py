@@ -205,7 +205,7 @@ class ExactCoordinator:
             member.n_opened += 1
 
     def _sum(self, steadily: Steadily) -> bool:
-        """Collect everybody's answers to the next question; whether there was one."""
+        """Collect all parties' answers to the next question; whether there was one."""
         contents = steadily(self._answers)
         if not any(contents):
             return False
@@ -284,7 +284,7 @@ class ExactCoordinator:
 
 
 def _checked(party: str, answer: ExactIntroduced, wants_classes: bool) -> Introduction:
-    """What a party says of its columns, checked before anything is made of it."""
+    """Description of a party's columns, checked before use."""
     try:
         own = Introduction.from_bytes(answer.introduction)
         if own.name != party:

@@ -40,7 +40,7 @@ def values_of(keys: NDArray[np.uint32]) -> Values:
 
 @dataclass
 class _Search:
-    """What is known of one column.
+    """Search for the cuts of one column.
 
     Attributes
     ----------

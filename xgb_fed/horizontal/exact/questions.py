@@ -41,7 +41,7 @@ class Question:
 
     @property
     def text(self) -> bytes:
-        """What all parties must be asked alike."""
+        """Text of the question, the same for all parties."""
         return f"{self.what}; {len(self.values)} values modulo 2^{self.ring.bits}, 2^{self.bits}".encode()
 
     def checked(self, total: Words) -> NDArray[Any]:
@@ -65,7 +65,7 @@ Asking = Generator[Question, NDArray[Any], T]
 def in_parts(asking: Asking[T], max_bytes: int) -> Asking[T]:
     """The same computation, whose questions have no longer answers than that; a long one becomes several.
 
-    A question without values, such as about the cells of columns of which all values are missing, is not put:
+    A question without values, such as about the cells of columns without any value, is not put:
     the sum of no values is known.
 
     Parameters

@@ -52,7 +52,7 @@ MAX_OPENED_BYTES = 32 << 20
 
 @dataclass(frozen=True, eq=False)
 class RunConditions:
-    """What a run depends on beside the party's rows and terms.
+    """Conditions of a run beside the party's rows and terms.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class ExactRun:
     """A run, as one party sees it.
 
     Answers follow from the rows, the keys and the sums before: asked again, also after a restart, a party
-    computes the same bytes.  What it keeps of each answer is a digest, so that another one never leaves.
+    computes the same bytes.  It keeps a digest of each answer, so that another one never leaves.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class ExactRun:
         self._start(public_seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a restarted party needs to take part again; secret."""
+        """State that a restarted party needs to take part again; secret."""
         assert self._training is not None
         return {
             "task": self._training.task.to_json(),
@@ -309,7 +309,7 @@ class ExactRun:
         return answer
 
     def _open(self, opened: Opened) -> None:
-        """Add up everybody's answers to this party's own question, and go on to the next one."""
+        """Add up all parties' answers to this party's own question, and go on to the next one."""
         question, steps = self._question, self._steps
         if opened.round < self.n_opened:
             return

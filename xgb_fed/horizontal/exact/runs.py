@@ -171,7 +171,7 @@ class ExactRuns:
             raise ProtocolError("what this party has kept of the run is damaged") from None
 
     def _forget(self, run: ExactRun) -> None:
-        """Remove the keys of a run that has ended: nobody can be answered under them any more."""
+        """Remove the keys of a run that has ended: no answer can be given under them any more."""
         run.close()
         self._journals.forget()
         self._live = None

@@ -57,7 +57,7 @@ class LabelledRows:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """What the first sum tells.
+    """Sizes from the first sum.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ def _check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
 
 
 def _check_own_sets(task: ExactTask, sets: Sequence[LabelledRows | None]) -> None:
-    """Refuse sets of this party of which sums can be combined to the losses of few of its rows."""
+    """Refuse sets of this party whose sums can be combined to the losses of few of its rows."""
     least = task.min_rows_per_node
     present = {k: one for k, one in enumerate(sets) if one is not None and one.n_counted}
     if least <= 1 or len(present) == 1:

@@ -49,7 +49,7 @@ def exact_settings(params: Mapping[str, Any]) -> Settings:
 
 @dataclass(frozen=True)
 class ExactTask:
-    """What is trained.
+    """Task of an exact training run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an organisation demands of exact training across organisations, and what it brings to it."""
+"""Terms of an organisation for exact training, and its own side of the runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xgb_fed.horizontal.exact.task import GIVEN, MIN_ROWS_PER_NODE, check_whole
 
 @dataclass(frozen=True)
 class ExactTerms:
-    """What a party demands of exact training, and brings to it beside its rows.
+    """Terms of a party for exact training: its demands, and its means beside its rows.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class ExactTerms:
     min_parties : int, default=2
         Parties that must take part, at least.  Of two parties, each learns the other's sums.
     cuts : sequence of str, default=("grid",)
-        How columns may be cut: "grid", "exact", "given".  Whoever gives cuts can choose bins that few rows
-        are in, and learn their labels from the sums.
+        How columns may be cut: "grid", "exact", "given". The author of given cuts can choose bins that few
+        rows are in, and learn their labels from the sums.
     max_bin : int, default=256
         Bins of a column, at most; more bins have fewer rows each.
     max_samples : int, default=10_000
@@ -49,7 +49,7 @@ class ExactTerms:
         Whom it adds its numbers to: ``sha256:`` and a certificate's fingerprint, or names with
         `trust_authority`.  Required with `tls`.
     trust_authority : bool, default=False
-        Whether names are enough: whoever runs the authority can then be all other parties.
+        Whether names are enough: the operator of the authority can then be all other parties.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class ExactTerms:
 
 @dataclass(frozen=True, eq=False)
 class ExactSide:
-    """What a party brings to all of its exact training runs.
+    """A party's side of all its exact training runs.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class ExactSide:
         return cls(terms, rows, held_out, tls, allowed)
 
     def credentials(self) -> Credentials:
-        """What the party signs a session's keys with."""
+        """Credentials that the party signs a session's keys with."""
         return Credentials.self_signed(self.rows.name) if self.tls is None else Credentials.of(self.tls)
 
     @cached_property

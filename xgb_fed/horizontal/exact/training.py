@@ -35,7 +35,7 @@ from xgb_fed.horizontal.exact.trees import GrowingRules, GrownTree, SplitColumns
 
 @dataclass(frozen=True, eq=False)
 class ExactModel:
-    """What training ends in, the same at all parties.
+    """Result of training, the same at all parties.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class ExactTraining:
         return self.task.settings.sampling.uniform_rows(n_rows, _stream(self._own_seed, number, group))
 
     def _predicted(self, margin: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What metrics are computed of: means, or probabilities."""
+        """Predictions that metrics are computed from: means, or probabilities."""
         objective = self._objective
         if objective.name == "multi:softmax":
             objective = replace(objective, name="multi:softprob")

@@ -279,7 +279,7 @@ def grow_trees(
     n_pooled : int
         Rows of all parties that samples are drawn of.
     is_sampled : bool
-        Whether trees are grown on samples, of which each has a number of rows of its own.
+        Whether trees are grown on samples, each with a number of rows of its own.
 
     Raises
     ------

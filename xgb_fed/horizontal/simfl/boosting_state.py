@@ -1,4 +1,4 @@
-"""What a horizontal party keeps from round to round of one training run, and its sums of gradients."""
+"""State of a horizontal party in one training run, and its sums of gradients."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class BoostingState:
         return rows
 
     def run_start(self, base_score: list[float], tree_seed: int) -> RunStart:
-        """What the journal of the run begins with."""
+        """Start of the run, the first entry of its journal."""
         opening = self.opening
         return RunStart(
             opening.params,
@@ -164,14 +164,14 @@ class BoostingState:
     def check_turn(self, place: int) -> None:
         """Refuse what belongs to another party's turn.
 
-        What a round tells depends on the trees before it: it is asked for once, for one builder.
+        The answers of a round depend on the trees before it: it is asked for once, for one builder.
         """
         builder = self.builder
         if place != builder:
             raise ProtocolError(f"it is the turn of the party at place {builder}, and not {place}")
 
     def make_grower(self, X: Any, n_threads: int) -> TreeGrower:
-        """What grows trees on this party's rows."""
+        """Grower of trees on this party's rows."""
         if self.grower is None:
             self.grower = TreeGrower(X, self.tree_parameters, n_threads)
         return self.grower

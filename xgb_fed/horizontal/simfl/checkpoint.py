@@ -67,7 +67,7 @@ class Checkpoint(RunFolder):
         return self.directory / JOURNAL_FILE
 
     def load(self, training: str) -> Progress | None:
-        """What was kept of a training run, or None if nothing was.
+        """Kept state of a training run, or None.
 
         Parameters
         ----------

@@ -127,7 +127,7 @@ class SimFL(TurnTaking):
         return n_hashes
 
     def _contributions(self) -> bytes:
-        """Everybody's contribution to a new hash seed, or none if all parties still have the same seed.
+        """All parties' contributions to a new hash seed, or none if all parties still have the same seed.
 
         Rows that were hashed by a seed before tell nothing new when they are hashed by it again.
         """

@@ -1,8 +1,8 @@
-"""The hash seed that all parties agree on by commitment: nobody can choose it, neither party nor coordinator.
+"""The hash seed that all parties agree on by commitment: neither a party nor the coordinator can choose it.
 
-Each party draws 32 bytes and first sends their SHA-256 digest.  It reveals the bytes only after it has seen
-everybody's digests, and the seed is the digest of all revealed bytes.  One honest party thus makes it uniform
-(Blum, 1983).
+Each party draws 32 bytes and first sends their SHA-256 digest. It reveals the bytes only after it has seen
+all digests, and the seed is the digest of all revealed bytes. One honest party thus makes it uniform (Blum,
+1983).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def seed_from(contributions: bytes) -> bytes:
 
 
 def identity_of(seed: bytes) -> bytes:
-    """What tells seeds apart without giving the seed away."""
+    """Digest that tells seeds apart without giving the seed away."""
     return hashlib.sha256(b"veilboost seed name\0" + seed).digest()
 
 
@@ -72,7 +72,7 @@ class SeedAgreement:
     Parameters
     ----------
     contribution : bytes
-        The party's, `SIZE` bytes that it has revealed to nobody.
+        The party's, `SIZE` bytes that it has not revealed yet.
     place, n_parties : int
         The party's place among the parties, and their number.
     """
@@ -97,7 +97,7 @@ class SeedAgreement:
         return commitment_to(self.contribution, self.place)
 
     def check(self, commitments: bytes) -> None:
-        """Check everybody's commitments, which are then known, before the contribution is revealed.
+        """Check all commitments, which are then known, before the contribution is revealed.
 
         Raises
         ------

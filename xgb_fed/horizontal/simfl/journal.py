@@ -1,8 +1,8 @@
 """A horizontal party's part in training runs, kept so that a run that was interrupted goes on with it.
 
 A journal is a file of entries: what the run began with, this party's matrix of similar rows among it, then
-the trees of each round, on the disk before the round is answered.  What was answered once is answered the
-same again: a round that is in the journal is never grown on, or continued by, other trees.
+the trees of each round, on the disk before the round is answered. An answer that was given once is given
+again unchanged: a round that is in the journal is never grown on, or continued by, other trees.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_RUNS = 4
 
 @dataclass(frozen=True)
 class RunStart:
-    """What a training run began with at one party.
+    """Start of a training run at one party.
 
     Attributes
     ----------

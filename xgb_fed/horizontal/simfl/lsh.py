@@ -139,7 +139,7 @@ def max_hashes(n_rows: int, n_unknown: int) -> int:
     ----------
     n_rows : int
     n_unknown : int
-        Number of features that are hashed and that nobody else is supposed to know.
+        Number of features that are hashed and meant to stay secret.
     """
     return min(n_unknown - 1, (n_unknown * (n_rows - 2) - 1) // n_rows)
 

@@ -50,7 +50,7 @@ class SeedCommitment(Message):
 
 @dataclass(frozen=True, eq=False)
 class RevealSeed(Message):
-    """Coordinator to party: here is what everybody has committed to; reveal your contribution."""
+    """Coordinator to party: the commitments of all parties; the party reveals its contribution."""
 
     kind: ClassVar[int] = 117
     commitments: Octets

@@ -79,7 +79,7 @@ class OwnHashes:
         Raises
         ------
         InvalidDataError
-            If too many seeds were revealed that nobody then hashed by.
+            If too many seeds were revealed and then not used.
         """
         kept, session = self._kept, self._session
         with kept.locked():

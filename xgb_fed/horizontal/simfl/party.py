@@ -1,7 +1,7 @@
 """A party of SimFL: one organisation's rows and labels, which stay here, and the answers to messages.
 
-What a party sends is decided here alone: it trusts neither the coordinator nor the other parties, whose hash
-tables, moments and trees may be made up to read its rows or labels.
+The contents of a party's answers are decided here alone: it trusts neither the coordinator nor the other
+parties, whose hash tables, moments and trees may be made up to read its rows or labels.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _MODEL_MEMORY = 32
 
 
 class SimFLParty(SessionHandler[Any]):
-    """What a party answers in SimFL; `HorizontalParty` says what the arguments are."""
+    """A party's side of SimFL; `HorizontalParty` says what the arguments are."""
 
     opening: tuple[type[Message], ...] = (Introduce,)
     closing: tuple[type[Message], ...] = (FinishBoosting,)

@@ -136,7 +136,7 @@ class TurnTaking:
 
     @property
     def traffic(self) -> Traffic:
-        """What left each party, earlier sessions included."""
+        """Traffic that left each party, earlier sessions included."""
         return self.progress.traffic
 
     def _digest(self) -> str:
@@ -280,7 +280,8 @@ class TurnTaking:
     def _grow(self, number: int) -> Trees:
         """One round: one tree, or one per class.
 
-        Done again in new sessions if a party is lost meanwhile: whoever has answered gives the same answers.
+        Done again in new sessions if a party is lost meanwhile: a party that has answered gives the same
+        answers.
         """
         if not self.progress.rounds and self.progress.run != self._session:
             # Nobody has trees yet, so that there is nothing to take up.
@@ -345,7 +346,7 @@ class TurnTaking:
 
 
 def _description(introductions: list[Introduction]) -> list[tuple[int, int, str, str]]:
-    """What parties say of their rows, to be compared."""
+    """Descriptions of the parties' rows, to be compared."""
     return [(one.n_rows, one.n_features, one.names, one.classes) for one in introductions]
 
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: party ⌊r / s⌋ mod M grows the trees of round r, and the others take them."""
+"""Turns of the parties: party ⌊r / s⌋ mod M grows the trees of round r, and the others take them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def least_difference(min_rows: int) -> int:
 def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
     """Refuse a `subsample` whose samples of a party's rows could differ in few rows, or from all of them.
 
-    Whatever another set is, if it was chosen or drawn independently (all rows, another sample, no rows): each
+    For any other set that was chosen or drawn independently (all rows, another sample, no rows): each
     of the n rows is in the sample but not in the other set with probability s, or the other way round with
     probability 1 − s, independently.  So they differ in n·min(s, 1 − s) rows at least, in expectation, and in
     fewer than `min_rows` with the probability that `least_difference` bounds.  That holds for the rows of one
