@@ -1,7 +1,7 @@
 """How a host library is loaded: if it cannot be, the error says what this machine lacks.
 
-LightGBM and XGBoost are compiled with OpenMP, and their wheels do not all bring its runtime along.  What the
-loader of shared libraries says then is not what a user has to install.
+LightGBM and XGBoost are compiled with OpenMP, and their wheels do not all bring its runtime along. The
+message of the loader of shared libraries then does not name the package to install.
 """
 
 from __future__ import annotations

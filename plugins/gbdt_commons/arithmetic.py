@@ -8,7 +8,7 @@ import numpy as np
 def silent_arithmetic() -> np.errstate:
     """A context in which NumPy does not warn of overflow, division by zero or invalid values.
 
-    Whoever reads private rows does so in this context: a single extreme cell, label or score would otherwise
+    Private rows are read in this context only: a single extreme cell, label or score would otherwise
     make itself heard as a warning.  It holds for the calling thread; workers enter their own.
     """
     return np.errstate(all="ignore")

@@ -37,7 +37,7 @@ OUT_OF_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 
 
 def is_out_of_room(error: OSError) -> bool:
-    """Whether a disk is full or files cannot be opened for now: worth waiting for, nobody's refusal."""
+    """Whether a disk is full or files cannot be opened for now: worth waiting for, and not a refusal."""
     return error.errno in OUT_OF_ROOM
 
 
@@ -87,7 +87,7 @@ def _locks(descriptor: int) -> bool:
 
 
 def open_to_append(path: str | Path) -> int:
-    """A descriptor of a file of which every write goes to the end; a new one is for its owner only."""
+    """A descriptor whose writes all go to the end of a file; a new one is for its owner only."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
     return os.open(path, flags, 0o600)
 

@@ -164,8 +164,8 @@ def cache_directory(folder: Path) -> str | None:
     Returns
     -------
     str or None
-        Empty for ``__pycache__`` beside the source.  None if there is no directory that this user, and nobody
-        else, can write to.
+        Empty for ``__pycache__`` beside the source. None if there is no directory that this user alone can
+        write to.
     """
     chosen = settings.CACHE_DIR
     if chosen:
@@ -220,7 +220,7 @@ def _can_write(directory: Path, mode: int = 0o777) -> bool:
 
 
 def _is_ours(directory: Path) -> bool:
-    """Whether a directory, made now if there is none, can be written by this user and by nobody else."""
+    """Whether a directory, made now if there is none, can be written by this user alone."""
     try:
         directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _can_write(directory, mode=0o700):

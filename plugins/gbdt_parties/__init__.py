@@ -1,4 +1,4 @@
 """Organisations that talk: messages, channels, sessions, transport and identity.
 
-What every federated mode shares, and nothing of trees or ciphers.
+Ground of all federated modes, without trees or ciphers.
 """

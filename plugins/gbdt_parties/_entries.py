@@ -1,8 +1,8 @@
 """A file of entries that only grows: after a crash at any byte, every whole entry is found again.
 
-An entry is its length, a checksum of the length, a digest of the content, the content, and a line end.  What
-a crash leaves of the last entry, or blocks of zeros that were never written, count as not there.  Anything
-else that does not fit its digest is damage, and an error.
+An entry is its length, a checksum of the length, a digest of the content, the content, and a line end.
+Remains of the last entry after a crash, and blocks of zeros that were never written, count as absent.
+Anything else that does not fit its digest is damage, and an error.
 """
 
 from __future__ import annotations

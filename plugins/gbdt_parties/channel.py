@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Party(Protocol):
-    """Whoever answers requests, in this process or elsewhere."""
+    """Party that answers requests, in this process or elsewhere."""
 
     @property
     def name(self) -> str:

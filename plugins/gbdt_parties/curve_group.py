@@ -1,8 +1,8 @@
 """The prime-order group of Ed25519: texts hashed to points, secret multiples of points, checks of a peer's.
 
 Functionality: a group of prime order l = 2**252 + 27742317777372353535851937790883648493 in which the
-decisional Diffie–Hellman problem is believed to be hard, with a hash to it whose discrete logarithms are not
-known to anybody.  Points are 32 bytes (RFC 8032, section 5.1.2), and many of them are one text of bytes.
+decisional Diffie–Hellman problem is believed to be hard, with a hash to it whose discrete logarithms are
+unknown. Points are 32 bytes (RFC 8032, section 5.1.2), and many of them are one text of bytes.
 
 Source: libsodium's ``crypto_core_ed25519`` and ``crypto_scalarmult_ed25519_noclamp``, by the public bindings
 of PyNaCl.  Releases before 1.6.2 take points of mixed order for points of the group (CVE-2025-69277), and
@@ -107,7 +107,7 @@ def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
 
 
 def multiply(scalar: bytes, points: bytes | bytearray | memoryview) -> bytes:
-    """Multiples of points, of which each is checked as `check_points` does.
+    """Multiples of points; each point is checked as `check_points` does.
 
     libsodium's multiplication refuses what its check refuses, by the same functions; a test holds both.
 

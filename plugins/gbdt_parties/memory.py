@@ -15,7 +15,7 @@ SPARE = 0.25
 
 
 class Room:
-    """Reserved bytes, which are given back when nobody refers to this object any more."""
+    """Reserved bytes, which are given back when the last reference to this object is gone."""
 
     def __init__(self, n_bytes: int) -> None:
         self.n_bytes = n_bytes

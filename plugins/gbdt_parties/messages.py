@@ -125,7 +125,7 @@ def write(session: bytes, sequence: int, message: Message) -> bytes:
 
 
 def write_parts(session: bytes, sequence: int, message: Message) -> Parts:
-    """The bytes of a message, of which those of `Encrypted` fields need not all be there yet."""
+    """The bytes of a message; those of `Encrypted` fields need not all be there yet."""
     parts: list[Any] = [_HEADER.pack(_MAGIC, VERSION, message.kind, session, sequence)]
     for name, tag in tags(type(message)).items():
         value = getattr(message, name)

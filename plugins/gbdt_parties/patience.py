@@ -1,4 +1,4 @@
-"""What the asking side does when a party is lost: it gives up other questions, waits, and reconnects."""
+"""Reaction of the asking side to a lost party: it gives up other questions, waits, and reconnects."""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ class SessionHandler(ABC, Generic[S]):
         Raises
         ------
         OSError
-            If the disk is full or no more files can be opened for now: nobody's fault, and worth waiting for.
+            If the disk is full or no more files can be opened for now: a passing fault, and worth waiting
+            for.
         """
         with self._lock:
             session, sequence = b"\0" * 16, 0

@@ -1,4 +1,4 @@
-"""What left each party: a table of messages by kind."""
+"""Traffic that left each party: a table of messages by kind."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _trainer(args: argparse.Namespace) -> Any:
 
 
 def _generated(args: argparse.Namespace) -> tuple[NDArray[np.float64], Any, Any, Any]:
-    """Rows that crowd around zero, of which a model is soon sure, so that a mislabelled one stands out."""
+    """Rows that crowd around zero, where a model is soon sure, so that a mislabelled one stands out."""
     rng = np.random.default_rng(0)
     X = rng.normal(0.0, 0.25, (200, 3)).clip(*_EXAMPLE_BOUNDS)
     if args.objective in _AMOUNTS:

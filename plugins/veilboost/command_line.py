@@ -1,7 +1,7 @@
 """The command ``veilboost``: what organisations need to train together, from certificates to predictions.
 
-Its exit code says what went wrong: errors that veilboost names have codes of their own, and anything else
-that escapes is a defect, of which only the places in the code are shown.
+Its exit code tells the kind of error: errors that veilboost names have codes of their own, and anything else
+that escapes is a defect, shown by its places in the code only.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from xgb_fed.vertical.protocol.splits import Splits
 
 
 class KeptModel(NamedTuple):
-    """A model of which a passive party keeps its splits, or that a horizontal party has.
+    """A model of a horizontal party, or one with splits that a passive party keeps.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class KeptModel(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a horizontal party's, which needs nobody else to predict."""
+        """Whether it is a horizontal party's, which predicts alone."""
         return not self.path.name.endswith(_SPLITS)
 
     @property

@@ -36,7 +36,7 @@ _QUIET = {"verbosity": -1, "max_depth": 3, "num_leaves": 8}
 
 
 def _columns() -> NDArray[np.float64]:
-    """Made-up rows of three columns, shape (n_rows, 3), the last of which has the categories 0 to 3."""
+    """Made-up rows of three columns, shape (n_rows, 3); the last one has the categories 0 to 3."""
     row = np.arange(_N_ROWS)
     return np.column_stack([np.sin(row), np.cos(3 * row), row % 4]).astype(np.float64)
 

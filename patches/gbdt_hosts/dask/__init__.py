@@ -1,4 +1,4 @@
-"""What is semi-public in ``dask.distributed``: handlers of workers, direct connections, lost workers.
+"""Semi-public parts of ``dask.distributed``: handlers of workers, direct connections, lost workers.
 
 Except for `Cluster` and `Leases`, what is of the client's side are coroutines for its own event loop.
 """

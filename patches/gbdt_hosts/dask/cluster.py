@@ -32,7 +32,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class ClusterErrors:
-    """What a package raises when a cluster fails it.
+    """Exception types that a package raises when a cluster fails.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class Cluster:
         return in_loop(self.client, self._living)
 
     def await_workers(self) -> list[str]:
-        """Addresses of the living workers, of which there is one at least.
+        """Addresses of the living workers, at least one.
 
         Raises
         ------

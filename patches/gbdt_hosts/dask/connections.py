@@ -12,7 +12,7 @@ connect: Any = _connect
 
 
 class Connection(Protocol):
-    """What asks one worker."""
+    """Connection to one worker."""
 
     async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The worker's answer; None if it does not know the operation.

@@ -15,13 +15,13 @@ _Result = TypeVar("_Result")
 
 
 class WorkerState(Protocol):
-    """What a worker holds for a client; it can be pickled before it begins."""
+    """State that a worker holds for a client; it can be pickled before it begins."""
 
     def begin(self, n_threads: int) -> None:
         """Called once on every worker, which has as many threads."""
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """What finds the answer to a message of plain types; neither may raise, since Dask would log it."""
+        """Function that answers a message of plain types; neither may raise, since Dask would log it."""
 
     def is_quick(self, message: dict[str, Any]) -> bool:
         """Whether the answer takes less time than waking another thread."""
@@ -62,7 +62,7 @@ class StatePlugin(WorkerPlugin):
     def state(self) -> WorkerState | None:
         """The worker's state, for its tasks; None if it could not be made.
 
-        The client is told why when it asks.  Of a task that fails, Dask would log the arguments.
+        The client learns the reason when it asks.  Of a task that fails, Dask would log the arguments.
         """
         try:
             return self._state.result()

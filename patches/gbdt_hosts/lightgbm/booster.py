@@ -62,7 +62,7 @@ _LOCKS: WeakKeyDictionary[PrivateBooster, OwnLock] = WeakKeyDictionary()
 
 
 class TreeGrower(Protocol):
-    """What grows the trees of a booster that was taken over."""
+    """Grower of the trees of a booster that was taken over."""
 
     header: Header
 
@@ -193,7 +193,7 @@ class PrivateBooster(lightgbm.Booster):
         return model_text(grower.header, blocks, {**grower.parameters(), **line})
 
     def _growing(self) -> TreeGrower:
-        """What grows the trees; what it is asked may change them, or the guarantee in the text."""
+        """Grower of the trees; questions to it may change them, or the guarantee in the text."""
         if self._grower is None:
             raise LightGBMError("This booster is not in training: use lightgbm.train with a private callback")
         self._is_stale = True
@@ -310,7 +310,7 @@ class PrivateBooster(lightgbm.Booster):
         )
 
     def _fast_predictor(self, data: Any) -> FastPredictor | None:
-        """What predicts these rows, None where LightGBM does."""
+        """Predictor of these rows, None where LightGBM predicts them."""
         if not takes(data, self.num_feature()) or data.shape[0] < MIN_FAST_ROWS:
             return None
         with self._lock.held():

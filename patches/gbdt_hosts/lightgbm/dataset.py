@@ -38,9 +38,9 @@ _BOOSTER_PARAMS = {
 class StandInDataset(lightgbm.Dataset):
     """Base of Datasets that keep their rows to themselves.
 
-    A subclass provides `_read_rows`, called once at construction, and sets the number of features.  Whatever
-    changes more than one attribute holds the lock: threads that share a Dataset never see it half changed.
-    Where two are held, that of the reference comes second.
+    A subclass provides `_read_rows`, called once at construction, and sets the number of features. Changes of
+    more than one attribute hold the lock: threads that share a Dataset never see it half changed. Where two
+    are held, that of the reference comes second.
     """
 
     _native: lightgbm.Dataset | None = None

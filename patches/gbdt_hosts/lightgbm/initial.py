@@ -1,7 +1,7 @@
 """The model that training continues from, as it was at one moment.
 
-LightGBM's predictor reads a live native model, whose leaves its owner may change at any time.  Whatever is
-concluded of an initial model, its start scores, its guarantee and its trees, therefore follows from one text.
+LightGBM's predictor reads a live native model, whose leaves its owner may change at any time. All conclusions
+about an initial model, its start scores, its guarantee and its trees, therefore follow from one text.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class InitialModel:
         return hashlib.sha256(f"{self.pandas_categorical!r}\n{self.text}".encode()).hexdigest()
 
     def loaded(self) -> lightgbm.Booster:
-        """A model of its own to predict with, which nobody else can change."""
+        """A private copy of the model to predict with."""
         return lightgbm.Booster(model_str=self.text)
 
 

@@ -56,7 +56,7 @@ class FastPredictor:
     def predict(
         self, data: Any, start_iteration: int, num_iteration: int, raw_score: bool, n_threads: int
     ) -> NDArray[np.float64]:
-        """What LightGBM predicts for rows that `takes` accepts.
+        """Predictions of LightGBM for rows that `takes` accepts.
 
         Parameters
         ----------

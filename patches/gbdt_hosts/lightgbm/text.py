@@ -72,7 +72,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Header:
-    """What a model file says before its trees.
+    """Header of a model file, before its trees.
 
     Parameters
     ----------

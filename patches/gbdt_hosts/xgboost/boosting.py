@@ -75,10 +75,10 @@ class TreeGrower:
 def growing_bytes(shape: tuple[int, int], max_depth: int, max_bin: int) -> int:
     """Estimate how much memory a `TreeGrower` takes beside the rows.
 
-    XGBoost keeps a histogram of 16 bytes per bin of every node that may be split, of which a tree has fewer
-    than 2^max_depth and fewer than rows.  Measured with XGBoost 3.2 at 16 and 256 bins and 20,000 to
-    2,000,000 rows: less than 4 bytes per value for the binned rows, and while they are binned, less than 24
-    bytes for each of the first 350 max_bin rows of a column.
+    XGBoost keeps a histogram of 16 bytes per bin of every node that may be split; a tree has fewer of these
+    than 2^max_depth and fewer than rows. Measured with XGBoost 3.2 at 16 and 256 bins and 20,000 to 2,000,000
+    rows: less than 4 bytes per value for the binned rows, and while they are binned, less than 24 bytes for
+    each of the first 350 max_bin rows of a column.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def max_tree_bytes(max_depth: int) -> int:
 def write_tree(tree: ScalarTree) -> bytes:
     """Write a tree for other parties, without what it tells of the rows that it was grown on.
 
-    Only splits and leaf values are told.  Gains and base weights become 0.  Sums of hessians, which count
+    Only splits and leaf values are passed on. Gains and base weights become 0. Sums of hessians, which count
     rows, become the number of leaves under each node: with zeros, XGBoost's SHAP values would be NaN.
 
     Parameters

@@ -1,12 +1,11 @@
 """The rows and columns that XGBoost's ``hist`` draws for trees, levels and nodes, given its ``seed``.
 
-XGBoost does not expose its draws, but they follow from the seed.  Columns are drawn by a ``std::shuffle`` on
-a Mersenne Twister, of which the first columns are kept, in ascending order; rows by a linear congruential
-generator, one number per row.  How the generators are seeded differs between versions; see `SeparateStreams`
-and `OneStream`.  The shuffle is that of GNU's C++ library before version 11, which XGBoost's wheels for Linux
-are built with; other builds shuffle in other ways, so `are_reproduced` tries it out.  (XGBoost,
-``src/common/random.{h,cc}``, ``src/tree/hist/sampler.{h,cc}`` and ``src/tree/hist/evaluate_splits.h``,
-versions 2.0 to 3.4.)
+XGBoost does not expose its draws, but they follow from the seed. Columns are drawn by a ``std::shuffle`` on a
+Mersenne Twister: the first ones are kept, in ascending order; rows by a linear congruential generator, one
+number per row. How the generators are seeded differs between versions; see `SeparateStreams` and `OneStream`.
+The shuffle is that of GNU's C++ library before version 11, which XGBoost's wheels for Linux are built with;
+other builds shuffle in other ways, so `are_reproduced` tries it out. (XGBoost, ``src/common/random.{h,cc}``,
+``src/tree/hist/sampler.{h,cc}`` and ``src/tree/hist/evaluate_splits.h``, versions 2.0 to 3.4.)
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Draws(Protocol):
         """Random numbers taken so far; draws go on from there."""
 
     def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
-        """Draw the rows of a tree, of which the run has grown so many before; before its columns."""
+        """Draw the rows of a tree, before its columns, given the number of earlier trees of the run."""
 
     def some_of(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """Draw so many of the columns, ascending, no column twice."""

@@ -1,4 +1,4 @@
-"""What XGBoost makes of margins, and of base scores, without trees."""
+"""XGBoost's transformations of margins and base scores, without trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"^\[[^]]*\] \S+:\d+: (Check failed: )?")
 
 
 def words_of(error: ValueError) -> str:
-    """What XGBoost says of an error, without where in its source it found it."""
+    """XGBoost's words on an error, without the place in its source."""
     lines = str(error).splitlines() or [""]
     return _PLACE.sub("", lines[0]).strip()
 

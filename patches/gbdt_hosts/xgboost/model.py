@@ -188,7 +188,7 @@ def read_trees(booster: xgboost.Booster) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class ModelContent:
-    """What a native booster of trees holds.
+    """Content of a native booster of trees.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""What XGBoost is told about rows besides their columns: labels, bounds, weights, queries, margins."""
+"""Information about rows that XGBoost receives besides their columns: labels, bounds, weights, queries,
+margins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the versions of XGBoost that are supported: one function for each difference.
+"""Differences between the supported versions of XGBoost: one function for each difference.
 
 Code elsewhere asks these functions, and never for a version number.  Each names in its docstring since which
 version XGBoost does what; docs/versions.md has the same as a table.
@@ -25,7 +25,7 @@ def installed() -> tuple[int, int]:
 def arithmetic() -> str:
     """Name of the arithmetic of gains, gradients and base scores: equal names, equal results.
 
-    It is the minor version.  Whatever differs between two of them for some parameters, it tells them apart.
+    It is the minor version.  A difference between two of them for some parameters tells them apart.
     """
     return ".".join(map(str, installed()))
 

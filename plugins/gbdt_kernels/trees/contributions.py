@@ -58,7 +58,7 @@ class CoverTree:
 
 @dataclass(frozen=True)
 class _Edges:
-    """What holds for all rows, of the edge from each node's parent to the node; the root's stands for none.
+    """Edges from each node's parent to the node, as they hold for all rows; the root's stands for none.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ def add_contributions(
 
 
 def expected_values(tree: CoverTree) -> NDArray[np.float64]:
-    """A tree's output for a row of which nothing is known: its leaves weighted by covers, one per output."""
+    """A tree's output for a row without known values: its leaves weighted by covers, one per output."""
     reached = np.zeros(len(tree.left))
     reached[0] = 1.0
     for node in np.flatnonzero(tree.left >= 0):

@@ -197,7 +197,7 @@ def grow_structure(
 ) -> None:
     """Replace the splits of a complete tree by the ones that explain most of the target, node by node.
 
-    What a split explains is the weighted sum of squares around the node's mean, less that around its
+    The gain of a split is the weighted sum of squares around the node's mean, less that around its
     children's means.  Of equal splits, the first one tried is taken.
 
     Parameters

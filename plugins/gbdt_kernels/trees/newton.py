@@ -1,13 +1,13 @@
 """Newton statistics of a tree's leaves: every row's gradient and hessian, added up as integers.
 
-What a row may add is bounded by construction: with one output it is an entry of a table of pairs times the
-row's weight, so whoever checks the table has checked every row; with several outputs the integer vectors
+A row's contribution is bounded by construction: with one output it is an entry of a table of pairs times the
+row's weight, so a check of the table checks every row; with several outputs the integer vectors
 themselves are held to a norm.
 
 Losses with a logarithmic link are Poisson's, gamma's, and Tweedie's between them.  With power ρ in [1, 2] and
 a score x the deviance's gradient is ``exp((1 - ρ) x) (exp(x) - y)``, and the hessian expected at the score is
-``exp((2 - ρ) x)``.  A gradient is cut to a number of integer steps, for each of which a table has the largest
-hessian.
+``exp((2 - ρ) x)``. A gradient is cut to a number of integer steps, and a table has the largest hessian for
+each.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _residual_sums(score, target, weight, leaf, slope, table, gradient, entry, o
 
 @dataclass(frozen=True)
 class TablePairs:
-    """What rows with one output add to a leaf: entries of a table.
+    """Contributions of rows with one output to a leaf: entries of a table.
 
     Parameters
     ----------
@@ -229,7 +229,8 @@ def _log_link_sums(score, target, weight, leaf, power, lowest, scale, limit, out
 
 @dataclass(frozen=True)
 class LogLinkPairs:
-    """What rows add to a leaf: gradient and hessian of a loss with a logarithmic link, in integer steps.
+    """Contributions of rows to a leaf: gradient and hessian of a loss with a logarithmic link, in integer
+    steps.
 
     Parameters
     ----------
@@ -334,7 +335,7 @@ def _softmax_sums(score, target, weight, leaf, steps, clip, gradient_share, hess
 
 @dataclass(frozen=True)
 class SoftmaxPairs:
-    """What rows with several outputs add to a leaf: gradients and hessians of the softmax, in integer steps.
+    """Contributions of rows with several outputs: gradients and hessians of the softmax, in integer steps.
 
     A row of weight 1 adds vectors g and h of integers with
     ``gradient_share ‖g‖² / (2 clip² steps²) + ‖h‖² / (hessian_limit² steps²) ≤ 1`` and
@@ -386,7 +387,7 @@ class SoftmaxPairs:
 
 
 class RowPairs(Protocol):
-    """What the rows of a data set add to the sums of their leaves."""
+    """Contributions of a data set's rows to the sums of their leaves."""
 
     def add_up(
         self,

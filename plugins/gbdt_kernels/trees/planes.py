@@ -1,6 +1,6 @@
 """Bit planes hold binned codes one bit next to the same bit of other rows, 64 rows per word.
 
-Comparing with a threshold then takes a few bitwise operations for all rows of a block.  What is kept is a
+Comparing with a threshold then takes a few bitwise operations for all rows of a block. The planes keep a
 code's rank among those of its feature that rows have, so that a column of two values takes one bit per row.
 """
 

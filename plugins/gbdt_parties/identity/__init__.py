@@ -1,1 +1,1 @@
-"""Who the parties are, which rows they have in common, and the record of what they exchanged."""
+"""Identities of the parties, their common rows, and the record of their exchange."""

@@ -13,13 +13,13 @@ party in turn:
    learns nothing about them.
 4. Both must have found the same rows.  Each masks the digest of the ids in common, and proves that it knows
    the digest under both keys, in a hash from which no other digest can be tried out (`MaskedDigest`).  The
-   active party proves first, and the passive one keeps no rows before it has checked that proof: nobody can
-   have rows kept whose ids it does not all know, and neither side can try out more than one digest.  Only
+   active party proves first, and the passive one keeps no rows before it has checked that proof: no peer can
+   have rows kept without knowing all their ids, and neither side can try out more than one digest. Only
    afterwards does the digest name the rows in requests.
 
 So both learn the ids in common and the number of the other's, and nothing else.  That is against parties that
-follow the protocol: whoever lies about its ids can try out others, which is why a server limits how often it
-answers, and records it.
+follow the protocol: a party that lies about its ids can try out others, which is why a server limits how
+often it answers, and records it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _CLOCKS_DIFFER = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class TLS:
-    """What a party needs to prove who it is and to check who the other one is.
+    """Credentials of a party, to prove its identity and to check the other one's.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class TLS:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a certificate says its holder is.
+    """Identity of a certificate's holder.
 
     Attributes
     ----------
@@ -117,9 +117,10 @@ class Identity:
         return entry == self.name
 
     def known_as(self, allowed: Sequence[str]) -> str | None:
-        """What the holder goes by: its name if that is allowed, else its fingerprint if that is, else None.
+        """Name that the holder goes by: its name if that is allowed, else its fingerprint if that is, else
+        None.
 
-        Two authorities may give one name; whoever is allowed by fingerprint alone does not get that name.
+        Two authorities may give one name; a holder allowed by fingerprint alone does not get that name.
         """
         matching = [entry for entry in allowed if self.matches(entry)]
         if not matching:
@@ -159,10 +160,10 @@ def make_certificate(
     authority : path
         Where `make_authority` wrote.
     name : str
-        Common name, and a DNS name that the certificate is for: whoever calls this party by it knows it.
+        Common name, and a DNS name that the certificate is for: callers know this party by it.
     hosts : sequence of str
         Further names and addresses that the certificate is for, for those who call the party by its address.
-        None by default: a certificate for ``localhost`` would be good at the end of anybody's tunnel.
+        None by default: a certificate for ``localhost`` would be good at the end of any tunnel.
     days : float
         Until it expires; negative for one that has expired.
 

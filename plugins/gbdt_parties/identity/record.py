@@ -199,7 +199,7 @@ def _now() -> str:
 
 
 class RecordSums(NamedTuple):
-    """What a record says.
+    """Totals of a record.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class RecordSums(NamedTuple):
 
 
 def check_chain(path: str | Path) -> list[str]:
-    """What is wrong with the files that a record continues: one sentence for each file removed or altered.
+    """Faults of the files that a record continues: one sentence for each file removed or altered.
 
     Files beyond the `MAX_FILES` newest ones are removed by the record itself, and so end the chain.
     """

@@ -11,8 +11,8 @@ changed.  Canonical is a text that
 * is in Unicode's normalisation form KC: in form C, and without compatibility characters such as full-width
   digits, ligatures and superscripts.
 
-What is left are different ids: "7" and "007", letters of different case, and letters of different scripts,
-such as Latin and Cyrillic "a", although some of them look alike.
+The following ids remain different: "7" and "007", letters of different case, and letters of different
+scripts, such as Latin and Cyrillic "a", although some of them look alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a party has answered, kept so that no attempt is ever answered twice with different bytes.
+"""Journal of a party's answers: no attempt is ever answered twice with different bytes.
 
 An entry holds an attempt, what answering it has cost, and the answer, and is on the disk before the answer
 leaves.  So costs and answers cannot differ, and an answer that was lost on the way is sent again as it was,
@@ -205,7 +205,7 @@ class AnswerJournal:
 
 
 def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:
-    """What a journal is about, and the attempts in it.
+    """Subject of a journal, and the attempts in it.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:
 
 
 def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any] | Answered, int]]:
-    """What a journal is about, then the attempts in it, each once, and where each entry ends.
+    """Subject of a journal, then the attempts in it, each once, and where each entry ends.
 
     Errors do not name the path, which other organisations could read.
     """
@@ -254,7 +254,7 @@ def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any] | Answered, int]]:
 
 
 def _about(head: Any) -> Mapping[str, Any]:
-    """What a journal is about, from its first entry."""
+    """Subject of a journal, from its first entry."""
     if head["format"] != FORMAT:
         raise PartyArgumentError(
             f"the party's ledger is of format {quoted(json.dumps(head['format']))}, not {FORMAT}"

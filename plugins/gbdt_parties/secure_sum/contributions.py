@@ -1,4 +1,4 @@
-"""Masked and signed vectors: how a party makes its own, and adds up everybody's."""
+"""Masked and signed vectors: how a party makes its own, and adds up all of them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Attempt:
 
 
 class SecureSession:
-    """One party's side of a session whose roster everybody has signed.
+    """One party's side of a session whose roster all parties have signed.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class SecureSession:
         yield self._signing.sign(self._what_is_signed(attempt) + head + digest.digest())
 
     def _what_is_signed(self, attempt: Attempt) -> bytes:
-        """What a signature covers, before the head and the digest of the vector."""
+        """Bytes that a signature covers, before the head and the digest of the vector."""
         return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
 
     def open(

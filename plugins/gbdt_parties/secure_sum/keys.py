@@ -24,7 +24,7 @@ def commitment_to(seed: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class SessionKeys:
-    """What a party draws for one session.
+    """Secrets that a party draws for one session.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class SessionKeys:
     nonce: bytes = field(default_factory=lambda: os.urandom(SIZE))
 
     def to_secret(self) -> bytes:
-        """Everything, for a file that nobody else can read: a restarted party goes on with its session."""
+        """Everything, for a file that only its owner can read: a restarted party goes on with its session."""
         keys = (self.exchange.private_bytes_raw(), self.signing.private_bytes_raw())
         return b"".join((*keys, self.seed, self.nonce))
 
@@ -58,12 +58,12 @@ class SessionKeys:
         )
 
     def secret_with(self, public_key: bytes) -> bytes:
-        """What this party and the holder of another key, and nobody else, know.
+        """Secret that only this party and the holder of another key know.
 
         Raises
         ------
         AuthenticationError
-            If the key is none, or one of those with which everybody gets the same secret.
+            If the key is none, or one of those that give all parties the same secret.
         """
         try:
             return self.exchange.exchange(X25519PublicKey.from_public_bytes(public_key))

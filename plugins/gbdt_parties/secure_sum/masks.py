@@ -32,8 +32,8 @@ def mask_stream(secret: bytes, pair: bytes, roster: bytes, attempt: bytes) -> Ke
     Parameters
     ----------
     secret : bytes
-        What the two parties agreed on.  It does not say who they are: whoever announces a key that is made of
-        another one's can have the same secret with a third party as that one has.
+        What the two parties agreed on. It does not say who they are: a party that announces a key derived
+        from another one's can have the same secret with a third party as that one has.
     pair : bytes
         Who they are (`pair_of`), 68 bytes.
     roster : bytes

@@ -1,6 +1,6 @@
 """A party's side of a session of secure sums, from its introduction to sums that it has opened itself.
 
-What is asked follows from the sums before: each question is signed together with the transcript of all that
+Each question follows from the sums before: each question is signed together with the transcript of all that
 was opened.  Where every sum is over all parties, round k is attempted once, as attempt k + 1.  A party's
 vector is then a function of what it holds and of the sums before, and a question that is asked again gets the
 same bytes.
@@ -22,7 +22,7 @@ from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
 
 class Membership:
-    """What a party keeps for one session.
+    """Membership of a party in one session.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Membership:
         return self._credentials.sign(roster.digest)
 
     def reveal(self, signatures: Sequence[bytes]) -> bytes:
-        """Reveal this party's seed, once everybody has signed the roster."""
+        """Reveal this party's seed, once all parties have signed the roster."""
         if self._roster is None:
             raise ProtocolError("there is no roster yet")
         self._roster.check_endorsements(signatures)
@@ -155,7 +155,7 @@ class Membership:
         return len(self.parts()[0].introductions)
 
     def parts(self) -> tuple[Roster, SecureSession]:
-        """The roster and the session, once everybody has signed.
+        """The roster and the session, once all parties have signed.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class Membership:
         return self._roster, self._secure
 
     def attempt(self, question: Sequence[bytes], number: int, members: Sequence[int]) -> Attempt:
-        """An attempt at this party's own question: whoever was asked anything else does not fit it."""
+        """An attempt at this party's own question: an answer to any other question does not fit it."""
         digest = question_digest([self._transcript, *question])
         return Attempt(self.n_opened, number, tuple(members), digest)
 
@@ -182,7 +182,7 @@ class Membership:
         return self.attempt([question], self.n_opened + 1, range(self.n_parties))
 
     def check_asked(self, round_number: int, number: int, members: Sequence[int]) -> None:
-        """Refuse to answer unless the next sum is asked for, and over everybody.
+        """Refuse to answer unless the next sum is asked for, and over all parties.
 
         Raises
         ------
@@ -198,7 +198,8 @@ class Membership:
             raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
 
     def asked(self, question: bytes) -> tuple[bytes, bytes]:
-        """What the next sum's answer is kept under: the session as all have signed it, and all that is asked.
+        """Key that the next sum's answer is kept under: the session as all have signed it, and all that is
+        asked.
 
         See `gbdt_parties.secure_sum.answers`.
         """
@@ -219,7 +220,7 @@ class Membership:
         return b"".join(secure.contribute(self._by_all(question), ring, values))
 
     def open(self, question: bytes, ring: Ring, n_values: int, contributions: Mapping[int, bytes]) -> Words:
-        """Add up everybody's vectors for the next sum; their range is left to the caller.
+        """Add up all parties' vectors for the next sum; their range is left to the caller.
 
         Raises
         ------

@@ -34,7 +34,7 @@ class Endorsed(Message):
 
 @dataclass(frozen=True, eq=False)
 class ConfirmRoster(Message):
-    """Coordinator to party: everybody's signatures."""
+    """Coordinator to party: all parties' signatures."""
 
     kind: ClassVar[int] = 205
     signatures: Octets
@@ -52,7 +52,7 @@ class Revealed(Message):
 
 @dataclass(frozen=True, eq=False)
 class BeginRounds(Message):
-    """Coordinator to party: everybody's seeds; the first question follows."""
+    """Coordinator to party: all parties' seeds; the first question follows."""
 
     kind: ClassVar[int] = 207
     seeds: Octets
@@ -114,7 +114,7 @@ class FinishedModel(Message):
 
 @dataclass(frozen=True)
 class Opened:
-    """The contributions to one attempt of which all members' are there.
+    """The contributions to one attempt, complete over all members.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """What `pack` packed; raises a ProtocolError if the bytes are anything else."""
+    """Values that `pack` packed; raises a ProtocolError if the bytes are anything else."""
     parts, at = [], 0
     while at < len(data):
         if at + _LENGTH.size > len(data):

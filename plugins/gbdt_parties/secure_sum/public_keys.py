@@ -1,8 +1,8 @@
 """Which public keys a session accepts, and which of them give the same secrets.
 
 Keys come from parties that may collude, and both curves have more than a prime number of points.  So one key
-has several spellings, there are keys that give everybody the same secret, and every key has *twins*: other
-canonical keys whose secrets are the same as its own, whoever the other side is.
+has several spellings, there are keys that give all parties the same secret, and every key has *twins*: other
+canonical keys whose secrets are the same as its own, with any other side.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Ring:
         return vector.astype("<u8", copy=False).tobytes()
 
     def from_bytes(self, data: bytes | memoryview) -> Words:
-        """What `to_bytes` wrote."""
+        """Vector that `to_bytes` wrote."""
         return self._shaped(np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False))
 
     def centred(self, vector: Words, bound: int) -> NDArray[Any]:

@@ -92,7 +92,7 @@ class Introduction:
 
 @dataclass(frozen=True)
 class Roster:
-    """Everybody who takes part in a session, in an order that all agree on.
+    """All participants of a session, in an order that they agree on.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class Roster:
         return self.introductions.index(own)
 
     def check_members(self, own: Introduction, allowed: AllowList) -> None:
-        """Check that everybody else is on a party's allow-list.
+        """Check that all other parties are on a party's allow-list.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Roster:
             owners[secrets] = name
 
     def check_endorsements(self, endorsements: Sequence[bytes]) -> None:
-        """Check that everybody signed this roster.
+        """Check that all parties signed this roster.
 
         Raises
         ------
@@ -207,8 +207,8 @@ class Roster:
     def public_seed(self, seeds: Mapping[int, bytes]) -> bytes:
         """A key of 32 bytes for the public stream, from all parties' seeds.
 
-        Whoever is honest has drawn its seed at random and revealed it after everybody was committed, so that
-        nobody could choose the result; somebody who did not like it could only stop the session.
+        An honest party has drawn its seed at random and revealed it after all were committed, so that no
+        party could choose the result; one that did not like it could only stop the session.
 
         Raises
         ------
@@ -242,7 +242,7 @@ def _joined(*parts: bytes) -> bytes:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """What `_joined` joined."""
+    """Parts that `_joined` joined."""
     parts, at = [], 0
     while at < len(data):
         length = int.from_bytes(data[at : at + 8], "little")

@@ -1,4 +1,4 @@
-"""Who signs for a party, and whom a party accepts: certificates' keys and the allow-list."""
+"""Signers of a party, and the peers that it accepts: certificates' keys and the allow-list."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Credentials:
 
     @classmethod
     def of(cls, tls: TLS) -> Credentials:
-        """What a party's folder holds."""
+        """Credentials in a party's folder."""
         return cls(tls.certificate, tls.key)
 
     @classmethod
@@ -128,19 +128,19 @@ def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: s
 
 @dataclass(frozen=True)
 class AllowList:
-    """Whom a party adds its numbers to.
+    """Allow-list of the peers that a party adds its numbers to.
 
     Parameters
     ----------
     entries : sequence of str, or None
-        ``sha256:`` and the digits of a certificate's fingerprint, or common names.  None accepts everybody,
+        ``sha256:`` and the digits of a certificate's fingerprint, or common names.  None accepts all peers,
         for parties in one process.
     authority : bytes
         PEM certificates of the authorities that sign parties' certificates; empty accepts self-signed ones,
         which only fingerprints can then vouch for.
     trust_authority : bool
-        Whether a common name is enough.  It is what the authority says: whoever runs the authority can name
-        anybody so, and be all other parties at once.
+        Whether a common name is enough. It is what the authority says: the operator of the authority can name
+        any holder so, and be all other parties at once.
 
     Raises
     ------

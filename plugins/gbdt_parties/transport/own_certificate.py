@@ -36,7 +36,7 @@ _CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 def out_of_date(certificates: bytes) -> str:
-    """What is wrong with the dates of the first of some PEM certificates, the own one; empty if nothing.
+    """Faults in the dates of the first of some PEM certificates, the own one; empty if nothing.
 
     Those after it may be of no use to the server, which judges the chain; `is_refused` tells if it does not
     accept it.

@@ -18,7 +18,7 @@ class RefusalLog:
     """Logs the first refusal of a caller for a reason, and counts those of the next `PERIOD` seconds.
 
     The counts are logged when the period is over, with the next refusal or when the log is closed: at most
-    ``2·MAX_KEYS + 1`` lines per period, whatever anybody does.
+    ``2·MAX_KEYS + 1`` lines per period, for any callers.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ class _Connection:
             return self._exchange
 
     def out_of_date(self) -> str:
-        """What is wrong with the dates of this side's certificates; empty if nothing."""
+        """Faults in the dates of this side's certificates; empty if nothing."""
         return "" if self._tls is None else out_of_date(self._tls.certificate)
 
     def is_refused(self, timeout: float) -> bool:
@@ -299,7 +299,7 @@ class _Connection:
 
 
 def _watched(sent: Iterator[bytes], failures: list[Exception]) -> Iterator[bytes]:
-    """What is sent; an error in its making, which gRPC hides, is kept."""
+    """Parts as they are sent; an error in their making, which gRPC hides, is kept."""
     try:
         yield from sent
     except Exception as error:

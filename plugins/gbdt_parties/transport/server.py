@@ -89,7 +89,7 @@ class Callers:
 
 
 class Service(Protocol):
-    """What a server passes requests on to."""
+    """Service that a server passes requests on to."""
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request."""
@@ -97,7 +97,7 @@ class Service(Protocol):
 
 @runtime_checkable
 class RecordingService(Protocol):
-    """A service that also records the calls that the server refused, whose requests nobody read."""
+    """A service that also records the calls that the server refused without reading their requests."""
 
     def turned_away(self, caller: str, reason: str, count: int) -> None:
         """Record calls that were refused for one reason."""
@@ -240,7 +240,7 @@ class Server:
         return row_sets, request  # type: ignore[return-value]  # a view of bytes that nobody else has
 
     def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
-        """Signs of life, then the answer; whoever does not take them is cut off."""
+        """Signs of life, then the answer; a caller that does not take them is cut off."""
         with Watchdog(SILENCE, context.cancel) as dog:
             while not wait([work], HEARTBEAT).done:
                 yield b""
@@ -284,7 +284,7 @@ class Server:
 
 @lru_cache(maxsize=64)
 def _identity_of(certificate: bytes) -> Identity:
-    """Parsed once and not at every call: whoever is refused should cost little."""
+    """Parsed once and not at every call: a refused caller should cost little."""
     return Identity.of(certificate)
 
 

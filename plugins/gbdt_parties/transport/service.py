@@ -1,7 +1,7 @@
-"""What a party's server answers, and to whom: alignments, and sessions about the rows that a caller names.
+"""Answers of a party's server, and its callers: alignments, and sessions about the rows that a caller names.
 
-Every caller has a folder of its own, and nobody can name another caller's rows or sessions.  What the
-sessions are about is up to the services that are built on this one.
+Every caller has a folder of its own, and none can name another caller's rows or sessions. The subject of
+the sessions is up to the services that are built on this one.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class RowService(ABC):
         return messages.write(envelope.session, envelope.sequence, answer)
 
     def _count(self, caller: Caller, message: Message) -> None:
-        """Refuse a message of a kind of which there were too many in the last hour."""
+        """Refuse a message if there were too many of its kind in the last hour."""
         is_question = isinstance(message, (OpenAlignment, *self.questions))
         if not is_question and not isinstance(message, self.opening):
             return

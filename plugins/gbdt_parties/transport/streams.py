@@ -6,8 +6,8 @@
     pieces of the message, all but the last of one MiB, none empty
 
 Row sets name the rows that a request is about (see `alignment`); an answer has none.  Before the header of
-an answer there may be empty frames: the party is alive and at work.  A request has none: whoever has
-something to say says it, in pieces that are as long as they can be, so that a time for each is a least rate.
+an answer there may be empty frames: the party is alive and at work. A request has none: the caller sends its
+words, in pieces that are as long as they can be, so that a time for each is a least rate.
 """
 
 from __future__ import annotations

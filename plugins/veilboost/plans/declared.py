@@ -1,7 +1,7 @@
 """The file of what all organisations declare about their columns before private training.
 
-It is public, and the same at everybody: which columns there are, between which bounds or of which categories,
-what the label is, and whose rows belong to one person.
+It is public, and the same at all parties: which columns there are, between which bounds or of which
+categories, what the label is, and whose rows belong to one person.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_NUMBERS = (int, float)
 
 @dataclass(frozen=True)
 class Declared:
-    """What is declared.
+    """Declaration of columns, label and unit.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The plan of whoever starts a training run: a TOML or YAML file of data, parties and certificates."""
+"""The plan of a training run's initiator: a TOML or YAML file of data, parties and certificates."""
 
 from __future__ import annotations
 

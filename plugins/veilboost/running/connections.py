@@ -1,4 +1,4 @@
-"""Connections of whoever starts a training run to the parties that a plan names."""
+"""Connections of a training run's initiator to the parties that a plan names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``serve``: a party answers whoever is allowed to start training runs with it.
+"""The command ``serve``: a party answers the callers that may start training runs with it.
 
 In vertical training it is a passive party, with columns.  In horizontal training it has rows and labels, and
 trains with a coordinator: exactly (``--horizontal --party``), by SimFL (``--horizontal``) or privately
@@ -296,7 +296,7 @@ def _option(name: str) -> str:
 
 
 def limits_of(args: argparse.Namespace) -> Limits:
-    """What the passive party agrees to, by the options.
+    """Limits of the passive party, from the options.
 
     Raises
     ------
@@ -322,7 +322,7 @@ def limits_of(args: argparse.Namespace) -> Limits:
 
 
 def horizontal_limits_of(args: argparse.Namespace) -> HorizontalLimits:
-    """What a horizontal party agrees to, by the options.
+    """Limits of a horizontal party, from the options.
 
     Raises
     ------

@@ -40,7 +40,7 @@ EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
 
 
 class VerticalXGBModel(FederatedXGBModel):
-    """What the classifier and the regressor share."""
+    """Base class of the vertical estimators."""
 
     model_: VerticalModel
     _expected_failed_checks = EXPECTED_FAILED_CHECKS
@@ -108,7 +108,7 @@ class VerticalXGBModel(FederatedXGBModel):
         self.client = client
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the parties, as a pickle of the model holds nobody's rows, and the client."""
+        """Leave out the parties, as a pickle of the model holds no party's rows, and the client."""
         kept_here = ("parties_", "_rows_of_parties")
         state = {name: value for name, value in super().__getstate__().items() if name not in kept_here}
         return {**state, "client": None}
@@ -149,7 +149,7 @@ class VerticalXGBModel(FederatedXGBModel):
     ) -> None:
         """Train; attributes are set only when all went well.
 
-        What `ActiveData` takes besides is in `info`, and of each evaluation set in `eval_info`.
+        The other arguments of `ActiveData` are in `info`, and of each evaluation set in `eval_info`.
         """
         if parties is None:
             warnings.warn(

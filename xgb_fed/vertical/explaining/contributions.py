@@ -1,4 +1,4 @@
-"""What each column contributes to the predictions of a vertical model: XGBoost's ``pred_contribs``."""
+"""Contributions of the columns to the predictions of a vertical model: XGBoost's ``pred_contribs``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def contributions_of(
     Returns
     -------
     ndarray of float32, shape (n_rows, n_classes, n_columns + 1)
-        The last column is what the trees give for a row of which nothing is known.
+        The last column is the output of the trees for a row without known values.
     """
     n_columns = len(columns.names)
     first_class = [0 if group is None else group for group in groups]

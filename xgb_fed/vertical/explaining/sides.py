@@ -82,7 +82,7 @@ def ask_sides(
     channels: Mapping[int, Channel],
     n_rows: int,
 ) -> Sides:
-    """Ask everybody about all their splits in some trees, and all rows.
+    """Ask all parties about all their splits in some trees, and all rows.
 
     Raises
     ------

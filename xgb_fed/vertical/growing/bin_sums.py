@@ -1,9 +1,9 @@
 """A passive party's sums of one level, decrypted, and the checks that they could come from fixed columns.
 
-The active party knows every row's gradients and every node's rows, but not which row is in which bin.  What a
-party says about its bins is therefore checked against what must hold for any columns: bins add up to their
-node, children add up to their parent bin by bin, and the root has in every tree the rows per bin that the
-party announced before training.
+The active party knows every row's gradients and every node's rows, but not which row is in which bin. A
+party's statements about its bins are therefore checked against the rules that hold for any columns: bins add
+up to their node, children add up to their parent bin by bin, and the root has in every tree the rows per bin
+that the party announced before training.
 """
 
 from __future__ import annotations

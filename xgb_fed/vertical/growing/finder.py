@@ -46,7 +46,7 @@ class Level:
     terms: dict[int, list[NodeTerms]] = field(default_factory=dict)
 
     def terms_of(self, node: int, party: int) -> NodeTerms:
-        """What constrains a node's candidates in a party's columns."""
+        """Constraints on a node's candidates in a party's columns."""
         return self.terms[party][node] if self.terms else NO_TERMS
 
 

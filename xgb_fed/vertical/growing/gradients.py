@@ -3,8 +3,8 @@
 The largest |g| and |h| of a tree are scaled to 1 by powers of two that only the
 active party knows: the packing is then the same for every objective, weight and
 label range, so that bit lengths disclose nothing.  A value is off by at most
-2^-54 of the largest one.  Sums of the integers are exact, whoever adds them up, so
-that a model does not depend on who holds which column.
+2^-54 of the largest one. Sums of the integers are exact in any order, so that a model does not depend on who
+holds which column.
 """
 
 from __future__ import annotations

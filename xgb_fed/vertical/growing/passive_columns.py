@@ -210,7 +210,7 @@ class PassiveFinder:
         }
 
     def _request(self, nodes: list[int], chosen: dict[int, Candidate]) -> SplitNodes:
-        """What tells the party where to split."""
+        """Request that tells the party where to split."""
         vectors = (
             np.array(nodes, dtype=np.int32),
             np.array([chosen[node].column for node in nodes], dtype=np.int32),

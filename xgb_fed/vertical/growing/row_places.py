@@ -1,4 +1,5 @@
-"""What the splits of a passive party say about its columns: between which bins every row must lie.
+"""Knowledge about a passive party's columns that follows from its splits: between which bins every row must
+lie.
 
 A column and its bins are fixed before training, so that all splits of a column, in whatever tree and node,
 must be cuts of one order of the rows.  A party that puts a row on one side of a threshold once cannot put it
@@ -24,7 +25,7 @@ from xgb_fed.vertical.trees.tree import LEAF, FederatedTree
 
 @dataclass
 class _Column:
-    """What is known of one column.
+    """Known places of the rows in one column.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ _MORE_ROWS = "more rows are on one side of a split than the column has there"
 
 @dataclass
 class _CategoricalColumn:
-    """What is known of one categorical column.
+    """Known places of the rows in one categorical column.
 
     Attributes
     ----------

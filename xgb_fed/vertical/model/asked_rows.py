@@ -68,7 +68,7 @@ class AskedRows:
         parties : sequence of Party
             In the order of the model's.
         trees : sequence of FederatedTree or None
-            Parties that have no split in them are not asked, unless nobody else has rows; None asks all.
+            Parties that have no split in them are not asked, unless no other party has rows; None asks all.
         positions : ndarray of int32
             Of the rows in the parties' data, in the caller's order; empty for all rows.
         traffic : Traffic or None
@@ -105,7 +105,9 @@ class AskedRows:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the session; after an error other than a lacking consent it has ended, or nobody answers."""
+        """End the session; after an error other than a lacking consent it has ended, or the party does not
+        answer.
+        """
         if kind is None or issubclass(kind, ConsentError):
             for channel in self.channels.values():
                 channel.ask(messages.Finish(), messages.Done)

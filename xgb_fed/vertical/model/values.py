@@ -1,7 +1,7 @@
 """Whether everything that a vertical model's file holds is of the kind that a model has.
 
-The file may be somebody else's, with a digest that fits.  What is checked here, once, nothing that uses the
-model has to doubt; whether the parts fit together is `check_parts`'s question.
+The file may be somebody else's, with a digest that fits. Values are checked here, once, for all users of the
+model; whether the parts fit together is `check_parts`'s question.
 """
 
 from __future__ import annotations

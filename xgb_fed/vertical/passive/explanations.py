@@ -1,7 +1,7 @@
-"""What a passive party tells for explanations: rows' sides at its splits, and which splits share a column.
+"""Answers of a passive party for explanations: rows' sides at its splits, and which splits share a column.
 
-Both are told only with a consent of their own, which has levels: "none", "per-party", "per-feature".  Per
-feature, columns are told by their positions, which the active party named itself in training.  Per party,
+Both are given only with a consent of their own, which has levels: "none", "per-party", "per-feature".  Per
+feature, columns are named by their positions, which the active party named itself in training.  Per party,
 they are numbered anew in every tree: enough to add up what the party's columns contribute together, and too
 little to know a column again in another tree.
 """

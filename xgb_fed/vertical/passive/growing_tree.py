@@ -36,7 +36,7 @@ BINS_AHEAD = 4
 
 @dataclass
 class GrowingTree:
-    """What a passive party keeps while a tree grows.
+    """Growing tree of a passive party.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ class HeldRows(Protocol):
 
     @property
     def identity(self) -> Any:
-        """What tells these values from others: an array, a matrix or a text, for `digest_of`."""
+        """Identity that tells these values from others: an array, a matrix or a text, for `digest_of`."""
 
     def with_categories(self, known: Categories) -> HeldRows:
         """The same rows with the codes of the categories that were trained on."""

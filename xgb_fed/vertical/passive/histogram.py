@@ -60,7 +60,7 @@ class Histograms:
         """Node by node, the sums of these histograms without the rows of the other ones.
 
         All bins share one batch inversion.  Bins without rows of the other node cost nothing, nor do bins
-        that are left without rows, which nobody reads.
+        that are left without rows, which are never read.
         """
         counts = self.counts - other.counts
         changed = (other.counts > 0) & (counts > 0)

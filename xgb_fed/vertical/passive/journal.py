@@ -28,7 +28,7 @@ MAX_JOURNALS = 32
 
 @dataclass(frozen=True)
 class Terms:
-    """What must be the same when a training run is resumed.
+    """Terms that must be the same when a training run is resumed.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Journals:
     def start(self, model: bytes, terms: Terms, splits: Splits) -> Journal:
         """Open a journal of a training run that starts, or is resumed, with these splits.
 
-        Whoever has it open already can write no more: a run is one session's at a time.
+        Any earlier writer of the file can write no more: a run is one session's at a time.
 
         Raises
         ------

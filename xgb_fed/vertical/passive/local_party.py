@@ -185,7 +185,7 @@ def check_name(name: Any) -> None:
 
 
 def arguments_of(matrices: Sequence[Any], name: str) -> list[str]:
-    """What errors call a party's matrices: its rows, and its evaluation sets."""
+    """Names of a party's matrices in errors: its rows, and its evaluation sets."""
     evals = [f"eval_sets[{k}] of party {name!r}" for k in range(len(matrices) - 1)]
     return [f"X of party {name!r}", *evals]
 

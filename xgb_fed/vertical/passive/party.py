@@ -1,8 +1,8 @@
 """The passive party: columns without labels, answering messages in bytes.
 
-What it sees of the gradients are ciphertexts under a key it does not have.  What it gives away are the
-number of bins of its columns, encrypted sums of bins with their row counts, and which rows go left at the
-splits it owns; names, thresholds and values stay here.
+It sees the gradients as ciphertexts under a key that it does not have. It gives away the number of bins of
+its columns, encrypted sums of bins with their row counts, and which rows go left at the splits it owns;
+names, thresholds and values stay here.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
     memory : MemoryAllowance, optional
         What all sessions may hold together; without limit by default.
     given : GivenStatistics, optional
-        Counts the sums of bins that the active party is told; without limit by default.
+        Counts the sums of bins that the active party learns; without limit by default.
     thresholds : ToldThresholds, optional
-        Counts the thresholds at which it is told sides; without limit by default.
+        Counts the thresholds at which it learns sides; without limit by default.
     rows_digest, eval_digest : str
         Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
     allow_explanations : {"none", "per-party", "per-feature"}

@@ -1,7 +1,7 @@
 """A passive party behind a server: training runs and predictions on its table, within its limits.
 
-Every active party has a folder of its own: its aligned rows, its splits of models, its journals.  Nobody can
-name another one's models, rows or sessions.
+Every active party has a folder of its own: its aligned rows, its splits of models, its journals. No active
+party can name another one's models, rows or sessions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """What a passive party agrees to.
+    """Limits of a served passive party.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Limits:
         The default leaves room for four runs of 100 trees of depth 5 on 150,000 rows; runs on a few hundred
         rows need more.
     max_thresholds : float
-        Thresholds of a column, or sets of its categories, at which one active party is told the sides of rows
+        Thresholds of a column, or sets of its categories, at which one active party learns the sides of rows
         in all training runs and predictions (`ToldThresholds`).
     allow_explanations : {"none", "per-party", "per-feature"}
         Whether it tells every row's side at its splits, for explanations and predictions that hide paths, and
@@ -131,7 +131,7 @@ class SplitsFolder(MutableMapping[bytes, Splits]):
     ----------
     directory : Path
     max_models : int, optional
-        Models of which splits are kept; without limit by default.
+        Models whose splits are kept; without limit by default.
     """
 
     def __init__(self, directory: Path, max_models: int = sys.maxsize) -> None:
@@ -242,7 +242,7 @@ class PassiveService(RowService):
         return self._journals.setdefault(caller.directory, Journals(caller.directory / "models"))
 
     def _given_to(self, caller: Caller) -> tuple[GivenStatistics, ToldThresholds]:
-        """One pair for all handlers of a caller: what it is told in one session adds to the others."""
+        """One pair for all handlers of a caller: disclosures in one session add to those of the others."""
         folder, limits = caller.directory, self._limits
         if folder not in self._given:
             self._given[folder] = (
@@ -261,7 +261,7 @@ class PassiveService(RowService):
 
     @property
     def row_bytes(self) -> int:
-        """What a copy of one row takes."""
+        """Bytes of a copy of one row."""
         return 4 * self._table.columns.n_features
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> PassiveParty:

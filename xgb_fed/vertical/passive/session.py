@@ -1,4 +1,4 @@
-"""What a passive party keeps while a session is open."""
+"""State of a passive party while a session is open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PredictionSession:
     rooms : dict
         Memory reserved for this session, by what it is for.
     told : set of int
-        Splits of which the active party was told every row's side.
+        Splits at which the active party knows every row's side.
     memory : MemoryAllowance
     category_rooms : list of Room
         Memory reserved for the categories that splits send right.
@@ -61,7 +61,7 @@ class PredictionSession:
 
 @dataclass
 class TrainingSession(PredictionSession):
-    """What a passive party keeps from the start of a training run to its end."""
+    """State of a passive party from the start of a training run to its end."""
 
     key: PublicKey
     bins: HeldBins

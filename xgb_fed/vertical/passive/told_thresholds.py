@@ -73,7 +73,7 @@ class ToldThresholds:
         return len(self._known.get(column, ()))
 
     def add(self, names: Sequence[str], rules: Iterable[SplitRule]) -> None:
-        """Count splits before sides at them are told; those at known thresholds tell nothing new.
+        """Count splits before sides at them are disclosed; those at known thresholds disclose nothing new.
 
         Parameters
         ----------

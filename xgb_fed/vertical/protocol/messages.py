@@ -9,7 +9,7 @@ before them), ``c`` ciphertexts in the format of `wire` (u64 length); ``B``, ``I
 vectors of uint8, int32, int64, float32 and float64 (u64 number of items before them), little-endian.
 Everything but ``c`` is in clear.  A kind joins `KINDS` when its class is made, in whatever module.
 
-Whoever holds both ends of a connection numbers its requests; the answer carries the request's session and
+The holder of both ends of a connection numbers its requests; the answer carries the request's session and
 number.  A message that is cut off, extended, of another session or out of turn is refused.
 """
 
@@ -67,7 +67,7 @@ class TrainingOpened(Message):
 
 @dataclass(frozen=True, eq=False)
 class CategoriesOpened(TrainingOpened):
-    """Passive to active: ready, with columns of which some are categorical.
+    """Passive to active: ready, with some categorical columns.
 
     Bins of a categorical column are its categories, in the order of their codes.
     """
@@ -229,7 +229,7 @@ class RevealedSplits(Message):
 class RevealedCategories(RevealedSplits):
     """Passive to active: as `RevealedSplits`, and some columns are categorical.
 
-    What codes stand for is not told.  The threshold of a split by categories is 0.
+    The meaning of codes is not sent.  The threshold of a split by categories is 0.
     """
 
     kind: ClassVar[int] = 43
@@ -304,5 +304,5 @@ class ContinueTraining(Message):
 
 
 def splits_at_once(n_rows: int) -> int:
-    """Splits whose sides are told in one answer at most."""
+    """Splits whose sides one answer holds at most."""
     return max(1, MAX_SIDES_BYTES // max(1, -(-n_rows // 8)))

@@ -5,9 +5,8 @@ A gradient g and a hessian h become the integers ``g' = round(g·2^r) + offset``
 are wide enough for the sum over all rows, by public bounds alone, so sums of
 plaintexts never carry from one field into the next.
 
-The offset adds up too: a sum over k rows carries k offsets.  Whoever sends a sum
-sends k with it, in clear (a packed count would tell the receiver the same); it is
-listed in the traffic.
+The offset adds up too: a sum over k rows carries k offsets. The sender of a sum sends k with it, in clear (a
+packed count would tell the receiver the same); it is listed in the traffic.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class GHPacking:
 
     @cached_property
     def offset(self) -> int:
-        """What makes every g' non-negative: −g_min, as an integer."""
+        """Offset that makes every g' non-negative: −g_min, as an integer."""
         return max(0, -self._fixed_point(self.g_min))
 
     @cached_property

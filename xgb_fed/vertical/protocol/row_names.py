@@ -124,7 +124,7 @@ def _same_rows(own: RowNames, party: Any, positions: NDArray[np.int32], dataset:
 
 @dataclass(frozen=True)
 class RowIdentity:
-    """What tells the rows that parties were asked about from other rows.
+    """Identity of the rows that parties were asked about.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A party's splits of a model, which nobody else has."""
+"""A party's splits of a model, which no other party has."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Splits:
         return columns.goes_left(self.rule(split), rows)
 
     def rule(self, split: int) -> SplitRule:
-        """What a split does."""
+        """Rule of a split."""
         right = self.right.get(split)
         return SplitRule(self.features[split], self.thresholds[split], self.default_left[split], right)
 
@@ -113,7 +113,7 @@ class Splits:
         return [list(rule if rule.right is not None else rule[:3]) for rule in rules]
 
     def condition(self, split: int) -> str:
-        """What goes left, as text."""
+        """Condition to go left, as text."""
         feature, threshold, default_left, right = self.rule(split)
         missing = " or missing" if default_left else ""
         if right is None:

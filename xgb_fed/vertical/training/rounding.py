@@ -1,4 +1,4 @@
-"""What is refused because the rounding of XGBoost's sums would decide the trees."""
+"""Refusals of data for which the rounding of XGBoost's sums would decide the trees."""
 
 from __future__ import annotations
 

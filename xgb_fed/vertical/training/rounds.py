@@ -251,7 +251,7 @@ class Rounds:
         self.progress.kept_leaves.clear()
 
     def _places_of(self, number: int, name: str, agreed: AgreedColumns, named: list[NamedSplit]) -> RowPlaces:
-        """What a party's splits have told about its columns, those of trees that a checkpoint kept too."""
+        """Places that a party's splits have revealed, including those of trees from a checkpoint."""
         if number not in self._places:
             places = self._places[number] = RowPlaces(agreed, self.training.rows.n_rows)
             try:
@@ -395,7 +395,7 @@ class Rounds:
         return self.training.mode.n_turns(party, round_number) * per_round + number - first
 
     def _name_restarts(self, tree: int, gradients: str) -> None:
-        """Begin the record of a tree; whoever was lost after it had been told its splits is named."""
+        """Begin the record of a tree; names a party that was lost after it had received its splits."""
         for restart in self.record.start(tree, gradients):
             logger.warning("%s; it is grown again from the same statistics", restart)
             self.traffic.restarts.append(str(restart))

@@ -1,4 +1,4 @@
-"""What one vertical training run is about: rows, settings, parties, evaluation sets, cipher."""
+"""Task of one vertical training run: rows, settings, parties, evaluation sets, cipher."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Tried(NamedTuple):
-    """What a user's objective gave at the margins before the first tree."""
+    """Gradients of a user's objective at the margins before the first tree."""
 
     margin: NDArray[np.float32]
     g: NDArray[np.float32]
@@ -165,7 +165,7 @@ class ActiveRows:
 
     @property
     def targets(self) -> Targets:
-        """What XGBoost is told of the rows."""
+        """Targets of the rows, as XGBoost receives them."""
         lower, upper = (None, None) if self.bounds is None else self.bounds
         sizes = None if self.qid is None else np.unique(self.qid, return_counts=True)[1]
         return Targets(self.y, self.weight, lower, upper, sizes, self.base_margin)
@@ -294,7 +294,7 @@ class TrainingTask:
 
     @property
     def _has_floor(self) -> bool:
-        """Whether rows may have tiny hessians; nobody knows of a user's objective."""
+        """Whether rows may have tiny hessians; for a user's objective this is unknown."""
         return self.objective.has_floor or self.obj is not None
 
     def first_margins(self, rows: ActiveRows) -> NDArray[np.float32]:
@@ -427,7 +427,7 @@ class TrainingTask:
             check_rows(rows.names, self.parties, f"evaluation set {name!r}", rows.positions[:0], k)
 
     def announced(self) -> str:
-        """What the progress bar says; who waits for the compiler on this machine is told so, once."""
+        """Text of the progress bar; once, it says that the run waits for the compiler on this machine."""
         if not self.parties or isinstance(self.cipher, Plain) or arithmetic_is_compiled():
             return "federated rounds"
         logger.info("compiling kernels for this machine (once; they are cached)")

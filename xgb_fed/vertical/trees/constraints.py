@@ -132,7 +132,7 @@ class Constraints:
 
 @dataclass(frozen=True)
 class NodeRules:
-    """What one node has inherited.
+    """Rules that one node has inherited.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class NodeRules:
 
 
 class TreeRules:
-    """What the candidates of one tree's nodes must keep to.
+    """Rules for the candidates of one tree's nodes.
 
     Parameters
     ----------
@@ -162,13 +162,13 @@ class TreeRules:
         self._constraints, self._first, self._columns = constraints, first, columns
 
     def root(self) -> NodeRules:
-        """What the root begins with."""
+        """Rules of the root."""
         return NodeRules(None if self._constraints.directions is None else NodeBounds())
 
     def children(
         self, rules: NodeRules, owner: int, column: int, left: np.float32, right: np.float32
     ) -> tuple[NodeRules, NodeRules]:
-        """What the children of a split inherit.
+        """Rules that the children of a split inherit.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class TreeRules:
         return NodeRules(NodeBounds(below[0], own), path), NodeRules(NodeBounds(below[1], own), path)
 
     def next_level(self, nodes: Sequence[NodeRules]) -> dict[int, list[NodeTerms]]:
-        """What constrains the nodes of the next level, by party; empty if nothing does.
+        """Constraints on the nodes of the next level, by party; empty if there are none.
 
         The columns of the level, and of each of its nodes, are drawn here.
         """

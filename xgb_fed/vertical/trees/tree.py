@@ -86,7 +86,7 @@ class FederatedTree:
             self.value[node] = [float(np.float32(value) * eta)]
 
     def values(self) -> NDArray[np.float32]:
-        """What each node adds to the margin, shape (n_nodes, n_classes)."""
+        """Contribution of each node to the margin, shape (n_nodes, n_classes)."""
         return np.array(self.value, dtype=np.float32)
 
     def to_dict(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class TreeMode:
         return cycles * self.trees_per_party + min(max(rest - first, 0), self.trees_per_party)
 
     def plan(self, round_number: int) -> Plan:
-        """Who searches where in the trees of a boosting round."""
+        """Searching parties of each level in the trees of a boosting round."""
         everywhere, nowhere = range(self.max_depth), range(0)
         passive = range(1, self.n_passive + 1)
         if self.name == "layered":

@@ -1,10 +1,10 @@
-"""What the active party was told while one tree grew, so that the tree can only grow again from the same.
+"""Answers to the active party while one tree grew, so that the tree can only grow again from the same.
 
-A passive party learns which candidates won when it gets `SplitNodes`, or is told with the next question how
-other parties split a level.  If it could then be lost, come back and send other statistics of the same tree,
-it would learn more at every attempt.  So the active party keeps a digest of every level's statistics before
-anything that follows from them leaves, in the journal of the training run if it has a checkpoint.  A tree
-that is grown again must meet the same digests, and then the same candidates are named.
+A passive party learns which candidates won when it gets `SplitNodes`, or with the next question, which says
+how other parties split a level. If it could then be lost, come back and send other statistics of the same
+tree, it would learn more at every attempt. So the active party keeps a digest of every level's statistics
+before anything that follows from them leaves, in the journal of the training run if it has a checkpoint. A
+tree that is grown again must meet the same digests, and then the same candidates are named.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Restart:
 
 @dataclass
 class _Content:
-    """What is kept of the tree under way.
+    """Kept content of the tree under way.
 
     Attributes
     ----------
