@@ -58,7 +58,7 @@ class AuditReport:
     Parameters
     ----------
     claimed : PrivacyReport
-        What the trainer states.
+        The guarantee that the trainer states.
     n_runs : int
         Runs, half of them with the canary.
     confidence : float

@@ -83,7 +83,7 @@ def checked_number(name: str, value: Any, accepted: Interval, word: _Word | None
     name : str
         The argument, for the message.
     value : object
-        What was given.
+        The given value.
     accepted : Interval
     word : str, optional
         A word that is accepted instead of a number and returned as it is.
@@ -121,7 +121,7 @@ def checked_integer(
     name : str
         The argument, for the message.
     value : object
-        What was given.
+        The given value.
     low : int
     high : int, optional
         Both ends are accepted.
@@ -157,9 +157,9 @@ def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
     name : str
         The argument, for the message.
     value : object
-        What was given.
+        The given value.
     choices : sequence of str
-        What is accepted.
+        Accepted values.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def _holds_times(values: Any) -> bool:
-    """Whether times of NumPy are among the values, of which it would make counts of their unit."""
+    """Whether times of NumPy are among the values; it would turn them into counts of their unit."""
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "mM":
         return True

@@ -174,7 +174,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     ----------
     epsilon, delta : float
     mu : float
-        What is spent without subsampling.
+        The μ that is spent without subsampling.
     probability, count
         As in `SampledGaussian`.
 

@@ -103,7 +103,7 @@ class Release:
     Parameters
     ----------
     what : str
-        What was released: "splits of level 1", "leaf values".
+        Name of the release: "splits of level 1", "leaf values".
     mechanism : str
         "exponential", "discrete Laplace", "Gaussian", or "composed" for an initial model.
     epsilon : float
@@ -222,7 +222,7 @@ class Ledger:
         before, after = self._cost(left), self._cost(planned)
         if self._planned is None or after != Cost(mu=after.mu) or before.mu < after.mu:
             raise BudgetSpentError(
-                f"what is left of the plan costs mu = {before.mu:.6g}; other releases of mu = {after.mu:.6g} "
+                f"the rest of the plan costs mu = {before.mu:.6g}; other releases of mu = {after.mu:.6g} "
                 "cannot take its place"
             )
         self._planned = [*(Counter(self._planned) - self._left).elements(), *planned]

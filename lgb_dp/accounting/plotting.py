@@ -78,7 +78,7 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     matplotlib Axes
     """
     if math.isinf(report.epsilon):
-        raise InvalidArgumentError("report has epsilon = inf, of which there are no shares")
+        raise InvalidArgumentError("report has epsilon = inf, which cannot be divided into shares")
     ax = _axes(ax)
     spent: dict[str, dict[str, float]] = {"ε": defaultdict(float), "μ²": defaultdict(float)}
     for row in report.ledger:

@@ -131,9 +131,9 @@ class PrivacyReport:
     private : bool
         False when something voided the guarantee; `reasons` says what.  At infinite ε it is always false.
     reasons : tuple of str
-        What voids the guarantee.
+        Reasons that void the guarantee.
     notes : tuple of str
-        What the guarantee does not cover.
+        Remarks on the limits of the guarantee.
     ledger : tuple of dict
         The releases, as `Ledger.table` gives them.
     neighbouring : str

@@ -60,7 +60,7 @@ def grow_levels(
     rows : ndarray of int32
         Numbers of the rows this tree trains on.
     first, second : ndarray of int32, shape (n_rows,)
-        What the histograms sum up, indexed by row number.
+        Values that the histograms sum up, indexed by row number.
     layout : BinLayout
         All public candidate splits.
     depth : int

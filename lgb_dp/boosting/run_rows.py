@@ -20,7 +20,8 @@ def rows_of_run(train_set: Dataset, model: InitialModel | None) -> Dataset:
     ----------
     train_set : Dataset
     model : InitialModel or None
-        What the booster continues; start scores are predicted anew unless this very text gave them.
+        Text of the model that the booster continues; start scores are predicted anew unless this very text
+        gave them.
     """
     with train_set._lock.held():
         data = train_set.snapshot()

@@ -80,7 +80,7 @@ class PrivateTrainer(ABC):
         """Start a training run; called once per booster."""
 
     def planned_rounds(self, n_rounds: int) -> int:
-        """Iterations to plan the budget for, of which `n_rounds` will be trained at most."""
+        """Iterations to plan the budget for; at most `n_rounds` of them will be trained."""
         return n_rounds
 
     def __call__(self, env: CallbackEnv) -> None:

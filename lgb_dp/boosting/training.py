@@ -58,7 +58,7 @@ class TrainingTask:
     Parameters
     ----------
     train_set : Dataset
-        What the user trains on, by which evaluation knows the rows.
+        The user's training set, by which evaluation knows the rows.
     data : Dataset
         Its rows and declarations, as `rows_of_run` gives them: all that is read.
     params : TrainingParameters
@@ -71,9 +71,9 @@ class TrainingTask:
     initial : PrivacyReport or None
         Its guarantee.
     reasons : tuple of str
-        What voids the guarantee from the start.
+        Reasons that void the guarantee from the start.
     budget : Budget or None
-        What pays for the run.
+        Budget that pays for the run.
     """
 
     train_set: Dataset
@@ -123,7 +123,7 @@ class Training(ABC):
         self.notes = list(provenance.notes)
         self.evaluated_private_rows = False
         if task.random_state is not None:
-            self.void("random_state was fixed, and whoever knows it can subtract the noise")
+            self.void("random_state was fixed, and its value suffices to subtract the noise")
             warnings.warn(
                 "random_state is for tests only; the model is not private", PrivacyLeakWarning, stacklevel=6
             )
@@ -179,7 +179,7 @@ class Training(ABC):
     def _label_scale(self) -> LabelScale:
         """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, label = self.params.objective, self.data.label
-        bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that anybody can set
+        bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that a user can set
         if bounds is None and objective in LOG_LINKS:
             raise InvalidArgumentError(
                 f"label_bounds must be given for objective={objective!r}: bounds that were read from private "
@@ -263,7 +263,7 @@ class Training(ABC):
             "lambda_l2": repr(self.params.lambda_l2),
         }
 
-    # What the booster asks for (host.TreeGrower).
+    # Interface that the booster needs (host.TreeGrower).
 
     def grow(self) -> None:
         """Grow the trees of the next iteration."""

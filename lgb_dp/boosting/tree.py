@@ -16,7 +16,7 @@ from lgb_dp.data.bins import PublicBins
 MIN_GAIN = 1e-12
 _NODES_AT_ONCE = 1024
 _MIN_NODES_TO_LEAVE_OUT = 63
-"""Splits from which on nodes are left out; a smaller tree, of which little could be, stays complete."""
+"""Splits from which on nodes are left out; a smaller tree stays complete, since little could be left out."""
 
 _CODES = np.arange(256)
 

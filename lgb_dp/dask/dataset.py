@@ -73,7 +73,7 @@ class DaskDataset:
         For evaluation data: its rows are public.  They are binned by the workers and evaluated by the client,
         whose memory they take a byte per value.
     **declarations : object
-        What is publicly known, as for `lgb_dp.Dataset`: `bounds`, which must be given here, `label_bounds`,
+        Public knowledge, as for `lgb_dp.Dataset`: `bounds`, which must be given here, `label_bounds`,
         `label_overflow`, `max_bin`, `spacing`, `categories`, `bin_edges`, `weight_bound`, `rows_per_group`,
         `group_weight`, `paid_for` and `feature_name`.
 

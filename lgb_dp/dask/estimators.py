@@ -89,7 +89,7 @@ class _OnCluster(DPLGBMModel):
         if self.auto_bounds is not None:
             raise UnsupportedParameterError(
                 f"auto_bounds={self.auto_bounds!r} is not supported on a cluster; pass bounds, which "
-                "lgb_dp.private_bounds may have bought on a sample that is used for nothing else"
+                "lgb_dp.private_bounds may have computed on a sample with no other use"
             )
         settings = self._read_settings(budget)
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}

@@ -20,5 +20,5 @@ ERRORS = host.ClusterErrors(
     errors.SchedulerLostError,
     errors.PartitionError,
     _wrong,
-    "; what was trained so far is in the trainer's booster_",
+    "; the trees trained so far are in the trainer's booster_",
 )

@@ -26,7 +26,7 @@ def _unpacked_tree(packed: Mapping[str, bytes]) -> PublicTree:
 
 
 class SentTrees:
-    """The client's account of which released trees a worker knows."""
+    """The client's account of the released trees that a worker knows."""
 
     def __init__(self) -> None:
         self._known: list[int] = []

@@ -53,7 +53,7 @@ class RowRules:
     n_threads : int
         Threads of a worker; 0 takes as many as the worker has.
     classes : ndarray, optional
-        Sorted labels, of which the positions are trained on.
+        Sorted labels; their positions are trained on.
     """
 
     bins: PublicBins

@@ -57,7 +57,7 @@ def train(
     feval : callable or sequence of callable, optional
         As for `lightgbm.train`.
     timeout : float
-        Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost.
+        Seconds: a worker or a scheduler that is silent for so long is taken to be lost.
 
     Returns
     -------

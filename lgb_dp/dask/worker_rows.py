@@ -63,7 +63,7 @@ class RowsOfWorker:
         self._trees = ReceivedTrees()
         self._n_threads = self._rules.n_threads or n_threads
 
-    # What tasks call.
+    # Calls of tasks.
 
     def store(self, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
         """Keep a partition, or what was wrong with it, until the client asks."""
@@ -75,7 +75,7 @@ class RowsOfWorker:
         except Exception as error:
             self._loaded[index] = type(error).__name__
 
-    # What the client asks.
+    # Questions of the client.
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         """Function that answers one of the client's messages."""

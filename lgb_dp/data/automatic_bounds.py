@@ -40,7 +40,7 @@ class SharedBudget:
     Parameters
     ----------
     epsilon, delta : float
-        What was granted.
+        The granted budget.
     share : float
         Part of it that pays for the bins, in (0, 1).
     is_gaussian : bool

@@ -57,7 +57,7 @@ class PublicBins:
     columns : Columns
         How the columns of a table become the features.
     provenance : Provenance
-        What it has cost, or leaked, to know the bins.
+        Cost or leakage of the knowledge of the bins.
     """
 
     names: tuple[str, ...]

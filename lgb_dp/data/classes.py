@@ -70,7 +70,7 @@ def known_classes(
     y : ndarray, shape (n_rows,)
         As `as_labels` gives them.
     classes : sequence or None
-        What was declared.
+        The declared classes.
     are_booleans : bool
         Whether the data type of the labels is that of truth values.
     """

@@ -57,7 +57,7 @@ class Dataset(StandInDataset):
         Public bounds of the label: of a regression target, or the two values of a binary label (0 and 1
         unless given).
     label_overflow : {"raise", "clip"}
-        What becomes of a label that does not fit.  "raise" raises an error, whose occurrence is a function of
+        Treatment of a label that does not fit.  "raise" raises an error, whose occurrence is a function of
         the private labels.  "clip" moves regression labels to the nearer of `label_bounds`, and gives rows
         whose label is missing or none of the classes no weight; a note in the privacy report says so.
     max_bin : int or mapping of feature to int
@@ -93,7 +93,7 @@ class Dataset(StandInDataset):
         Let each of a person's k rows weigh 1/k, so that noise is that of one row.  For `NewtonBoost` and for
         `DPBoost` with ``variant="tight"``.
     paid_for : sequence of PrivacyReport
-        What public-looking knowledge of these rows has cost (`lgb_dp.private_bounds`,
+        Cost of public-looking knowledge of these rows (`lgb_dp.private_bounds`,
         `lgb_dp.private_quantile_edges`): charged to every model that is trained on them.
     reference : Dataset, optional
         Training data whose bins to share.
@@ -173,7 +173,7 @@ class Dataset(StandInDataset):
         self._given_scores: StartScores | None = None
         self._used_scores: StartScores | None = None
 
-    # What StandInDataset asks for.
+    # Interface that StandInDataset needs.
 
     def _read_rows(self) -> None:
         if (rows := self._rows_of_parent) is not None:
@@ -273,7 +273,7 @@ class Dataset(StandInDataset):
         assert self.bins is not None
         return StartScores.predicted(model, data, self._n_rows(), self.bins.columns)
 
-    # What LightGBM's users call.
+    # Interface of LightGBM's users.
 
     @property
     def unit(self) -> Unit:

@@ -116,7 +116,7 @@ def private_bounds(
     X : array-like, table or sparse matrix, shape (n_rows, n_features)
         Numbers or times (in seconds, as for `lgb_dp.Dataset`); NaN means missing and is not counted.
     epsilon, delta : float
-        What this release may cost, under adding or removing one row (one person with `groups`).
+        Limit on the cost of this release, under adding or removing one row (one person with `groups`).
     groups, rows_per_group
         The person of each row and the rows used per person, as for `lgb_dp.Dataset`.
     budget : Budget, optional
@@ -127,7 +127,7 @@ def private_bounds(
     bounds : (low, high)
         For `lgb_dp.Dataset`.
     report : PrivacyReport
-        What it cost: pass it as ``lgb_dp.Dataset(..., paid_for=[report])``.
+        Cost of the release: pass it as ``lgb_dp.Dataset(..., paid_for=[report])``.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def private_quantile_edges(
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of every column, or `private_bounds`'.
     epsilon, delta : float
-        What this release may cost, under adding or removing one row (one person with `groups`).
+        Limit on the cost of this release, under adding or removing one row (one person with `groups`).
     max_bin : int
         Bins at most, from 2 to 255.
     groups, rows_per_group
@@ -188,7 +188,7 @@ def private_quantile_edges(
     edges : dict of int to ndarray
         For ``lgb_dp.Dataset(..., bin_edges=edges)``.
     report : PrivacyReport
-        What it cost: pass it as ``lgb_dp.Dataset(..., paid_for=[report])``.
+        Cost of the release: pass it as ``lgb_dp.Dataset(..., paid_for=[report])``.
 
     Raises
     ------

@@ -20,11 +20,11 @@ class Provenance:
     Parameters
     ----------
     leaks : tuple of str
-        What was read from private data without noise.  Each voids the guarantee.
+        Values that were read from private data without noise.  Each voids the guarantee.
     notes : tuple of str
-        What the guarantee assumes or does not cover.
+        Assumptions and limits of the guarantee.
     paid_for : tuple of PrivacyReport
-        What private releases have cost, each charged to every model that is trained on the rows.
+        Costs of private releases, each charged to every model that is trained on the rows.
     """
 
     leaks: tuple[str, ...] = ()

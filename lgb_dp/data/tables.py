@@ -64,7 +64,7 @@ def as_frame(data: Any) -> nw.DataFrame[Any]:
         names = tuple(str(name) for name in data.columns)
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
-        raise InvalidArgumentError(f"data has several columns of the names {twice}")
+        raise InvalidArgumentError(f"data has duplicate column names: {twice}")
     return frame
 
 

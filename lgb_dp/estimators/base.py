@@ -40,7 +40,7 @@ from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
 
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
-"""What "auto" means for DPBoost.
+"""Meaning of "auto" for DPBoost.
 
 Chosen by ε between 0.5 and 4 on eight public data sets of 4,000 to 120,000 rows, where it beats the
 paper's 50 trees of depth 6 at rate 0.1.  Gradients are clipped rather than filtered: with labels of ±1 a
@@ -48,7 +48,7 @@ gradient beyond g* is a misclassified row, the one to learn from.
 """
 
 _MBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 1, "learning_rate": 0.5, "max_depth": 3}
-"""What "auto" means for MBoost: at ε up to 1, one tree beats boosted ones on most sets
+"""Meaning of "auto" for MBoost: at ε up to 1, one tree beats boosted ones on most sets
 (docs/experiments/mloss.md)."""
 
 _BINS: Mapping[str, tuple[int, Spacing]] = {
@@ -56,7 +56,7 @@ _BINS: Mapping[str, tuple[int, Spacing]] = {
     "dpboost": (32, "linear"),
     "mboost": (10, "linear"),
 }
-"""What max_bin="auto" means: NewtonBoost does not pay for candidates, the others do."""
+"""Meaning of max_bin="auto": NewtonBoost does not pay for candidates, the others do."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     gdf : bool
         For "dpboost": leave rows with large gradients out of a tree, as the paper does, instead of clipping.
     label_overflow : {"clip", "raise"}
-        What becomes of a label that does not fit, as for `lgb_dp.Dataset`.  "clip" moves targets to the
+        Treatment of a label that does not fit, as for `lgb_dp.Dataset`.  "clip" moves targets to the
         nearer of the label's bounds and gives rows whose label is missing or none of the classes no weight;
         "raise" raises an error, whose occurrence is a function of the private labels.
     n_jobs : int
@@ -141,7 +141,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     verbose : int
         LightGBM's verbosity.
     importance_type : {"split", "gain"}
-        What `feature_importances_` are: how often a feature is split on, or the gains of its splits, which
+        Kind of `feature_importances_`: how often a feature is split on, or the gains of its splits, which
         are computed from released values.
     **keywords : object
         LightGBM's other parameters, and other names of these.  `fit` refuses those that private training
@@ -149,7 +149,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
 
     Notes
     -----
-    What "auto" chooses follows from public facts and from what was released: no setting reads the data.
+    The choices of "auto" follow from public facts and from releases: no setting reads the data.
     """
 
     _objectives: ClassVar[tuple[str, ...]]
@@ -313,8 +313,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     ) -> None:
         """Train on a Dataset; `of_rows` are the arguments that users gave about its rows.
 
-        Fitted attributes, of which `fitted` are known before, are removed first and set at the end, all at
-        once: a fit that is aborted leaves none, neither of itself nor of the fit before.
+        Fitted attributes, including those in `fitted`, which are known before, are removed first and set at
+        the end, all at once: a fit that is aborted leaves none, neither of itself nor of the fit before.
         """
         init_model = getattr(init_model, "booster_", init_model)  # perhaps this estimator's own
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:

@@ -33,7 +33,7 @@ _CONTAINERS: Mapping[type, str] = {
     FeatureUnion: "transformer_list",
     ColumnTransformer: "transformers",
 }
-"""What holds other transformers, and in which attribute."""
+"""Containers of other transformers, with the attribute that holds them."""
 _DENSITY_NOTE = (
     "a ColumnTransformer keeps whether the rows are dense enough for a dense matrix, which depends on all of "
     "them: give the model away without the pipeline, or set sparse_threshold to 0 or 1"

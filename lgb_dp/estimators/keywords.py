@@ -38,7 +38,7 @@ def with_keywords(
     own, defaults : mapping
         The estimator's settings and the constructor's defaults, by name.
     keywords : mapping
-        What it was given besides.  None means not given, as for LightGBM.
+        Its other arguments.  None means not given, as for LightGBM.
 
     Raises
     ------

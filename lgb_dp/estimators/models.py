@@ -30,7 +30,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
     __doc__ = with_words_replaced(
         DPLGBMModel.__doc__,
         {
-            "What the classifier and the regressor share.": (
+            "Base class of the private classifier and regressor.": (
                 "Differentially private LightGBM classifier, binary or multi-class."
             ),
             "label_overflow : {": (
@@ -141,7 +141,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
             The person of each row, and how many rows of a person are used, as for `lgb_dp.Dataset`: the
             guarantee then covers persons.
         paid_for : sequence of PrivacyReport
-            What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report:
+            Cost of public-looking knowledge of these rows, such as `lgb_dp.private_bounds`' report:
             `privacy_` includes it.
         budget : Budget, optional
             Pays for the fit when it starts; refused where it does not suffice.  It is an argument of `fit`,
@@ -276,7 +276,7 @@ class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
     __doc__ = with_words_replaced(
         DPLGBMModel.__doc__,
         {
-            "What the classifier and the regressor share.": (
+            "Base class of the private classifier and regressor.": (
                 "Differentially private LightGBM regressor.\n\n"
                 'With ``method="newton"``, the keyword `objective` accepts LightGBM\'s "regression",\n'
                 '"regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"\n'

@@ -70,8 +70,7 @@ class _Trial:
     params : dict
         The settings that were drawn.
     verbosity : dict
-        What the estimator's `verbose` (and its aliases) will be after the search, during which it says
-        nothing.
+        The estimator's `verbose` (and its aliases) after the search; during it, the estimator is silent.
     """
 
     model: Any
@@ -217,7 +216,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             The person of each row, how many rows of a person are used, and how they are weighted, as for
             `lgb_dp.Dataset`: the guarantee then covers persons.  The rows are chosen once, for all trials.
         paid_for : sequence of PrivacyReport
-            What public-looking knowledge of these rows has cost, such as `lgb_dp.private_bounds`' report;
+            Cost of public-looking knowledge of these rows, such as `lgb_dp.private_bounds`' report;
             charged once, to the search.
         budget : Budget, optional
             Pays for the whole search before any row is read: its (ε, δ), which come from the budget's

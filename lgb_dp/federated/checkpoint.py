@@ -21,7 +21,7 @@ from lgb_dp.errors import FederatedCheckpointError
 FORMAT = 1
 JOURNAL_FILE = "federated.journal"
 _HEAD, _RUN, _ATTEMPT, _OPENED, _MODEL = b"H", b"R", b"A", b"O", b"M"
-"""What an entry begins with."""
+"""First bytes of an entry."""
 
 ATTEMPTS_PER_START = 1 << 32
 """Attempts are numbered on from the next multiple of this whenever a coordinator takes a run up: the last

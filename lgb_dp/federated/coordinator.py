@@ -57,12 +57,12 @@ def train(
     num_boost_round : int
         Trees (times classes), at most 100,000.
     callbacks : sequence
-        One `lgb_dp.NewtonBoost`, which says the budget.  ε covers what up to `colluding` parties, together
-        with whoever calls this function, learn about one row of another party.
+        One `lgb_dp.NewtonBoost`, which says the budget. ε covers what up to `colluding` parties, together
+        with the caller of this function, learn about one row of another party.
     min_parties : int, optional
         Parties that must take part in every sum; by default one more than `colluding`.
     colluding : int
-        Parties of which everybody may know the noise: those that pool what they know, or that add none.
+        Parties whose noise counts as known: those that pool their knowledge, or that add none.
     max_attempts : int, optional
         Releases that the noise is planned for; by default 5 per cent more than `num_boost_round`.  A round
         during which a party is lost takes another attempt.
@@ -123,13 +123,13 @@ def train(
     )
     if len(members) < task.min_parties:
         raise InvalidArgumentError(
-            f"{len(members)} parties, of which at least {task.min_parties} must take part in every sum; with "
+            f"{len(members)} parties; at least {task.min_parties} must take part in every sum; with "
             "one, train by lightgbm.train"
         )
     if len(members) == 2:
         warnings.warn(
-            "with two parties, each adds all the noise that protects it from the other, and sums protect "
-            "neither from anybody else's view but by that noise",
+            "with two parties, each adds all the noise that protects it from the other, and only that "
+            "noise protects both from the view of others",
             FewPartiesWarning,
             stacklevel=2,
         )

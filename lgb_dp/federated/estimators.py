@@ -43,7 +43,7 @@ class FederatedDPLGBMModel(BaseEstimator):
     min_parties : int, optional
         Parties that must take part in every sum; one more than `colluding` by default.
     colluding : int
-        Parties of which everybody may know the noise.
+        Parties whose noise counts as known.
     max_attempts : int, optional
         Releases that the noise is planned for; 5 per cent more than the iterations by default.
     parties_per_person : int
@@ -56,7 +56,7 @@ class FederatedDPLGBMModel(BaseEstimator):
     booster_ : DPBooster
         A native LightGBM model, with the guarantee inside.
     traffic_ : Traffic
-        What was sent by whom.
+        Messages and bytes by sender.
     """
 
     booster_: DPBooster
@@ -144,7 +144,7 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):  # noqa:
     __doc__ = with_words_replaced(
         FederatedDPLGBMModel.__doc__,
         {
-            "What the classifier and the regressor share.": (
+            "Base class of the federated private classifier and regressor.": (
                 "Differentially private LightGBM classifier of rows that several organisations have."
             )
         },
@@ -198,7 +198,7 @@ class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):  # noqa: D
     __doc__ = with_words_replaced(
         FederatedDPLGBMModel.__doc__,
         {
-            "What the classifier and the regressor share.": (
+            "Base class of the federated private classifier and regressor.": (
                 "Differentially private LightGBM regressor of rows that several organisations have."
             )
         },

@@ -80,7 +80,7 @@ class PartyLedger:
         ----------
         run : bytes
         mu : float
-            What it may cost.
+            Limit of its cost.
         neighbouring : str
             Its unit.
         budget : (float, float)
@@ -154,7 +154,7 @@ class PartyLedger:
             cost = entry.cost
             if self._spent_by[run.hex()] + cost > Fraction(granted) ** 2:
                 raise BudgetExceededError(
-                    f"the run was granted mu = {granted:.6g}, all of which is spent: too many attempts failed"
+                    f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
                 )
             kept = self.budget or budget
             if self._spent + cost > _limit(kept):

@@ -22,7 +22,7 @@ COORDINATOR = "coordinator"
 
 SECONDS_TO_ASK_AGAIN = 1.0
 """A party that is lost within this time is connected to and asked once more: a connection broke, or a server
-was restarted.  One that was silent for longer has kept everybody waiting already."""
+was restarted.  One that was silent for longer has kept all parties waiting already."""
 
 MAX_DOUBLINGS = 6
 """Of the rounds between two tries to reach a party that was lost: at most 64 rounds pass."""
@@ -167,4 +167,4 @@ class Member:
             declaration = json.loads(self.declaration)
             return {str(part): str(digest) for part, digest in declaration.items()}
         except (ValueError, AttributeError, RecursionError):
-            raise ProtocolError(f"party {self.name!r} declares nothing that can be read") from None
+            raise ProtocolError(f"party {self.name!r} sent a declaration that cannot be read") from None

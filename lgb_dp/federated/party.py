@@ -134,12 +134,12 @@ class Party(SessionHandler[PartyRun]):
             X, y, label_overflow="clip", **{"max_bin": 255, "spacing": "mixed", **data}
         ).construct()
         if rows.provenance.leaks:
-            raise InvalidArgumentError(f"what parties declare must be public: {rows.provenance.leaks[0]}")
+            raise InvalidArgumentError(f"declarations of parties must be public: {rows.provenance.leaks[0]}")
         if isinstance(tls, (str, Path)):
             tls = TLS.from_directory(tls)
         if tls is not None and allowed is None:
             raise InvalidArgumentError(
-                "allowed=None would add this party's numbers to anybody's that the authority vouches for; "
+                "allowed=None would accept every party that the authority vouches for; "
                 "name the other parties by 'sha256:' and the fingerprints of their certificates"
             )
         self._folder = None if folder is None else make_folder(folder)
@@ -217,13 +217,13 @@ class Party(SessionHandler[PartyRun]):
                 self._ledger = PartyLedger(self._folder, self._budget)
             return self._ledger
 
-    # What SessionHandler asks for.
+    # Interface that SessionHandler needs.
 
     def open(self, message: Message, session: bytes) -> tuple[PartyRun, Message]:
         """Take up a run: the one in memory, the one in the folder, or a new one."""
         assert isinstance(message, OpenFederated)
         if len(message.run) != SESSION_BYTES:
-            raise ProtocolError("a run has a number of 16 bytes")
+            raise ProtocolError("a run id must be 16 bytes")
         run = self._runs.get(message.run) or self._restored(message.run)
         if run is None:
             run = PartyRun(self._side, message.run, message.task)
@@ -287,7 +287,7 @@ class Party(SessionHandler[PartyRun]):
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, (InvalidArgumentError, ProtocolError)):
                 raise
-            raise ProtocolError("what this party has kept of the run is damaged") from None
+            raise ProtocolError("this party's state of the run is damaged") from None
 
     def _keep_model(self, run: PartyRun) -> None:
         """Write the model of a run that has ended; all parties have the same."""

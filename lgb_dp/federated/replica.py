@@ -39,7 +39,7 @@ STDS_IN_RANGE = 12.0
 
 
 _MAX_ENTRY = 2**15
-"""What a row of weight 1 adds to a sum of gradients or hessians at most: it is an entry of a table of int16,
+"""Most that a row of weight 1 adds to a sum of gradients or hessians: it is an entry of a table of int16,
 or shorter than √2 `STEPS`."""
 
 
@@ -50,7 +50,7 @@ class Question:
     Parameters
     ----------
     what : str
-        What is released.
+        Name of the release.
     structure : bytes
         Digest of the tree whose leaves are summed; empty if there is none.
     sums : tuple of ndarray of int64
@@ -58,7 +58,7 @@ class Question:
     stds : tuple of float
         Planned standard deviation of the noise in each of them, in steps.
     mu : float
-        What the release costs, per unit.
+        Cost of the release, per unit.
     limit : int
         Absolute value that the sums of all rows cannot exceed, without noise.
     """
@@ -117,7 +117,7 @@ class Replica:
         self._asked: SimpleQueue[Question | _Ended] = SimpleQueue()
         self._told: SimpleQueue[Released | None] = SimpleQueue()
         self._current: Question | _Ended | None = None
-        # The context, so that whoever observes releases observes those of this run; not this object, so that
+        # The context, so that an observer of releases observes those of this run; not this object, so that
         # the thread ends with it.
         Thread(target=copy_context().run, args=(_run, train, self._asked, self._told), daemon=True).start()
         weakref.finalize(self, self._told.put, None)
@@ -284,12 +284,12 @@ def _views(task: FederatedTask, n: int, mu: float) -> list[str]:
 
     alone = "" if t == 1 else f"; one party alone, which knows its own noise: epsilon = {epsilon(n - 1)}"
     return [
-        f"views of {n} parties' sums at delta = {task.delta:.3g}: whoever adds no noise (outside, a "
+        f"views of {n} parties' sums at delta = {task.delta:.3g}: an observer that adds no noise (outside, a "
         f"coordinator that is not a party): epsilon = {epsilon(n)}{alone}; up to {t} of the parties that "
         f"pool what they know, also with the coordinator: epsilon = {epsilon(n - t)}, which is what this "
         "report states",
-        "a party that adds no noise, or less than it should, counts as one of those that pool; nobody can "
-        "find out",
+        "a party that adds no noise, or less than it should, counts as one of those that pool; the others "
+        "cannot detect it",
     ]
 
 

@@ -180,7 +180,7 @@ class Coordinator:
             found.append(one)
         return found
 
-    # How a run begins: nobody can be lost here.
+    # Beginning of a run: no party may be lost here.
 
     def _introduce_patiently(self) -> None:
         """Introduce the parties; nothing has been answered yet, so every try is a new run."""
@@ -215,7 +215,7 @@ class Coordinator:
         revealed = self._ask_all(confirmed, Revealed)
         self._ask_all(BeginRounds(pack([one.seed for one in revealed])), Done)
 
-    # Who takes part.
+    # Participants.
 
     def _reach(self, members: Sequence[Member]) -> None:
         """Connect to parties, and wait until they are there or not."""

@@ -71,7 +71,7 @@ class PartyRun:
     task : str
         JSON.
     kept : mapping, optional
-        What `to_dict` gave: the run is taken up again after a restart.  Sums are opened anew, and answers are
+        Result of `to_dict`: the run is taken up again after a restart.  Sums are opened anew, and answers are
         those that were given.
     """
 
@@ -253,7 +253,7 @@ class PartyRun:
         _, _, replica = self._parts()
         return str(replica.model.model_to_string(num_iteration=-1))
 
-    # What is kept on disk.
+    # State on disk.
 
     def to_dict(self) -> Mapping[str, Any]:
         """Everything that a restarted party needs; secret, for the keys in it."""

@@ -48,7 +48,7 @@ class FederatedTask:
         Releases of leaf sums that the noise is planned for, those included that are repeated because a party
         was lost.
     colluding : int
-        Parties of which everybody may know the noise.
+        Parties whose noise counts as known.
     min_parties : int
         Parties that must take part in every sum.
     parties_per_person : int

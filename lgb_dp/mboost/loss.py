@@ -138,7 +138,7 @@ class MLoss:
         r = np.hypot(2.0 * self.alpha, np.maximum(np.abs(z) - self.flat, 0.0))
         return np.where(np.abs(z) < self.flat, 0.0, 2.0 * (self.alpha / r) ** 2 / r)
 
-    # What LightGBM calls.
+    # Calls of LightGBM.
 
     def __call__(self, predicted: Any, data: Any) -> tuple[Floats, Floats]:
         """Gradient and hessian, for ``lightgbm.train`` or for its scikit-learn estimators.

@@ -50,7 +50,7 @@ COUNT_SHARE = 0.02
 """Share of ε that pays for the number of rows where it is not public; only √(number of rows) is used."""
 
 ROUNDING = 2.0**-13
-"""What float64 adds to the sensitivity of a risk, in largest weights."""
+"""Contribution of float64 to the sensitivity of a risk, in largest weights."""
 
 MIN_ALPHA = 2.0**-10
 """Lower end of a calibrated α."""
@@ -314,7 +314,7 @@ class _MBoostTraining(Training):
     def _coefficient(self, h: NDArray[np.float64], sums: NDArray[np.int64]) -> float:
         """Leveraging coefficient: the learning rate, or a·4α·E[w y h] / M² with a the learning rate.
 
-        Σ w y h is Σ h (P - N) over the leaves, of which both factors are released already.
+        Σ w y h is Σ h (P - N) over the leaves; both factors are released already.
         """
         if self.leverage == "public":
             return self.learning_rate

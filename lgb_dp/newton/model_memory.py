@@ -12,7 +12,7 @@ _BYTES_PER_SPLIT = 270
 """A byte per bin code that says where it goes, and the feature: while training, of all trees."""
 
 _BYTES_PER_LEAF = 350
-"""Values and counts, and a leaf's and a split's part of the model's text, of which there are copies."""
+"""Values and counts, and a leaf's and a split's part of the model's text, with its copies."""
 
 _LIMITS_OF_GROUP = (
     Path("/sys/fs/cgroup/memory.max"),

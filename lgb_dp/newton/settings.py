@@ -22,7 +22,7 @@ GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
 
 Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
 little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in
-units of the width of `label_bounds`, of which most residuals are a small part.
+units of the width of `label_bounds`, and most residuals are a small part of it.
 """
 
 _UNCLIPPED_FROM = 2.0
@@ -95,8 +95,8 @@ _MAX_MU_OF_RATE = 1.0
 _MAX_MU_OF_DEPTH = 4.0
 """μ beyond which ν does not count for the rate, and for the depth.
 
-What limits a model then is not the noise of releases but the number of rows: of 10,000 generated rows without
-any noise, depth 4 gets a held-out AUC of 0.816, depth 6 of 0.807.
+The limit of a model then is not the noise of releases but the number of rows: of 10,000 generated rows
+without any noise, depth 4 gets a held-out AUC of 0.816, depth 6 of 0.807.
 """
 
 

@@ -115,7 +115,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        # What a process with the same number left, or somebody else put there, is not written to.
+        # A file left by a process with the same number, or put there by another user, is not written to.
         temporary.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:

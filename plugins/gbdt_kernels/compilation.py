@@ -90,7 +90,7 @@ def _keep(compiled: Any, directory: str) -> None:
     compiled._shipped = None
     beside = Path(compiled.py_func.__code__.co_filename).parent / "__pycache__"
     if directory and not os.access(beside, os.W_OK):
-        # What was compiled when an image was built lies there.
+        # Code compiled when an image was built lies there.
         compiled._shipped = IndexDataCacheFile(str(beside), kept.filename_base, file._source_stamp)
         _guard(compiled._shipped)
         file.load = partial(_load_first, file.load, compiled._shipped.load)
@@ -172,7 +172,7 @@ def cache_directory(folder: Path) -> str | None:
         if _is_ours(Path(chosen)):
             return str(chosen)
         _say(f"NUMBA_CACHE_DIR={chosen} is not used: it must be writable, and by this user only")
-    # Whoever can write there can change the bytecode, too.
+    # A user who can write there can change the bytecode, too.
     if _can_write(folder / "__pycache__"):
         return ""
     user_cache, temporary = _in_user_cache(), _in_temporary_files()
@@ -255,7 +255,7 @@ def is_compiled(compiled: Any) -> bool:
     Parameters
     ----------
     compiled : numba dispatcher
-        What `kernel` returned.
+        Result of `kernel`.
     """
     if compiled.signatures:
         return True

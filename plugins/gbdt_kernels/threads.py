@@ -79,7 +79,7 @@ def run(work: Callable[[int, int, int], None], parts: list[tuple[int, int]]) -> 
     except BaseException as error:
         if not isinstance(error, Exception):
             _pool.cache_clear()  # an interrupt may leave the pool's locks held
-        # Nobody may go on while another thread still writes.
+        # No thread may go on while another one still writes.
         stop = time.monotonic() + _MAX_WAIT
         while not all(finished[1 : len(futures) + 1]) and time.monotonic() < stop:
             time.sleep(0.001)

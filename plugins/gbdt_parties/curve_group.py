@@ -35,7 +35,7 @@ POINT_BYTES = 32
 SCALAR_BYTES = 32
 
 _STEPS_PER_POINT = 100_000
-"""What a point costs, in the steps by which `threads.blocks` measures work: a tenth of a millisecond."""
+"""Cost of a point, in the steps by which `threads.blocks` measures work: a tenth of a millisecond."""
 
 _MIXED_ORDER = bytes.fromhex("95" + 31 * "99")
 """The generator of the group plus the point of order 2: the kind that CVE-2025-69277 is about."""
@@ -85,7 +85,7 @@ def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
     Parameters
     ----------
     domain : sequence of bytes
-        What the points are for, and whose they are.
+        Purpose and owner of the points.
     inputs : sequence of bytes
 
     Returns

@@ -63,14 +63,14 @@ class MemoryAllowance:
         """
         if self.reserved + n_bytes > self.max_bytes:
             self.free()
-            # What sessions that have ended refer to in circles.
+            # Objects that ended sessions refer to in circles.
             gc.collect()
         in_use = self.reserved
         with self._lock:
             if self._reserved + n_bytes > self.max_bytes:
                 raise ProtocolError(
                     f"{what} would take {n_bytes >> 20} MiB; this party holds at most "
-                    f"{self.max_bytes >> 20} MiB for one active party, of which {in_use >> 20} MiB are in use"
+                    f"{self.max_bytes >> 20} MiB for one active party; {in_use >> 20} MiB are in use"
                 )
             self._reserved += n_bytes
         return self._room(n_bytes)

@@ -31,7 +31,7 @@ class Parts:
         Raises
         ------
         Exception
-            What the making of a part raised.
+            Exception from the making of a part.
         """
         for part in self._parts:
             if isinstance(part, Parts):

@@ -22,7 +22,7 @@ from gbdt_parties.messages import Message
 
 logger = logging.getLogger(__name__)
 S = TypeVar("S")
-"""What a party keeps for each session."""
+"""State that a party keeps for each session."""
 
 
 @dataclass

@@ -110,7 +110,7 @@ def _models(args: argparse.Namespace) -> None:
         print(
             f"{quoted(model.caller):20}  {model.number:32}  {_n_splits(model):>6}  {changed:%Y-%m-%d %H:%M}"
         )
-    print(f"{len(models)} models; nobody else can use their splits, without which nobody can predict")
+    print(f"{len(models)} models; their splits exist here only, and predictions need them")
 
 
 def _n_splits(model: KeptModel) -> str:

@@ -135,7 +135,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "exact": _warm_exact,
     "simfl": _warm_simfl,
 }
-"""What trains on made-up rows, by the name of the trainer."""
+"""Trainers on made-up rows, by the name of the trainer."""
 
 
 def warm(part: str) -> list[str]:

@@ -48,7 +48,7 @@ def read_frame(
     ----------
     X : data frame
     argument : str
-        What errors call it.
+        Its name in errors.
     enable_categorical : bool or None
         Whether columns of dtype category are read; None where no method can train on them.
 
@@ -112,7 +112,7 @@ def recoded(
     codes : ndarray of float32, shape (n_rows,)
         NaN where missing.
     labels, known : tuple or None
-        What they stand for, and what they are to stand for.
+        Their present meaning, and the required one.
     column, argument : str
         For the error.
 
@@ -205,7 +205,7 @@ def from_json(content: Any, n_columns: int) -> dict[int, Labels]:
     categories: dict[int, Labels] = {}
     for column, labels in content:
         if type(column) is not int or not 0 <= column < n_columns or column in categories:
-            raise ValueError("a categorical column that is not there")
+            raise ValueError("a categorical column that does not exist")
         if labels is not None and not (isinstance(labels, list) and all(is_label(one) for one in labels)):
             raise TypeError("categories")
         categories[column] = None if labels is None else tuple(labels)

@@ -181,7 +181,7 @@ def read_columns(
     ----------
     X : matrix of shape (n_rows, n_features)
     argument : str
-        What errors call it.
+        Its name in errors.
     enable_categorical : bool, optional
         Whether categorical columns of a data frame are read; None where no method can train on them.
     feature_types : sequence of str, optional

@@ -33,7 +33,7 @@ HORIZONTAL = ("binary:logistic", "reg:squarederror", "multi:softprob")
 """Objectives of horizontal training."""
 
 PROBABILITIES = ("binary:logistic", "multi:softprob")
-"""Those of which predictions are probabilities."""
+"""Objectives whose predictions are probabilities."""
 
 _RANKING = ("lambdarank_pair_method", "lambdarank_num_pair_per_sample", "lambdarank_normalization")
 RANKING: Mapping[str, tuple[str, ...]] = {

@@ -113,7 +113,7 @@ class Lift(KeepsSecrets):
     part, other : int
         Coprime factors of the modulus.
     part_radix : int
-        What rows modulo `part` are multiplied by: its Montgomery radix, or 1.
+        Factor of the rows modulo `part`: its Montgomery radix, or 1.
     whole : Modulus
         Modulo ``part·other``.
     n_threads : int

@@ -106,7 +106,7 @@ def unpack(data: bytes) -> Message:
         raise CorruptDataError(f"{len(data)} bytes are too few for a header and a digest")
     magic, version, kind, scheme, key, n_rows, n_words = _HEADER.unpack_from(data)
     if magic != _MAGIC:
-        raise CorruptDataError("these bytes are no veilboost keys or ciphertexts")
+        raise CorruptDataError("these bytes are not veilboost keys or ciphertexts")
     if version != VERSION:
         raise VersionError(f"format version {version}; this release reads version {VERSION}")
     payload = memoryview(data)[_HEADER.size : -_DIGEST_BYTES]

@@ -103,9 +103,9 @@ class Partitions:
         Parameters
         ----------
         part : callable
-            What the message holds of a lease; None to leave it out.
+            Content of the message for a lease; None to leave it out.
         **message : object
-            What it says of all of them.
+            Content for all of them.
         """
 
         def make(_: host.KnownWorker, leases: list[host.Lease]) -> Mapping[str, Any]:

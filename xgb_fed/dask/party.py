@@ -50,7 +50,7 @@ class DaskParty(InProcessParty):
     allow_explanations : {"none", "per-party", "per-feature"}, default="none"
         See `LocalParty`.
     timeout : float
-        Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost.
+        Seconds: a worker or a scheduler that is silent for so long is taken to be lost.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def check_collection(X: Any, argument: str) -> None:
         raise InvalidDataError(f"{argument} has {X.ndim} dimensions; a matrix has 2")
     if host.is_frame(X) and not X.known_divisions:
         raise InvalidDataError(
-            f"{argument} has unknown divisions, so that nobody knows which row comes where; read it with "
+            f"{argument} has unknown divisions, so that the order of its rows is unknown; read it with "
             "calculate_divisions=True, or sort it by set_index"
         )
     if host.is_array(X) and (host.known_lengths(X) is None or np.isnan(X.shape[1])):

@@ -73,7 +73,7 @@ class ColumnsOfWorker:
     Parameters
     ----------
     declared : tuple of str
-        What `described` gives for every partition.
+        Result of `described` for every partition.
     n_features : int
     """
 
@@ -90,7 +90,7 @@ class ColumnsOfWorker:
         self._leases: dict[int, _Lease] = {}
         self._keys: dict[bytes, PublicKey] = {}
 
-    # What tasks call.
+    # Calls of tasks.
 
     def store(self, index: int, X: Any) -> None:
         """Keep a partition, or what was wrong with it, until the party asks."""
@@ -111,7 +111,7 @@ class ColumnsOfWorker:
         index = X.index.to_numpy() if hasattr(X, "columns") and hasattr(X, "index") else None
         return (read_columns(X, "it") if X.shape[0] else None), index
 
-    # What the party asks.
+    # Questions of the party.
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         """Function that answers one of the party's messages."""

@@ -51,7 +51,7 @@ def _reads_as_numbers(values: Any) -> bool:
 
 
 def checked_target(y: Any, estimator: str) -> Any:
-    """`y`, flat if it is a matrix of one column, of which scikit-learn wants to be warned.
+    """`y`, flat if it is a matrix of one column, about which scikit-learn warns.
 
     Raises
     ------

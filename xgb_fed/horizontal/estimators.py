@@ -294,7 +294,7 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     model_ : HorizontalModel
         The trained model.
     traffic_ : Traffic
-        What left each party.
+        Traffic that left each party.
     best_iteration, best_score : int and float
         Round and metric that early stopping found best.
 
@@ -387,7 +387,7 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
     model_ : HorizontalModel
         The trained model.
     traffic_ : Traffic
-        What left each party.
+        Traffic that left each party.
     best_iteration, best_score : int and float
         Round and metric that early stopping found best.
 

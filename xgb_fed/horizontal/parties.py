@@ -68,5 +68,5 @@ def as_parties(
             )
         found.append(given)
     if len(found) < at_least:
-        raise InvalidArgumentError(f"parties has {len(found)}; federated training takes at least two")
+        raise InvalidArgumentError(f"parties has {len(found)}; federated training needs at least two")
     return check_parties(found)

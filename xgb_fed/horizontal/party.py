@@ -54,8 +54,8 @@ class HorizontalParty(SimFLParty):
         who makes up the sums that this party grows trees on.
     random_state : int, optional
         Determines the party's contribution to the hash seed, which of equally similar rows is chosen, the
-        order that others know the rows in, and the rows that trees are grown on: whoever guesses it knows
-        all of these.  Drawn from the operating system by default.
+        order that others know the rows in, and the rows that trees are grown on: a correct guess of it
+        reveals all of these. Drawn from the operating system by default.
     n_jobs : int, default=0
         Number of threads; 0 means all available processors.
     directory : path, optional
@@ -64,7 +64,7 @@ class HorizontalParty(SimFLParty):
         by default.
 
     exact : ExactTerms, optional
-        What the party demands of exact training, and brings to it: held-out rows, a certificate.
+        Terms of the party for exact training, with held-out rows and a certificate.
 
     Raises
     ------

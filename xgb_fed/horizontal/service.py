@@ -120,8 +120,8 @@ class HorizontalService(RowService):
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
         if isinstance(message, OpenExact) and not self._is_exact:
-            # Whoever is everybody else would be told this party's own sums.
-            raise ProtocolError("this party has not said whom it adds its numbers to: it takes part in SimFL")
+            # An operator of all other parties would learn this party's own sums.
+            raise ProtocolError("this party has no terms for exact training: it takes part in SimFL")
         if isinstance(message, Introduce) and self._is_exact:
             raise ProtocolError("this party takes part in exact training, and not in SimFL, which tells more")
         if isinstance(message, OpenHorizontal):

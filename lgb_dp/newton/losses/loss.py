@@ -69,7 +69,7 @@ class Start:
     hessian_unit : float
         LightGBM's hessian of the objective per unit of H: λ is divided by it.
     row_hessian : float
-        What a row adds to H, about; positive.
+        Contribution of a row to H, about; positive.
     """
 
     n_rows: float

@@ -134,7 +134,7 @@ def _warn_of_bounds(crowded: list[str]) -> None:
         named = ", ".join(map(repr, crowded[:_MAX_NAMED])) + (" and others" if crowded[_MAX_NAMED:] else "")
         warnings.warn(
             f"nearly all rows fall into few bins of {named}: choose narrower bounds (values outside go to "
-            'the outermost bins), spacing="mixed", or bounds bought by auto_bounds or lgb_dp.private_bounds',
+            'the outermost bins), spacing="mixed", or bounds from auto_bounds or lgb_dp.private_bounds',
             WideBoundsWarning,
             stacklevel=9,
         )

@@ -48,7 +48,7 @@ class ClusterErrors:
         Makes the error of a partition, given its number, the name of the error that reading it raised, or
         nothing if the error was not one of ours, and a text.
     aftermath : str
-        What a text about a loss says at its end.
+        End of a text about a loss.
     """
 
     cluster: type[Exception]
@@ -107,7 +107,7 @@ class Cluster:
     ----------
     client : distributed.Client
     operation : str
-        What the workers' plugin answers to.
+        Name that the workers' plugin answers to.
     timeout : float
         Seconds.
     errors : ClusterErrors

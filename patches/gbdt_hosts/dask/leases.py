@@ -48,7 +48,7 @@ class Leases:
     partitions : sequence of tuple
         The delayed parts of each partition.
     extra : mapping, optional
-        What every ``adopt`` message holds besides.
+        Other content of every ``adopt`` message.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Leases:
 
     def _compute(self, missing: frozenset[int]) -> None:
         """Wait until tasks have put the partitions somewhere."""
-        # Workers that come meanwhile are told of the plugin by the scheduler, before they get a task.
+        # Workers that come meanwhile receive the plugin from the scheduler, before they get a task.
         self._n_loads += 1
         tasks = {
             i: self._task(

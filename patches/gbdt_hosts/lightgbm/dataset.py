@@ -32,7 +32,9 @@ _BOOSTER_PARAMS = {
     "boosting": "gbdt",
     "device_type": "cpu",
 }
-"""What a booster made from a stand-in is told; the user's values are put back, and judged, at take-over."""
+"""Parameters that a booster made from a stand-in receives; the user's values are put back, and judged, at
+take-over.
+"""
 
 
 class StandInDataset(lightgbm.Dataset):
@@ -67,7 +69,7 @@ class StandInDataset(lightgbm.Dataset):
         """Remember the raw scores that an initial model gives these rows, or forget them if it is None."""
         raise NotImplementedError
 
-    # What lightgbm.train, lightgbm.cv and lightgbm.Booster call.
+    # Calls of lightgbm.train, lightgbm.cv and lightgbm.Booster.
 
     def construct(self: _Dataset) -> _Dataset:
         """Bin the rows and make the stand-in, if not done yet."""

@@ -24,9 +24,9 @@ MISSING_IS_NAN = 8
 """Bits of a node's decision type.  Missing type "none", never used here, would send NaN the way of zero."""
 
 OURS = "dp_"
-"""What the names of our own parameters begin with.
+"""Prefix of the names of our own parameters.
 
-LightGBM keeps lines it does not know, and warns of them unless their value is empty.  What follows a second
+LightGBM keeps lines it does not know, and warns of them unless their value is empty. Text after a second
 colon is not part of the value, so that ours are written ``[name: ]: value``.
 """
 GUARANTEE = f"{OURS}guarantee"

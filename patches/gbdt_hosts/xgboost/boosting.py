@@ -119,8 +119,8 @@ def write_tree(tree: ScalarTree) -> bytes:
     Returns
     -------
     bytes
-        What `read_tree` reads: the arrays of XGBoost's JSON format, in one order and one spelling of numbers,
-        so that equal trees are equal bytes.
+        Text that `read_tree` reads: the arrays of XGBoost's JSON format, in one order and one spelling of
+        numbers, so that equal trees are equal bytes.
     """
     n_nodes = len(tree.left)
     n_leaves, parents = [1.0] * n_nodes, [2**31 - 1] * n_nodes

@@ -84,7 +84,7 @@ class MetricBooster(xgboost.Booster):
     n_rounds : callable
         Returns the number of rounds so far.
     set_learning_rate : callable, optional
-        Is told a learning rate that a callback sets for the rounds to come; without it, callbacks cannot.
+        Receives a learning rate that a callback sets for the rounds to come; without it, callbacks cannot.
     custom_metric : callable, optional
         A user's own metric, which is computed beside those of `params`.
     of_margins : bool
@@ -194,7 +194,7 @@ class Callbacks:
         self._container = xgboost.callback.CallbackContainer(own, output_margin=True)
         self._sets, self.model = sets, model
         self._evals = [(one.data, one.name) for one in sets]
-        # XGBoost passes it on to nobody; callbacks do not see the training rows.
+        # XGBoost does not pass it on; callbacks do not see the training rows.
         self._no_rows = xgboost.DMatrix(np.zeros((1, 1), dtype=np.float32))
 
     @property

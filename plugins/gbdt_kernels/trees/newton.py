@@ -145,8 +145,8 @@ class TablePairs:
     logistic : bool
         Gradient σ(score) - target of the logistic loss; otherwise the residual ``slope (score - target)``.
     table : ndarray of int16, shape (2 * steps + 1, 2)
-        What a row of weight 1 and gradient or residual ``(entry - steps) / steps`` (rounded toward zero, cut
-        to [-1, 1]) adds to the two sums.
+        Steps that a row of weight 1 and gradient or residual ``(entry - steps) / steps`` (rounded toward
+        zero, cut to [-1, 1]) adds to the two sums.
     slope : float
         Of residuals.
     """

@@ -65,7 +65,7 @@ class Intersector:
     name : str
         This party's.
     memory : MemoryAllowance, optional
-        What an alignment is reserved from; without limit by default.
+        Memory that an alignment reserves from; without limit by default.
     """
 
     def __init__(

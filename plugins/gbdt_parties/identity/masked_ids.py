@@ -170,7 +170,7 @@ class ReceivedList:
     run, role : bytes
         The other's role.
     commitment : bytes
-        What it committed to.
+        Its commitment.
     """
 
     def __init__(self, count: int, run: bytes, role: bytes, commitment: bytes) -> None:

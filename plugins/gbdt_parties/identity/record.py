@@ -102,7 +102,7 @@ class Record:
         try:
             os.replace(self.path, old)
             os.replace(new, self.path)
-            # The same number: whoever closes it when this object is gone closes the new file.
+            # The same number: closing it when this object is gone closes the new file.
             os.dup2(descriptor, self._descriptor, inheritable=False)
         finally:
             os.close(descriptor)

@@ -62,7 +62,7 @@ def check_ids(ids: Sequence[object], shown: str) -> list[str]:
     ----------
     ids : sequence
     shown : str
-        What errors call them.
+        Their name in errors.
 
     Returns
     -------
@@ -82,5 +82,5 @@ def check_ids(ids: Sequence[object], shown: str) -> list[str]:
     if not checked:
         raise InvalidDataError(f"{shown}: there are no ids")
     if len(set(checked)) != len(checked):
-        raise InvalidDataError(f"{shown}: {len(checked)} ids, of which {len(set(checked))} are different")
+        raise InvalidDataError(f"{shown}: {len(checked)} ids, but only {len(set(checked))} different ones")
     return checked

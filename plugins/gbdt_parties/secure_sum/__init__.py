@@ -53,7 +53,7 @@ that is not canonical, of small order, or with the secrets of another key in the
 party that follows the protocol has one.  Signatures are checked under Ed25519 keys that are canonical and not
 of small order, under which one signature would be good for many vectors.
 
-*No one in between.*  X25519 keys are covered by the signatures of the certificates' keys over the whole
+*No man in the middle.*  X25519 keys are covered by the signatures of the certificates' keys over the whole
 roster: names, certificates, nonces, keys, commitments, session and statement. An attacker who replaces a key
 must forge a signature of a certificate that the allow-list names. Fresh nonces of all parties make every
 roster a new one, so that nothing of one session is accepted in another.

@@ -42,7 +42,7 @@ class Answered:
     asked : str
         Digest of the roster and the attempt.
     note : mapping
-        What the party notes about it: what it has cost, for instance.
+        Note of the party about it, such as its cost.
     """
 
     session: str
@@ -59,7 +59,7 @@ class AnswerJournal:
     path : Path or None
         None keeps them in memory: they are forgotten with the process.
     about : mapping, optional
-        What the journal is about; written into a new one.  Without it, a new one is about what the first
+        Subject of the journal; written into a new one.  Without it, a new one is about what the first
         answer that is given says.
     sync : bool
         Whether an answer must be on the disk, and not only with the operating system, before it leaves.  It
@@ -143,7 +143,7 @@ class AnswerJournal:
         make : callable
             Makes the answer.
         about : mapping, optional
-            What the journal is about from this answer on, unless that is known.
+            Subject of the journal from this answer on, unless that is known.
 
         Raises
         ------
@@ -249,7 +249,7 @@ def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any] | Answered, int]]:
         if isinstance(error, PartyArgumentError):
             raise
         raise PartyArgumentError(
-            "the party's ledger is damaged: what was answered, and what it has cost, can no longer be known"
+            "the party's ledger is damaged: its answers and their cost can no longer be known"
         ) from None
 
 

@@ -32,10 +32,10 @@ def mask_stream(secret: bytes, pair: bytes, roster: bytes, attempt: bytes) -> Ke
     Parameters
     ----------
     secret : bytes
-        What the two parties agreed on. It does not say who they are: a party that announces a key derived
-        from another one's can have the same secret with a third party as that one has.
+        Secret that the two parties agreed on. It does not say who they are: a party that announces a key
+        derived from another one's can have the same secret with a third party as that one has.
     pair : bytes
-        Who they are (`pair_of`), 68 bytes.
+        The pair of parties (`pair_of`), 68 bytes.
     roster : bytes
         Digest of the roster, which covers the session.
     attempt : bytes

@@ -33,7 +33,7 @@ class Membership:
     session : bytes
         16 bytes.
     kept : mapping, optional
-        What `to_dict` gave before a restart: the keys, and with them the introduction, are the same again.
+        Result of `to_dict` before a restart: the keys, and with them the introduction, are the same again.
         `take_up` does the rest.  A ProtocolError if another release gave it.
 
     Attributes
@@ -106,7 +106,7 @@ class Membership:
         ----------
         roster : Roster
         statement : bytes
-            What this party takes the session to be for.
+            Purpose of the session, as this party understands it.
         min_parties : int
             Parties that there must be.
 
@@ -163,7 +163,7 @@ class Membership:
             Before.
         """
         if self._roster is None or self._secure is None:
-            raise ProtocolError("the roster is not signed by everybody yet")
+            raise ProtocolError("the roster is not signed by all parties yet")
         return self._roster, self._secure
 
     def attempt(self, question: Sequence[bytes], number: int, members: Sequence[int]) -> Attempt:
@@ -212,7 +212,7 @@ class Membership:
         Parameters
         ----------
         question : bytes
-            What is asked, as this party has worked it out.
+            The question, as this party has worked it out.
         ring : Ring
         values : ndarray of uint64
         """

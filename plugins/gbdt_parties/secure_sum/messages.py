@@ -20,7 +20,7 @@ class ProposeRoster(Message):
 
     kind: ClassVar[int] = 203
     roster: Octets
-    """Session, statement and everybody's introduction; every party sees it."""
+    """Session, statement and all parties' introductions; every party sees it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,7 +157,7 @@ class AllowList:
         if names and not (self.trust_authority and self.authority):
             raise PartyArgumentError(
                 f"the allow-list names {quoted(names[0])!r} without its fingerprint: give 'sha256:…', or "
-                "pass trust_authority=True if whoever runs the authority may decide who that is"
+                "pass trust_authority=True if the operator of the authority may decide who that is"
             )
 
     def check(self, certificates: bytes, name: str) -> None:

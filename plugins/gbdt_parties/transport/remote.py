@@ -204,7 +204,7 @@ class RemoteParty:
                 raise ProtocolError(f"party {self.name!r}: {error}") from None
             finally:
                 self._call = None
-        return answer  # type: ignore[return-value]  # a view of bytes that nobody else has
+        return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
 
     def _explained(self, error: grpc.RpcError, silent: bool, connection: _Connection) -> Exception:
         import grpc

@@ -54,8 +54,9 @@ SPARE_CALLS = 8
 """Further calls on one connection, which are being turned away."""
 
 REFUSERS = 2
-"""Threads beside those of the calls that are served.  A refusal reads nothing and waits for nobody, so these
-are enough however many calls are refused; more would only take processor time from the calls served."""
+"""Threads beside those of the calls that are served. A refusal reads nothing and waits for no party, so these
+are enough however many calls are refused; more would only take processor time from the calls served.
+"""
 
 NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
 """The caller without TLS, which is possible from this machine only."""
@@ -155,7 +156,7 @@ class Server:
         if insecure and not is_loopback(host_of(address)):
             raise PartyArgumentError(f"insecure=True is for loopback addresses only, not for {address!r}")
         if tls is not None and not allowed:
-            raise PartyArgumentError("allowed=() would let nobody in; name the active parties' certificates")
+            raise PartyArgumentError("allowed=() admits no caller; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
         self._refusals = RefusalLog(logger, record=self._record_refusal)
@@ -237,7 +238,7 @@ class Server:
         except ProtocolError as error:
             self._refusals.add(caller.name, str(error))
             _refuse(context, "INVALID_ARGUMENT", str(error))
-        return row_sets, request  # type: ignore[return-value]  # a view of bytes that nobody else has
+        return row_sets, request  # type: ignore[return-value]  # a view of bytes that only the caller has
 
     def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
         """Signs of life, then the answer; a caller that does not take them is cut off."""
@@ -251,7 +252,7 @@ class Server:
             if not is_out_of_room(error):
                 self._failed(error, caller, context)
             logger.error("a request of %s has to wait: %s", caller.name, error.strerror)
-            _refuse(context, "UNAVAILABLE", "the party is out of room for now; its log says of what")
+            _refuse(context, "UNAVAILABLE", "the party is out of resources for now; its log names them")
         except Exception as error:
             self._failed(error, caller, context)
         with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:

@@ -72,7 +72,7 @@ class Caller:
     openings : HourlyQuota
         Sessions opened.
     memory : MemoryAllowance
-        What the caller's rows and sessions may hold together.
+        Memory that the caller's rows and sessions may hold together.
     rooms : dict
         Memory reserved for the rows of each handler.
     lock : Lock

@@ -70,7 +70,7 @@ def rows_on_cluster(
     path : path
         Where all workers find the file.
     table : Table
-        What the file holds.
+        Content of the file.
     id_column, keep, drop
         As for `read_table`.
 

@@ -30,7 +30,7 @@ METHODS = (SECUREBOOST, EXACT, SIMFL, PRIVATE)
 """Vertical training, and horizontal training: exact, by SimFL, and differentially private."""
 
 LABELS = ("classes", "numbers")
-"""What the labels of a horizontal party are."""
+"""Kinds of a horizontal party's labels."""
 
 
 MAX_DEPTH = 16
@@ -178,7 +178,7 @@ def _check_own_rows(path: Path, data: ExactRowsPlan | OwnRowsPlan, parties: list
         raise PlanError(f"{path}: data.label is missing; it names the column of labels")
     if len(parties) + (data.file is not None) < 2:
         raise PlanError(
-            f"{path}: parties has one party and data.file is missing; training takes two at least"
+            f"{path}: parties has one party and data.file is missing; training needs at least two parties"
         )
 
 
@@ -207,7 +207,7 @@ def _check_private(
         raise PlanError(f"{path}: data.budget_epsilon and data.budget_delta go together")
     if len(parties) + (data.file is not None) < 2:
         raise PlanError(
-            f"{path}: parties has one party and data.file is missing; training takes two at least"
+            f"{path}: parties has one party and data.file is missing; training needs at least two parties"
         )
 
 

@@ -68,7 +68,7 @@ class OwnRowsPlan:
         Column of ids, which is no feature; predictions are written beside it.
     drop : list of str
     labels : str
-        What the labels are, "classes" or "numbers".
+        Kind of the labels, "classes" or "numbers".
     name : str
         Name of the coordinator's rows among the parties.
     min_similar, known_features, max_rows, max_rounds : int
@@ -107,7 +107,7 @@ class ExactRowsPlan:
         Column of ids, which is no feature; predictions are written beside it.
     drop : list of str
     labels : str
-        What the labels are, "classes" or "numbers".
+        Kind of the labels, "classes" or "numbers".
     allowed : list of str
         The other organisations, by the fingerprints of their certificates; needed with `file`.
     max_rows, max_rounds : int
@@ -255,7 +255,7 @@ class PrivateTrainingPlan(RunPlan):
     min_parties : int or None
         Parties that must take part in every sum; one more than `colluding` by default.
     colluding : int
-        Parties of which everybody may know the noise.
+        Parties whose noise counts as known.
     max_attempts : int or None
         Releases that the noise is planned for; 5 per cent more than `rounds` by default.
     parties_per_person : int

@@ -16,7 +16,7 @@ from gbdt_parties.identity.row_ids import fault_of
 from xgb_fed.boosting.features import Columns, read_columns
 
 UNSEEN = "values not seen in training"
-"""What the last code of a categorical column stands for; XGBoost sends it left at every split."""
+"""Meaning of the last code of a categorical column; XGBoost sends it left at every split."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def add_options(group: Any) -> None:
     add(
         "--private",
         metavar="DECLARED",
-        help="train privately on the columns that this TOML or YAML file declares, the same at everybody",
+        help="train privately on the columns that this TOML or YAML file declares, the same at all parties",
     )
     add(
         "--budget",

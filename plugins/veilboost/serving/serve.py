@@ -253,11 +253,11 @@ def check_options(args: argparse.Namespace) -> None:
         If an option is for the other kind of training, or a limit admits nothing.
     """
     if args.consent_to_export and args.require_consent_for_export:
-        raise InvalidArgumentError("--consent-to-export contradicts --require-consent-for-export")
-    if args.private and args.horizontal:
         raise InvalidArgumentError(
-            "--private contradicts --horizontal: private training is one, exact another"
+            "--consent-to-export and --require-consent-for-export are mutually exclusive"
         )
+    if args.private and args.horizontal:
+        raise InvalidArgumentError("--private and --horizontal are mutually exclusive")
     for kinds, title, options in ONLY_FOR:
         for name in options if kind_of(args) not in kinds else ():
             if getattr(args, name) != _DEFAULTS[name]:

@@ -59,7 +59,7 @@ def add_options(group: Any) -> None:
         "--max-thresholds",
         type=float,
         default=Limits.max_thresholds,
-        help="thresholds of a column at which an active party is told the sides of rows, in all its training "
+        help="thresholds of a column at which an active party learns the sides of rows, in all its training "
         "runs and predictions; inf is no limit (%(default)s)",
     )
     add(

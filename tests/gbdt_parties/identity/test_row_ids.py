@@ -70,7 +70,7 @@ def test_ids_that_read_alike_are_never_both_accepted(pair):
 
 
 def test_ids_are_different_and_there_are_some():
-    with pytest.raises(InvalidDataError, match="3 ids, of which 2 are different"):
+    with pytest.raises(InvalidDataError, match="3 ids, but only 2 different ones"):
         check_ids(["a", "b", "a"], "ids")
     with pytest.raises(InvalidDataError, match="there are no ids"):
         check_ids([], "ids")

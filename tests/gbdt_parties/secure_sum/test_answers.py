@@ -165,7 +165,7 @@ def test_errors_do_not_name_the_path(tmp_path):
     texts.append(refusal_to_open(path))
     assert [" ".join(text.split()[3:6]) for text in texts] == [
         "is in use",
-        "is damaged: what",
+        "is damaged: its",
         "is of format",
     ]
     assert not any(str(tmp_path) in text for text in texts)

@@ -70,5 +70,5 @@ def test_rosters_are_checked():
         own.endorse(Roster(SESSION, STATEMENT, both), STATEMENT, 3)
     with pytest.raises(ProtocolError, match="no roster yet"):
         own.reveal([])
-    with pytest.raises(ProtocolError, match="not signed by everybody"):
+    with pytest.raises(ProtocolError, match="not signed by all parties"):
         own.begin([])

@@ -70,7 +70,7 @@ def test_a_twin_key_is_refused_before_a_roster_is_signed(twin, victim):
     found = "'carol' is not usable: it is not canonical" if twin == "top bit" else "'alice' and 'carol'"
     with pytest.raises(AuthenticationError, match=found):
         member.endorse(roster, STATEMENT, 2)
-    with pytest.raises(ProtocolError, match="not signed by everybody"):
+    with pytest.raises(ProtocolError, match="not signed by all parties"):
         member.parts()
 
 

@@ -272,7 +272,7 @@ def test_a_party_out_of_room_is_waited_for(number, caplog):
             raise OSError(number, os.strerror(number), "/secret/path")
 
     with serving(HandlerService(Full())) as server, connected(server) as party:
-        with pytest.raises(PartyUnavailableError, match="out of room") as caught:
+        with pytest.raises(PartyUnavailableError, match="out of resources") as caught:
             party.handle(b"x")
         assert "secret" not in str(caught.value) + caplog.text
         assert os.strerror(number) in caplog.text

@@ -242,7 +242,7 @@ def test_text_without_categories_and_two_columns_of_one_name_are_refused():
     with pytest.raises(lgb_dp.InvalidArgumentError, match="column 'city' holds text"):
         lgb_dp.Dataset(FORMS["polars"](FRAME), Y, bounds={**DECLARED["bounds"], "city": (0, 1)}).construct()
     twice = pd.DataFrame(np.zeros((4, 2)), columns=["a", "a"])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"several columns of the names \['a'\]"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"duplicate column names: \['a'\]"):
         lgb_dp.Dataset(twice, [0, 1, 0, 1], bounds=(0, 1)).construct()
     with pytest.raises(lgb_dp.ArgumentTypeError, match="got LazyFrame"):
         lgb_dp.Dataset(FORMS["polars"](FRAME).lazy(), Y, **DECLARED).construct()

@@ -233,9 +233,9 @@ def test_a_party_told_other_settings_than_the_roster_is_for_refuses():
 
 
 def test_one_party_where_several_are_demanded():
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="1 parties, of which at least 2"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="1 parties; at least 2"):
         train([party()])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="2 parties, of which at least 3"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="2 parties; at least 3"):
         train(parties(2), min_parties=3)
     with pytest.raises(PartyRefusedError, match="takes part with at least 3"):
         train([party(0, min_parties=3), party(1)])
@@ -271,7 +271,7 @@ def test_callbacks_that_cannot_be_honoured(callbacks, error):
     ("settings", "error"),
     [
         ({"colluding": 0}, "colluding"),
-        ({"colluding": 3}, "3 parties, of which at least 4"),
+        ({"colluding": 3}, "3 parties; at least 4"),
         ({"min_parties": 1}, "min_parties"),
         ({"max_attempts": 3}, "max_attempts"),
         ({"parties_per_person": 0}, "parties_per_person"),

@@ -208,7 +208,7 @@ def test_plans_of_horizontal_training(tmp_path):
         ({"data": {"labels": "colours"}}, r"labels='colours' must be one of \['classes', 'numbers'\]"),
         ({"data": {"file": "a.csv"}}, "data.label is missing"),
         ({"data": {"valid": "a.csv"}}, "data.label is missing"),
-        ({"parties": SIMFL["parties"][:1]}, "training takes two at least"),
+        ({"parties": SIMFL["parties"][:1]}, "training needs at least two parties"),
         ({"training": {"early_stopping_rounds": 3}}, "needs data.valid"),
         ({"method": "secureboost"}, "data must be a table"),
     ],

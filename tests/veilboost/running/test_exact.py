@@ -169,7 +169,7 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"labels": "texts"}}, "data.labels='texts' must be one of"),
         ({"training": {"cuts": "given"}}, "training.cuts='given' must be one of"),
         ({"training": {"n_hashes": 3}}, "unknown entry 'n_hashes'"),
-        ({"parties": PLAN["parties"][:1]}, "training takes two at least"),
+        ({"parties": PLAN["parties"][:1]}, "training needs at least two parties"),
     ],
 )
 def test_what_makes_no_plan_of_exact_training(tmp_path, change, text):

@@ -115,7 +115,7 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"file": "a.csv"}}, "data.file needs data.declared and data.allowed"),
         ({"data": {"budget_epsilon": 1.0}}, "budget_epsilon and data.budget_delta go together"),
         ({"data": {"label": "y"}}, "unknown entry 'label'"),
-        ({"parties": PLAN["parties"][:1]}, "training takes two at least"),
+        ({"parties": PLAN["parties"][:1]}, "training needs at least two parties"),
     ],
 )
 def test_what_makes_no_plan_of_private_training(tmp_path, change, text):
@@ -176,7 +176,7 @@ def test_files_that_lack_what_is_declared(folder, capsys):
     for options, text in [
         ([], "--private needs --party"),
         (["--party", f"sha256:{'a' * 64}"], "--private needs --budget"),
-        (["--party", "sha256:0", "--horizontal"], "--private contradicts --horizontal"),
+        (["--party", "sha256:0", "--horizontal"], "--private and --horizontal are mutually exclusive"),
         (["--party", "sha256:0", "--label", "y"], "--label is for horizontal training"),
         (["--party", "sha256:0", "--max-bin", "9"], "--max-bin is not for private training"),
     ]:

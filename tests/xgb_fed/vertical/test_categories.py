@@ -477,12 +477,12 @@ def test_requests_that_cannot_be_are_refused(recorded):
     everything = np.packbits(np.ones(12, dtype=bool))
     beyond = message.right | np.array([0, 1], dtype=np.uint8)
     for fields, words in (
-        ({"right": np.zeros_like(message.right)}, "none goes right"),
+        ({"right": np.zeros_like(message.right)}, "no category goes right"),
         ({"right": everything, "default_left": np.array([0])}, "does not divide"),
         ({"right": beyond}, "flags beyond"),
         ({"right": message.right[:1]}, "1 bytes of flags for 12"),
         ({"right": np.append(message.right, 0)}, "3 bytes of flags for 12"),
-        ({"last_left": np.array([3])}, "none goes right"),
+        ({"last_left": np.array([3])}, "no category goes right"),
         ({"columns": np.array([0])}, "2 bytes of flags for 0"),
         ({"columns": np.array([3])}, "without statistics"),
         ({"nodes": np.array([1])}, "without statistics"),
@@ -601,7 +601,7 @@ def test_announced_columns_that_cannot_be_are_refused():
     for categorical, n_bins in ((frozenset({1}), 3), (frozenset({-1}), 3), (frozenset({0}), MAX_BINS + 1)):
         counts = np.zeros(n_bins + 1, dtype=np.int64)
         counts[0] = 4
-        with pytest.raises(ProtocolError, match="not possible"):
+        with pytest.raises(ProtocolError, match="announces impossible columns"):
             AgreedColumns(np.array([n_bins]), counts, 2, categorical).check(4, 8)
     counts = np.array([4, 0, 0, 0, 0])
     AgreedColumns(np.array([4]), counts, 2, frozenset({0})).check(4, 2)
@@ -702,7 +702,7 @@ def test_revealed_categories_that_cannot_be_are_refused(recorded, lie):
     bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True, allow_export=True)
     party = Recorder(bank, change)
     model = train({**BASE, "max_depth": 2, "enable_categorical": True}, own[["age"]], y, [party], 1)
-    with pytest.raises(ProtocolError, match="party 'bank' reveals splits that are none"):
+    with pytest.raises(ProtocolError, match="party 'bank' sent malformed splits"):
         model.export_booster([party])
 
 

@@ -16,7 +16,7 @@ from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduction
 
 MAX_CLASSES = 256
-"""Maximum number of distinct labels that are told, and trained with."""
+"""Maximum number of distinct labels that are exchanged and trained with."""
 
 MAX_CLASS_CHARACTERS = 200
 """Maximum number of characters of a class: in an array all labels are as long as the longest."""
@@ -89,7 +89,7 @@ def check_introduction(party: str, answer: Introduction, wants_classes: bool) ->
         if wants_classes:
             read_classes(answer.classes)
         elif answer.classes:
-            raise ProtocolError("classes that nobody asked for")
+            raise ProtocolError("classes that were not asked for")
     except (ValueError, ProtocolError) as error:
         raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
 

@@ -285,7 +285,7 @@ class KeptState:
             # Without the path: this text may go to another party.
             logger.error("%s holds a damaged %s or %s", directory, STATE_FILE, GROUPS_FILE)
             raise InvalidDataError(
-                f"what this party has kept of its rows cannot be read: {type(error).__name__}"
+                f"this party's state of its rows cannot be read: {type(error).__name__}"
             ) from None
         if rows != self._rows:
             raise InvalidDataError(

@@ -194,7 +194,7 @@ class HorizontalModel:
     classes : ndarray of shape (n_classes,) or None
         Labels in the order of the booster's classes; None for regression.
     traffic : Traffic
-        What left each party.
+        Traffic that left each party.
     best_iteration, best_score : int, float or None
         Round, from 0, and metric that early stopping found best; None without early stopping.
     evals_result : dict

@@ -92,7 +92,7 @@ def group_rows(
 def hashing_bytes(n_rows: int, n_hashes: int) -> int:
     """How much memory hash tables and the grouping of rows take.
 
-    The table is there four times: as it is, in the order in which it is told, as the bytes of the answer, and
+    The table is there four times: as it is, in the order of the answer, as the bytes of the answer, and
     parsed for the record.  Grouping takes at most ten numbers of eight bytes per row.
     """
     return n_rows * (4 * 4 * n_hashes + 10 * 8)

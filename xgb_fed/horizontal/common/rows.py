@@ -22,7 +22,7 @@ from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.common.model import read_rows
 
 COORDINATOR = "coordinator"
-"""The name, in tables, of whoever passes the parties' messages on."""
+"""The name, in tables, of the coordinator that passes the parties' messages on."""
 
 MIN_SIMILAR = 3
 """Default minimum number of rows whose gradients are sent as one sum."""
@@ -173,13 +173,13 @@ class PartyRows:
         """Return the distinct labels, which only a party that has declared them to be classes tells."""
         if not self.categorical_labels:
             raise InvalidDataError(
-                "classes are told only of labels that the party has declared with categorical_labels=True"
+                "classes are sent only for labels that the party has declared with categorical_labels=True"
             )
         if _missing(self.y).any():
             raise InvalidDataError("y has missing labels")
         classes: list[Any] = np.unique(self.y).tolist()
         if len(classes) > MAX_CLASSES:
-            raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are told")
+            raise InvalidDataError(f"y has {len(classes)} classes; at most {MAX_CLASSES} are accepted")
         if any(len(str(label)) > MAX_CLASS_CHARACTERS for label in classes):
             raise InvalidDataError(f"y has a class of more than {MAX_CLASS_CHARACTERS} characters")
         return classes

@@ -21,7 +21,7 @@ from xgb_fed.errors import CheckpointError
 FORMAT = 1
 JOURNAL_FILE = "exact.journal"
 _HEAD, _RUN, _OPENED, _MODEL = b"H", b"R", b"O", b"M"
-"""What an entry begins with."""
+"""First bytes of an entry."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class ExactProgress:
     last : bytes
         The answers to the last one.
     model : bytes
-        What the parties ended in, empty before.
+        The parties' result, empty before.
     """
 
     run: bytes = b""
@@ -78,7 +78,7 @@ class ExactCheckpoint(RunFolder):
         Parameters
         ----------
         about : object
-            What training was asked for, in JSON's types.
+            Request for training, in JSON's types.
         names : sequence of str
             Of the parties.
 

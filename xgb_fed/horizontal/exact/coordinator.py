@@ -120,7 +120,7 @@ class ExactCoordinator:
         Parameters
         ----------
         about : object
-            What training was asked for, in JSON's types.
+            Request for training, in JSON's types.
         task_of : callable
             Gives the task when the parties have introduced themselves.
         """

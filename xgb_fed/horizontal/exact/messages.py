@@ -50,7 +50,7 @@ class ProposeExact(Message):
     task: Text
     """JSON: the public settings."""
     roster: Octets
-    """Session, digest of the settings, and everybody's introduction; every party sees it."""
+    """Session, digest of the settings, and all parties' introductions; every party sees it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ class Question:
     Parameters
     ----------
     what : str
-        What is asked; the same at all parties.
+        The question; the same at all parties.
     ring : Ring
     values : ndarray of uint64
         Private, until it is masked.

@@ -93,7 +93,7 @@ class ExactRun:
         16 bytes.
     conditions : RunConditions
     kept : mapping, optional
-        What `to_dict` gave: the run begins again, from its first sum.
+        Result of `to_dict`: the run begins again, from its first sum.
 
     Attributes
     ----------
@@ -303,8 +303,8 @@ class ExactRun:
         digest = hashlib.sha256(answer).digest()
         if self._answers.journal.once(session, number, asked, prepare, lambda: digest) != digest:
             raise ProtocolError(
-                f"attempt {number} was answered before, with other bytes than this party computes now: its "
-                "rows, its processor or its libraries are not what they were"
+                f"attempt {number} was answered before, with other bytes than this party computes now: the "
+                "data, CPU or library versions have changed"
             )
         return answer
 

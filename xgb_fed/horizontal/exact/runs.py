@@ -101,7 +101,7 @@ class ExactRuns:
         """
         run = message.run
         if len(run) != SESSION_BYTES:
-            raise ProtocolError("a run has a number of 16 bytes")
+            raise ProtocolError("a run id must be 16 bytes")
         live = self._live if self._live is not None and self._live.run == run else None
         if message.n_known == NEW_RUN:
             if self._models is not None:
@@ -168,7 +168,7 @@ class ExactRuns:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, (PartyError, FederatedTrainingError)):
                 raise
-            raise ProtocolError("what this party has kept of the run is damaged") from None
+            raise ProtocolError("this party's state of the run is damaged") from None
 
     def _forget(self, run: ExactRun) -> None:
         """Remove the keys of a run that has ended: no answer can be given under them any more."""

@@ -84,7 +84,7 @@ class ExactTerms:
             raise InvalidArgumentError(f"cuts={self.cuts!r} must be some of {[*DIGITS, GIVEN]}")
         if self.tls is not None and self.allowed is None:
             raise InvalidArgumentError(
-                "allowed=None would add this party's numbers to anybody's that the authority vouches for; "
+                "allowed=None would accept every party that the authority vouches for; "
                 "name the other parties by 'sha256:' and the fingerprints of their certificates"
             )
         for k, given in enumerate(self.held_out):

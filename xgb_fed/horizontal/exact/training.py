@@ -121,7 +121,7 @@ class ExactTraining:
                     break
         return self._model(trees, base_score, cuts, history)
 
-    # What precedes the first round.
+    # Steps before the first round.
 
     @property
     def _is_sampled(self) -> bool:

@@ -207,7 +207,7 @@ class GrownTree:
     ----------
     tree : ScalarTree
     values : ndarray of float32, shape (n_rows,)
-        What it adds to the margins of this party's rows.
+        Its contribution to the margins of this party's rows.
     """
 
     tree: ScalarTree

@@ -44,7 +44,7 @@ class BoostingState:
     margin, others : ndarray of float32, shape (n_rows, n_classes)
         Margins under all trees, and under all trees but those grown here.
     own : ndarray of float32, shape (n_rows, n_classes)
-        What the trees that were grown here add to the margins.
+        Contribution of the trees that were grown here to the margins.
     journal : RunJournal or None
         From the start of boosting on.
     rooms : dict
@@ -52,7 +52,7 @@ class BoostingState:
     gradients : (g, h) or None
         Gradients and hessians of the present margins.
     label_sums : ndarray of float64, shape (n_groups, n_classes), or None
-        What the labels of each group contribute to its sum of gradients, whatever the margins.
+        Contribution of each group's labels to its sum of gradients, whatever the margins.
     g, h : ndarray of float32, shape (n_classes, n_rows), or None
         Sums of all other parties, received for the tree to grow here.
     """

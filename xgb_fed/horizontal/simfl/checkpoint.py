@@ -23,7 +23,7 @@ from xgb_fed.horizontal.common.messages import Trees
 FORMAT = 1
 JOURNAL_FILE = "horizontal.journal"
 _KNOWN, _TREES = b"K", b"T"
-"""What an entry after the first one begins with."""
+"""First bytes of an entry after the first one."""
 
 
 @dataclass

@@ -58,7 +58,7 @@ class SimFL(TurnTaking):
         if n_hashes is not None and n_hashes > limit:
             raise InvalidDataError(
                 f"n_hashes={n_hashes} is above {limit}: Theorem 1 wants L < d, and there are "
-                f"{self.n_features} columns of which {known_features} are known"
+                f"{self.n_features} columns, {known_features} of them known"
             )
         if limit < 1:
             raise InvalidDataError(
@@ -145,7 +145,7 @@ class SimFL(TurnTaking):
         if not self.progress.commitments:
             self.progress.commitments = b"".join(answer.commitment for answer in committed)
             self.save()
-        # Whoever has revealed its contribution before a party was lost reveals the same one again.
+        # A party that revealed its contribution before another was lost reveals the same one again.
         revealed = self.ask_all(RevealSeed(self.progress.commitments), SeedContribution)
         for channel, told in zip(self.channels, revealed, strict=True):
             if len(told.contribution) != SIZE:

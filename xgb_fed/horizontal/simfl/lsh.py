@@ -21,7 +21,7 @@ from gbdt_kernels.similarity.stable_hashing import stable_hashes
 from xgb_fed.ciphers.randomness import SecretStream
 
 MIN_ROWS = 3
-"""Fewest values whose moments are told: those of one or two values give the values away."""
+"""Fewest values whose moments are sent: those of one or two values give the values away."""
 
 PAPER_HASHES = 40
 """L = min(40, d − 1) in the paper's experiments."""

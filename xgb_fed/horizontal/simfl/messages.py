@@ -72,7 +72,7 @@ class HashRows(Message):
 
     kind: ClassVar[int] = 107
     contributions: Octets
-    """Everybody's contribution to the seed, 32 bytes per party; empty to hash by the previous session's."""
+    """All parties' contributions to the seed, 32 bytes per party; empty to hash by the previous session's."""
     n_hashes: Integer
     mean: Float64s
     std: Float64s

@@ -25,7 +25,7 @@ class OwnHashes:
     known_features : int
         Number of features that others may know.
     kept : KeptState
-        What the party has told in all of its sessions.
+        Disclosures of the party in all of its sessions.
     n_threads : int
         Number of threads; 0 means all available processors.
     """

@@ -284,7 +284,7 @@ class TurnTaking:
         answers.
         """
         if not self.progress.rounds and self.progress.run != self._session:
-            # Nobody has trees yet, so that there is nothing to take up.
+            # No party has trees yet, so that there is nothing to resume.
             self._start()
         builder = self._turns.builder(number)
         self.gather(builder)

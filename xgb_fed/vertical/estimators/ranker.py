@@ -47,7 +47,7 @@ class VerticalXGBRanker(VerticalXGBModel):
     parties_ : list of Party
         The passive parties; not pickled.
     traffic_ : Traffic
-        What left each party.
+        Traffic that left each party.
     best_iteration, best_score : int and float
         Round and metric that early stopping found best.
 

@@ -25,11 +25,12 @@ class PathStep:
     owner : str or None
         Name of the party that splits the node, "active" for the active one; None at a leaf.
     condition : str
-        What goes left: the active party's own condition, or "split 3" of a passive party; empty at a leaf.
+        Condition to go left: the active party's own condition, or "split 3" of a passive party; empty at a
+        leaf.
     goes_left : bool or None
         Where the row goes; None at a leaf.
     value : tuple of float
-        What a leaf adds to the margin, one number or one per class; empty at a split.
+        Contribution of a leaf to the margin, one number or one per class; empty at a split.
     """
 
     tree: int

@@ -50,15 +50,15 @@ class AgreedColumns:
     def check(self, n_rows: int, max_bin: int) -> None:
         """Raise `ProtocolError` unless columns of so many rows can be cut into these bins."""
         if not self.categorical <= set(range(len(self.n_bins))):
-            raise ProtocolError("the columns that it announces are not possible")
+            raise ProtocolError("it announces impossible columns")
         # XGBoost cuts a column into at most one bin more than max_bin; a category is a bin whatever it says.
         n_possible = np.full(len(self.n_bins), min(max_bin + 1, MAX_BINS))
         n_possible[sorted(self.categorical)] = MAX_BINS
         possible = len(self.n_bins) and (self.n_bins >= 0).all() and (self.n_bins <= n_possible).all()
         if not possible or len(self.counts) != self.offsets[-1] or (self.counts < 0).any():
-            raise ProtocolError("the columns that it announces are not possible")
+            raise ProtocolError("it announces impossible columns")
         if (np.add.reduceat(self.counts, self.offsets[:-1]) != n_rows).any() or self.min_node_rows < 1:
-            raise ProtocolError("the columns that it announces are not possible")
+            raise ProtocolError("it announces impossible columns")
 
     def counts_of(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows in each bin of some columns."""

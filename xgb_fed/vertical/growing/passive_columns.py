@@ -51,7 +51,7 @@ class PassiveFinder:
     record : TreeRecord
         Of the tree under way.
     places : RowPlaces
-        What its splits have told about its columns.
+        Knowledge about its columns from its splits.
     named : list of NamedSplit
         Its splits from trees already finished, as they were named; those of further trees are added.
     category_rules : CategoryRules

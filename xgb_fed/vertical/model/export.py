@@ -53,7 +53,7 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
     fine = fine and len({len(part) for part in splits}) == 1
     fine = fine and bool(((answer.features >= 0) & (answer.features < n_features)).all())
     if not (fine and all(map(can_split, answer.thresholds, answer.default_left))):
-        raise ProtocolError(f"party {name!r} reveals splits that are none")
+        raise ProtocolError(f"party {name!r} sent malformed splits")
     splits_of_party = Splits(
         names,
         answer.features.tolist(),
@@ -79,7 +79,7 @@ def _revealed_categories(
     sets = np.split(right, np.cumsum(n_right.astype(np.int64))) if fine else []
     fine = fine and all((np.diff(one) > 0).all() for one in sets)
     if not (fine and bool(((right >= 0) & (right < MAX_BINS)).all())):
-        raise ProtocolError(f"party {name!r} reveals splits that are none")
+        raise ProtocolError(f"party {name!r} sent malformed splits")
     return {int(split): tuple(sets[split].tolist()) for split in np.flatnonzero(by_category)}
 
 

@@ -72,7 +72,7 @@ class VerticalModel:
     restarts : list of Restart
         Trees that were grown again after a party had been told its splits and was lost before it answered.
     traffic : Traffic
-        What left each party.
+        Traffic that left each party.
     """
 
     model_id: bytes
@@ -158,7 +158,7 @@ class VerticalModel:
         pred_leaf : bool
             Each tree's leaf number in place of predictions.
         pred_contribs : bool
-            What each column contributes to the margin in place of predictions; see `explain`.
+            Contributions of the columns to the margin in place of predictions; see `explain`.
         hide_paths : bool
             Ask parties for every row's side at all their splits, so that they do not learn which rows reach
             which split.  They must consent to explanations, because the active party then learns all sides.

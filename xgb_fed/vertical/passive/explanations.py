@@ -58,7 +58,7 @@ def tell_sides(
     if len(splits) > splits_at_once(columns.n_rows):
         raise ProtocolError("sides of more splits than one answer has room for were asked for")
     if not session.told.isdisjoint(splits.tolist()):
-        raise ProtocolError("the sides of a split are told once in a session")
+        raise ProtocolError("the sides of a split are sent once in a session")
     room = memory.reserve(_BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
     everyone = np.arange(columns.n_rows)
     questions = [SideQuestion(session.splits.rule(split), everyone) for split in splits.tolist()]

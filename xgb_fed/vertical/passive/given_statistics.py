@@ -39,7 +39,7 @@ MAX_OPENINGS = 4096
 """Openings that are remembered; an older one is counted again when it is repeated."""
 
 _STEP = 0.001
-"""What is written ahead, so that the file changes rarely and is never behind."""
+"""Counts that are written ahead, so that the file changes rarely and is never behind."""
 
 
 def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
@@ -108,8 +108,8 @@ class GivenStatistics:
                 self.per_row = self._written = _counted(kept["per_row"])
                 self._openings = dict.fromkeys(map(str, kept.get("openings", [])))
             except (KeyError, TypeError, ValueError, OverflowError):
-                logger.error("%s does not hold what an active party was told", path)
-                raise InvalidDataError("what the active party was told before cannot be read") from None
+                logger.error("%s is not a record of disclosures to an active party", path)
+                raise InvalidDataError("the record of disclosures to this caller cannot be read") from None
 
     def add(self, n_nodes: int, n_classes: int, n_rows: int) -> None:
         """Count statistics of nodes before they are given.

@@ -284,7 +284,7 @@ class GrowingTree:
         for k, column in enumerate(columns):
             right = tuple(np.flatnonzero(next(sets)).tolist()) if by_category[k] else None
             if right is not None and (not right or message.last_left[k] != -1):
-                raise ProtocolError("a split by categories of which none goes right")
+                raise ProtocolError("a split by categories where no category goes right")
             named.append(NamedSplit(column, int(message.last_left[k]), bool(message.default_left[k]), right))
         return named
 

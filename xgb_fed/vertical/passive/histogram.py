@@ -17,7 +17,7 @@ from gbdt_kernels.residues.bin_chains import NO_BIN, bin_chains, bin_counts
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 
 WORTH_LEAVING_OUT = 8
-"""What it costs to obtain a bin by subtraction, in additions, besides one for each of the other bins."""
+"""Cost of a bin by subtraction, in additions, besides one for each of the other bins."""
 
 ORDER_FRACTION = 4
 """Sorted row numbers take at most 1/ORDER_FRACTION of the memory that the ciphertexts take."""

@@ -38,7 +38,7 @@ class Meanwhile:
         Raises
         ------
         Exception
-            What one of them raised.
+            Exception that one of them raised.
         """
         self._rest()
         given, self._given = self._given, []

@@ -64,7 +64,7 @@ MAX_SESSIONS = 8
 
 MAX_BIN = (1 << 16) - 1
 MAX_DEPTH = (1 << 31) - 1
-"""What a party without limits of its own takes part in."""
+"""Limits of a party without limits of its own."""
 
 
 class PassiveParty(SessionHandler[PredictionSession]):
@@ -95,7 +95,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
     used : set of bytes, optional
         Sessions that were opened before, here or at other handlers of the same active party.
     memory : MemoryAllowance, optional
-        What all sessions may hold together; without limit by default.
+        Memory that all sessions may hold together; without limit by default.
     given : GivenStatistics, optional
         Counts the sums of bins that the active party learns; without limit by default.
     thresholds : ToldThresholds, optional

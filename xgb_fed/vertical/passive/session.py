@@ -21,10 +21,10 @@ from xgb_fed.vertical.protocol.messages import Gradients, SplitStatistics
 from xgb_fed.vertical.protocol.splits import Splits
 
 ROOT, RANDOMNESS = "statistics of the root", "randomness of the next statistics"
-"""What is made ahead, in memory of its own."""
+"""Work that is done ahead, in memory of its own."""
 
 BYTES_PER_CATEGORY = 40
-"""What a Python integer in a tuple takes; on the disk it is 7."""
+"""Bytes of a Python integer in a tuple; on the disk it is 7."""
 
 
 @dataclass

@@ -62,7 +62,7 @@ class ToldThresholds:
                 self._end = end
         except (AttributeError, TypeError, ValueError, RecursionError):
             logger.error("%s does not hold the thresholds that an active party was told sides at", path)
-            raise InvalidDataError("what the active party was told before cannot be read") from None
+            raise InvalidDataError("the record of disclosures to this caller cannot be read") from None
 
     def __len__(self) -> int:
         """Thresholds of the column that has most of them."""

@@ -27,7 +27,7 @@ MAX_SIDES_BYTES = 1 << 20
 """Bytes of sides in one answer, unless one split has more."""
 
 _BYTES_PER_SIDE = 16
-"""What answering takes for each split and row at most: positions of rows, values, flags, bits."""
+"""Memory of an answer for each split and row at most: positions of rows, values, flags, bits."""
 
 
 @dataclass(frozen=True, eq=False)

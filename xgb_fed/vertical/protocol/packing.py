@@ -268,7 +268,7 @@ def sums_from_plaintexts(
     ----------
     packing : MultiClassPacking
     plaintexts : sequence of sequences of int
-        What was decrypted, one sequence per group of classes.
+        Decrypted integers, one sequence per group of classes.
     per_ciphertext : int
         Sums in each plaintext.
     counts : ndarray of int64, shape (n,)

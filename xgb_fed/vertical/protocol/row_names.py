@@ -154,7 +154,7 @@ class RowIdentity:
             same = self.values == now.values
         if not same:
             raise RowMismatchError(
-                f"{argument} ({now.n_rows} rows) holds other rows than the {self.n_rows} of which the kept "
-                "parties have their columns: give parties that have theirs of these rows, "
+                f"{argument} ({now.n_rows} rows) holds other rows than the {self.n_rows} rows of the kept "
+                "parties: give parties that hold these rows, "
                 "parties=[party.with_rows(...)]"
             )

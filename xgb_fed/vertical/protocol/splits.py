@@ -216,7 +216,7 @@ def check_split(content: Any, splits: Splits) -> SplitRule:
     if type(feature) is not int or type(threshold) is not float or type(default_left) is not bool:
         raise TypeError("not a split")
     if not (0 <= feature < len(splits.names) and can_split(threshold, default_left)):
-        raise ValueError("a split that cannot be")
+        raise ValueError("an impossible split")
     if len(right) != (feature in splits.categories):
         raise ValueError("categories that go right, of a column without, or none")
     if not right:
@@ -231,7 +231,7 @@ def _checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
     if not isinstance(right, list) or not right or not all(type(one) is int for one in right):
         raise TypeError("not categories")
     if right != sorted(set(right)) or right[0] < 0 or right[-1] >= n_categories:
-        raise ValueError("categories that cannot be")
+        raise ValueError("impossible categories")
     return tuple(right)
 
 

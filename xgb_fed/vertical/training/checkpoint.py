@@ -132,7 +132,7 @@ class Checkpoint(RunFolder):
         self._n_named: dict[int, int] = {}
         self._evaluated: set[int] = set()
         self.under_way: dict[str, Any] | None = None
-        """What was kept of the tree that was under way when the run was interrupted; see `TreeRecord`."""
+        """Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
     def load(self, progress: Progress) -> bool:
         """Take up what was kept.

@@ -262,7 +262,7 @@ class TrainingTask:
         self._tried: _Tried | None = None
         self._of_obj: str | None = None
         if obj is not None or not self.objective.is_closed_form:
-            # Whatever is wrong with labels shows here, before the parties are asked for anything.
+            # Faults of labels show here, before the parties are asked for anything.
             margin = self.first_margins(self.rows)
             g, h = self.gradients(margin, 0)
             if obj is not None:

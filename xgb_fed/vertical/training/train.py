@@ -75,9 +75,9 @@ def train(
         Seconds to wait for a party that is unavailable before giving up, in all within one tree; training
         then continues at the last finished tree.
     obj : callable, optional
-        Your own objective, as in ``xgboost.train``: it is given margins and a DMatrix, of which the labels,
-        weights and queries are the rows' but no columns, and returns gradients and hessians, which must not
-        be negative.  ``params["objective"]`` then says what margins mean.
+        Your own objective, as in ``xgboost.train``: it receives margins and a DMatrix that has the labels,
+        weights and queries of the rows but no columns, and returns gradients and hessians, which must not be
+        negative. ``params["objective"]`` then says what margins mean.
     custom_metric : callable, optional
         Your own metric, as in ``xgboost.train``: it is given predictions, or margins if there is `obj`, and
         such a DMatrix, and returns the metric's name and value.

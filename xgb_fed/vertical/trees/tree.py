@@ -32,7 +32,7 @@ class FederatedTree:
     weight : list of list of float
         Each node's weight before the learning rate, one per class.
     value : list of list of float
-        What a leaf adds to the margin, one per class; zeros at splits.
+        Contribution of a leaf to the margin, one per class; zeros at splits.
     loss_change, sum_hessian : list of float
     """
 

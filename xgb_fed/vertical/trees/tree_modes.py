@@ -1,4 +1,4 @@
-"""Which party finds splits at which level of which tree (section 3.2 of the paper)."""
+"""Modes of trees: the party that finds splits at each level (section 3.2 of the paper)."""
 
 from __future__ import annotations
 

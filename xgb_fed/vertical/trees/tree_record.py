@@ -70,7 +70,7 @@ class TreeRecord:
     keep : callable, optional
         Puts what is known of the tree under way, a dictionary, on the disk.
     kept : dict, optional
-        What an earlier process put there, if that tree is not finished.
+        Content from an earlier process, if that tree is not finished.
     """
 
     def __init__(

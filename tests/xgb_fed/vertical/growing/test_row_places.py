@@ -161,5 +161,5 @@ def test_more_bins_than_a_code_can_number_are_not_possible():
     counts = np.zeros(65_537, dtype=np.int64)
     counts[0] = 5
     AgreedColumns(np.array([65_534]), counts[:65_535], 2).check(5, 65_535)
-    with pytest.raises(ProtocolError, match="not possible"):
+    with pytest.raises(ProtocolError, match="announces impossible columns"):
         AgreedColumns(np.array([65_536]), counts, 2).check(5, 65_535)
