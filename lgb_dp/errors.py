@@ -18,7 +18,7 @@ class NotPrivateWarning(UserWarning):
 
 
 class WideBoundsWarning(UserWarning):
-    """The releases show that bounds are so wide that nearly all rows fall into few bins."""
+    """Warning that bounds are so wide, by the releases, that nearly all rows fall into few bins."""
 
 
 class FewPartiesWarning(UserWarning):

@@ -1,6 +1,6 @@
 """Which fold of a cross-validation each row drew, and on which training parts models were trained.
 
-A part of a fold counts as used when training starts on it, not when its rows are looked up: `lightgbm.cv`
+A fold's training part is used when training starts on it, not when its rows are looked up: `lightgbm.cv`
 asks for the rows of test parts too, and with two folds the one's test part is the other's training part.
 """
 

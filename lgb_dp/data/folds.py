@@ -20,7 +20,7 @@ class PrivateFolds:
 
     Adding a row leaves every other row's fold as it is, and each row trains in k - 1 of the k models, so
     all k models together cost (k - 1)ε.  Folds of equal size, or stratified by label, depend on all rows.
-    Folds inside the training rows of other folds multiply: a row trains in (k₁ - 1)(k₂ - 1) of the models.
+    Folds of another fold's training part multiply: a row trains in (k₁ - 1)(k₂ - 1) of the models.
     """
 
     def __init__(self, train_set: Dataset, k: int, random: SecureRandom) -> None:

@@ -281,9 +281,7 @@ class BinnedFeatures:
         return len(self.cuts)
 
     def threshold(self, feature: int, last_left: int) -> float:
-        """Threshold that XGBoost writes for a split whose last bin to the left is `last_left` (−1 for
-        none).
-        """
+        """Threshold that XGBoost writes if the last bin to the left is `last_left` (−1 for none)."""
         return float(self.cuts[feature][last_left] if last_left >= 0 else self.lower[feature])
 
     def rule(

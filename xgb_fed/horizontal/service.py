@@ -121,7 +121,7 @@ class HorizontalService(RowService):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
         if isinstance(message, OpenExact) and not self._is_exact:
             # An operator of all other parties would learn this party's own sums.
-            raise ProtocolError("this party has no terms for exact training: it takes part in SimFL")
+            raise ProtocolError("this party has no allow-list for exact training: it takes part in SimFL")
         if isinstance(message, Introduce) and self._is_exact:
             raise ProtocolError("this party takes part in exact training, and not in SimFL, which tells more")
         if isinstance(message, OpenHorizontal):

@@ -113,7 +113,7 @@ class Loss(Protocol):
 
 @lru_cache(maxsize=16)
 def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.int16]:
-    """Steps that a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+    """Amount that a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ class LogLinkLoss:
 
 @lru_cache(maxsize=16)
 def residual_table(alpha: float | None, hessian_share: float) -> NDArray[np.int16]:
-    """Steps that a row of residual ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
+    """Amount that a row of residual ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
     Parameters
     ----------

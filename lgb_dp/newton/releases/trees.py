@@ -59,9 +59,7 @@ class Round:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells that are summed over: the tree's leaves, and once more the leaves if rows are held
-        out.
-        """
+        """Number of cells: the tree's leaves, and once more the leaves if rows are held out."""
         n_leaves = len(self.tree.feature) + 1
         return n_leaves if self.salt is None else 2 * n_leaves
 

@@ -32,9 +32,7 @@ _BOOSTER_PARAMS = {
     "boosting": "gbdt",
     "device_type": "cpu",
 }
-"""Parameters that a booster made from a stand-in receives; the user's values are put back, and judged, at
-take-over.
-"""
+"""Parameters of a booster made from a stand-in; the user's values are put back, and judged, at take-over."""
 
 
 class StandInDataset(lightgbm.Dataset):

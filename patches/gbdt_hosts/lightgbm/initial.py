@@ -58,7 +58,7 @@ class InitialModel:
         return hashlib.sha256(f"{self.pandas_categorical!r}\n{self.text}".encode()).hexdigest()
 
     def loaded(self) -> lightgbm.Booster:
-        """A private copy of the model to predict with."""
+        """A separate copy of the model to predict with."""
         return lightgbm.Booster(model_str=self.text)
 
 

@@ -1,6 +1,4 @@
-"""Information about rows that XGBoost receives besides their columns: labels, bounds, weights, queries,
-margins.
-"""
+"""Row data that XGBoost receives besides the columns: labels, bounds, weights, queries, margins."""
 
 from __future__ import annotations
 

@@ -229,8 +229,7 @@ def _log_link_sums(score, target, weight, leaf, power, lowest, scale, limit, out
 
 @dataclass(frozen=True)
 class LogLinkPairs:
-    """Contributions of rows to a leaf: gradient and hessian of a loss with a logarithmic link, in integer
-    steps.
+    """Contributions of rows to a leaf: gradient and hessian of a log-link loss, in integer steps.
 
     Parameters
     ----------

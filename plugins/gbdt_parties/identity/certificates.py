@@ -117,8 +117,7 @@ class Identity:
         return entry == self.name
 
     def known_as(self, allowed: Sequence[str]) -> str | None:
-        """Name that the holder goes by: its name if that is allowed, else its fingerprint if that is, else
-        None.
+        """Name of the holder: its own if that is allowed, else its fingerprint if that is, else None.
 
         Two authorities may give one name; a holder allowed by fingerprint alone does not get that name.
         """

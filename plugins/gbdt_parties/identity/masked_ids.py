@@ -8,7 +8,7 @@ each in its role: points for one run or pair of parties match none for another.
   by a secret k are random points, and they are sent in the order of their bytes and not of the rows.
 * *Two runs cannot be linked.*  Both the hashes and k are others in each.
 * *A commitment binds and hides.*  It is SHA-256 of the run, the role and the whole list, so that another list
-  is a collision, and a list that depends on k cannot be guessed, which has 252 random bits.
+  is a collision, and a list that depends on k, which has 252 random bits, cannot be guessed.
 * *Distinct ids stay distinct*, as HG is collision-free up to 2**-252 for each pair, and k·P = k·Q only if
   P = Q.
 """

@@ -198,8 +198,7 @@ class Membership:
             raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
 
     def asked(self, question: bytes) -> tuple[bytes, bytes]:
-        """Key that the next sum's answer is kept under: the session as all have signed it, and all that is
-        asked.
+        """Key of the next sum's answer: the session as all have signed it, and all that is asked.
 
         See `gbdt_parties.secure_sum.answers`.
         """

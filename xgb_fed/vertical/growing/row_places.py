@@ -1,5 +1,4 @@
-"""Knowledge about a passive party's columns that follows from its splits: between which bins every row must
-lie.
+"""Knowledge of a passive party's columns from its splits: between which bins every row must lie.
 
 A column and its bins are fixed before training, so that all splits of a column, in whatever tree and node,
 must be cuts of one order of the rows.  A party that puts a row on one side of a threshold once cannot put it

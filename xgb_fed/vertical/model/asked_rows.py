@@ -105,9 +105,7 @@ class AskedRows:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the session; after an error other than a lacking consent it has ended, or the party does not
-        answer.
-        """
+        """End the session; an error other than a lacking consent has ended it, or the party is gone."""
         if kind is None or issubclass(kind, ConsentError):
             for channel in self.channels.values():
                 channel.ask(messages.Finish(), messages.Done)

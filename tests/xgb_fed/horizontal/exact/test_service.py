@@ -154,7 +154,7 @@ def test_memory_is_given_back_at_the_end_of_a_run(tmp_path, certificates):
 def test_each_server_takes_part_in_one_method(tmp_path, certificates):
     """A party without an allow-list would add its numbers to anybody's: to those of its coordinator."""
     service = HorizontalService(party(0, tmp_path), tmp_path / "ada", HorizontalLimits())
-    with pytest.raises(PartyRefusedError, match="has no terms for exact training"):
+    with pytest.raises(PartyRefusedError, match="has no allow-list for exact training"):
         train([Served(service, "ada"), *parties()[1:]])
     service = service_of(certificates, tmp_path)
     with pytest.raises(PartyRefusedError, match="not in SimFL"):
