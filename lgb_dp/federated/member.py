@@ -89,7 +89,7 @@ class Member:
         channel = Channel(self.party, os.urandom(SESSION_BYTES), self._traffic, COORDINATOR)
         introduced = channel.ask(OpenFederated(run, task), Introduced)
         if self.introduction and self.introduction != introduced.introduction:
-            raise PartyUnavailableError(f"party {self.name!r} has forgotten its keys of this run")
+            raise PartyUnavailableError(f"party {self.name!r} has lost its keys of this run")
         self.introduction, self.declaration = introduced.introduction, introduced.declaration
         self.n_opened, self._channel = introduced.n_opened, channel
 

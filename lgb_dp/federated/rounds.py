@@ -108,7 +108,7 @@ class Coordinator:
 
     def _trained(self) -> str:
         if self._session:
-            logger.info("the training run goes on after %d rounds", len(self._history))
+            logger.info("the training run resumes after %d rounds", len(self._history))
             self._reach(self.members)
         else:
             self._introduce_patiently()

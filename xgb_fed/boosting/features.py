@@ -214,7 +214,7 @@ def read_columns(
     if ((values > MAX_VALUE) | (values < -MAX_VALUE)).any():
         raise InvalidDataError(
             f"{argument} has values that are infinite or beyond ±{MAX_VALUE:.2g} as float32, half of its "
-            "range; smaller ones are accepted, and NaN where there is none"
+            "range; smaller ones are accepted, and NaN for missing ones"
         )
     names = names or [f"f{k}" for k in range(data.shape[1])]
     if len(set(names)) != len(names):

@@ -123,7 +123,9 @@ class HorizontalService(RowService):
             # An operator of all other parties would learn this party's own sums.
             raise ProtocolError("this party has no allow-list for exact training: it takes part in SimFL")
         if isinstance(message, Introduce) and self._is_exact:
-            raise ProtocolError("this party takes part in exact training, and not in SimFL, which tells more")
+            raise ProtocolError(
+                "this party takes part in exact training, and not in SimFL, which reveals more"
+            )
         if isinstance(message, OpenHorizontal):
             KeptModels(self.folder_of(caller) / "models", self._limits.max_models).check_room()
 

@@ -234,7 +234,7 @@ class _Talk:
                     theirs.add(answered.points)
                     refuse_reflection(own.points, answered.points)
                 elif answered.points:
-                    raise ProtocolError("it told more masked ids than it announced")
+                    raise ProtocolError("it sent more masked ids than it announced")
                 due = chunk(n_own, first)
                 if len(answered.answers) != due * POINT_BYTES:
                     raise ProtocolError(

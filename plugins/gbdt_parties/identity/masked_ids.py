@@ -276,7 +276,7 @@ def matches(
         raise ProtocolError("an answer comes twice")
     refuse_reflection(own.points, answers)
     if len(np.intersect1d(as_points(bytes(theirs.points)), as_points(answers))):
-        raise ProtocolError("an answer is one of the masked ids that were told")
+        raise ProtocolError("an answer is one of the masked ids that were sent")
     _, at_own, at_theirs = np.intersect1d(
         as_points(answers), as_points(twice), assume_unique=True, return_indices=True
     )

@@ -59,7 +59,7 @@ class Membership:
         else:
             if kept.get("format") != FORMAT:
                 raise ProtocolError(
-                    "the run was begun by another release of veilboost, with other masks; start it anew"
+                    "the run was begun by another release of veilboost, with other masks; start a new run"
                 )
             self._keys = SessionKeys.from_secret(bytes.fromhex(kept["keys"]))
             self.introduction = Introduction.from_bytes(bytes.fromhex(kept["introduction"]))
@@ -120,7 +120,7 @@ class Membership:
         if roster.session != self.session:
             raise ProtocolError("the roster is of another run")
         if roster.statement != statement:
-            raise ProtocolError("the roster is for other settings than this party was told")
+            raise ProtocolError("the roster is for other settings than this party received")
         if len(roster.introductions) < min_parties:
             raise ProtocolError(
                 f"a roster of {len(roster.introductions)} parties; this party takes part with at least "

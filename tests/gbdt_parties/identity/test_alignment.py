@@ -236,7 +236,7 @@ WRONG_ANSWERS = {
         "point 20 of 20 is not a point",
     ),
     "no point": (lambda a: {"answers": b"\2" + bytes(31) + a.answers[32:]}, "point 1 of 20 is not a point"),
-    "its own points as answers": (lambda a: {"answers": a.points}, "one of the masked ids that were told"),
+    "its own points as answers": (lambda a: {"answers": a.points}, "one of the masked ids that were sent"),
 }
 
 
@@ -253,7 +253,7 @@ def test_more_points_than_announced_are_refused(short_messages):
     party = bank(
         {AnswerIds: lambda honest: replace(honest, points=honest.points or b"\xff" * 32)}, THEIRS[:7]
     )
-    with pytest.raises(ProtocolError, match="party 'bank': it told more masked ids than it announced"):
+    with pytest.raises(ProtocolError, match="party 'bank': it sent more masked ids than it announced"):
         align([party], OURS)
 
 

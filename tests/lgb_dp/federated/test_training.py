@@ -228,7 +228,7 @@ def test_a_party_told_other_settings_than_the_roster_is_for_refuses():
         return send()
 
     members = [Between(party(0), smaller_epsilon), party(1), party(2)]
-    with pytest.raises(PartyRefusedError, match="for other settings than this party was told"):
+    with pytest.raises(PartyRefusedError, match="for other settings than this party received"):
         train(members)
 
 

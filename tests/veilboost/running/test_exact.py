@@ -137,7 +137,7 @@ def test_killed_servers_and_coordinators_go_on(run, capsys, n_bytes):
     run.serve(1)
     assert cli.main([*train, "--overwrite"]) == 0
     assert (folder / "model" / "model.json").read_bytes() == expected
-    assert "goes on after" in capsys.readouterr().err
+    assert "resumes after" in capsys.readouterr().err
 
 
 PLAN = {

@@ -98,7 +98,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
         thread.join(60)
         assert (folder / "model" / "model.json").read_bytes() == expected
         assert "going on after" in capsys.readouterr().err
-        assert "the training run goes on after" in (folder / "north.log").read_text()
+        assert "the training run resumes after" in (folder / "north.log").read_text()
 
         # Every party has the model.
         for name in ("north", "south"):

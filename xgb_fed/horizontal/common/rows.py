@@ -199,7 +199,7 @@ class PartyRows:
             )
         if self.min_similar > 1 and len(np.unique(self.weights[counted])) > 1:
             raise InvalidDataError(
-                "sample_weight has different weights above 0, so that a sum can tell single labels: only "
+                "sample_weight has different weights above 0, so that a sum can reveal single labels: only "
                 "parties with min_similar=1 take part with such weights"
             )
         return counted
@@ -248,7 +248,7 @@ class PartyRows:
         if self.min_similar > 1 and settings.scale_pos_weight != 1:
             raise InvalidDataError(
                 f"scale_pos_weight={settings.scale_pos_weight} makes gradients depend on labels by another "
-                "factor in each row, so that a sum can tell single labels: only parties with min_similar=1 "
+                "factor in each row, so that a sum can reveal single labels: only parties with min_similar=1 "
                 "accept it"
             )
 

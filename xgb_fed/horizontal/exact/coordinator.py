@@ -153,7 +153,7 @@ class ExactCoordinator:
     def _trained(self, task_of: Callable[[Sequence[ExactIntroduced]], ExactTask]) -> bytes:
         is_known = bool(self._run)
         if is_known:
-            logger.info("the training run goes on after %d sums", self._n_opened)
+            logger.info("the training run resumes after %d sums", self._n_opened)
         else:
             # Nothing was answered before it has begun, so that every try is a new run.
             Steadily(self._patience, lambda: None, self.traffic)(lambda: self._introduce(task_of))

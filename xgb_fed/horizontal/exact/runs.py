@@ -160,7 +160,7 @@ class ExactRuns:
 
     def _restored(self, run: bytes) -> ExactRun:
         if self._folder is None or not self._is_kept(run):
-            raise ProtocolError("this party does not know the run: it has ended, or was forgotten")
+            raise ProtocolError("this party does not know the run: it has ended, or its state was removed")
         self.close()
         try:
             kept: dict[str, Any] = read_sealed(_path(self._folder, run, _RUN))

@@ -118,7 +118,7 @@ class OwnHashes:
         if self._has_hashed:
             raise ProtocolError("rows are hashed once in a session: more hashes are more equations")
         if self._moments is None:
-            raise ProtocolError("moments were not told yet")
+            raise ProtocolError("moments were not sent yet")
         self._check_moments(self._moments, message.mean, message.std)
         n_unknown = int(np.count_nonzero(message.std)) - self._known
         allowed = min(MAX_HASHES, max_hashes(self._X.shape[0], n_unknown))
@@ -146,7 +146,7 @@ class OwnHashes:
         if len(refused):
             raise InvalidDataError(
                 f"{len(refused)} columns, first column {refused[0]}, have an alleged mean or std that is too "
-                "far from this party's own: their hashes could tell the values"
+                "far from this party's own: their hashes could reveal the values"
             )
 
     def _seed(self, contributions: bytes) -> bytes:

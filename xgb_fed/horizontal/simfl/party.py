@@ -310,7 +310,7 @@ class SimFLParty(SessionHandler[Any]):
         for trees, is_own in journal.rounds[: message.n_rounds]:
             self._add(trees, is_own)
         del read
-        logger.info("the training run goes on after %d rounds", len(shared.rounds))
+        logger.info("the training run resumes after %d rounds", len(shared.rounds))
         return messages.Done()
 
     def _aggregate(self, message: AggregateGradients) -> Message:

@@ -96,7 +96,7 @@ def _told(
     told = channel.ask(TellColumns(splits, trees), ColumnsTold)
     columns = told.columns
     if len(columns) != len(splits) or told.per_feature not in (0, 1):
-        raise ProtocolError(f"party {channel.name!r} tells columns of other splits than it was asked")
+        raise ProtocolError(f"party {channel.name!r} names columns of other splits than requested")
     if not ((columns >= 0) & (columns < n_features)).all():
-        raise ProtocolError(f"party {channel.name!r} tells columns that it does not have")
+        raise ProtocolError(f"party {channel.name!r} names columns that it does not have")
     return told

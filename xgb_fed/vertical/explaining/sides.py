@@ -114,7 +114,7 @@ def _told(channel: Channel, splits: NDArray[np.int32], n_rows: int) -> NDArray[n
     answer = channel.ask(TellSides(splits), SidesTold)
     size = -(-n_rows // 8)
     if len(answer.left_rows) != size * len(splits):
-        raise ProtocolError(f"party {channel.name!r} tells sides of other rows or splits than it was asked")
+        raise ProtocolError(f"party {channel.name!r} sent sides of other rows or splits than requested")
     sides = answer.left_rows.reshape(len(splits), size)
     try:
         for line in sides:

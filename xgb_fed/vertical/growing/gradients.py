@@ -60,7 +60,7 @@ def check_layout(field_bits: int, n_groups: int, n_rows: int, plaintext_limit: i
     most = (plaintext_limit.bit_length() - 1) // one
     if rest or not (1 <= n_classes <= most if n_groups == 1 else 1 <= n_classes == most):
         raise ProtocolError(
-            f"field_bits={field_bits} with n_groups={n_groups} is no layout of gradients: over {n_rows} "
+            f"field_bits={field_bits} with n_groups={n_groups} is not a layout of gradients: over {n_rows} "
             f"rows, a class has {one} bits, and the announced key has room for {most} classes, all used "
             "before there is a second group"
         )

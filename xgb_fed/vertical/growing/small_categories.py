@@ -37,7 +37,7 @@ def warn_of_small_categories(name: str, columns: AgreedColumns, rules: CategoryR
             warnings.warn(
                 f"party {name!r}, column {column}: {n_small} rows are in categories of fewer than "
                 f"{SMALL_CATEGORY} rows. Each split by category tells the party which of these have low "
-                "gradients, and so much about labels. A larger max_cat_to_onehot tells less",
+                "gradients, and so much about labels. A larger max_cat_to_onehot reveals less",
                 LabelLeakWarning,
                 stacklevel=2,
             )

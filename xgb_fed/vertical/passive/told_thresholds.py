@@ -61,7 +61,7 @@ class ToldThresholds:
                 self._keep(json.loads(content))
                 self._end = end
         except (AttributeError, TypeError, ValueError, RecursionError):
-            logger.error("%s does not hold the thresholds that an active party was told sides at", path)
+            logger.error("%s is not a record of thresholds disclosed to an active party", path)
             raise InvalidDataError("the record of disclosures to this caller cannot be read") from None
 
     def __len__(self) -> int:

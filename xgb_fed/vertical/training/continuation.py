@@ -100,7 +100,7 @@ class EarlierModel:
             raise InvalidArgumentError("xgb_model has other categories of the active party's columns")
         missing = [name for name in given.parties if name not in parties]
         if missing:
-            raise InvalidArgumentError(f"parties lacks {missing}, with whom xgb_model was trained")
+            raise InvalidArgumentError(f"parties lacks {missing}, that xgb_model was trained with")
         numbers = {LEAF: LEAF, 0: 0}
         numbers |= {k: list(parties).index(name) + 1 for k, name in enumerate(given.parties, start=1)}
         trees = [replace(tree, owner=[numbers[owner] for owner in tree.owner]) for tree in given.trees]

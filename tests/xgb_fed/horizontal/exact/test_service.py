@@ -281,7 +281,7 @@ def other_members(message):
     [
         (altered_seed, "the seed of party 'bob' is not the one"),
         (altered_signature, "'bob' are not signed by its certificate"),
-        (other_settings, "for other settings than this party was told"),
+        (other_settings, "for other settings than this party received"),
         (wrong_sum, "is not signed by it for this attempt"),
         (other_members, "every sum here is over all of them"),
     ],

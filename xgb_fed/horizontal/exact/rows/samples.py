@@ -78,7 +78,7 @@ def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
     if expected < least * (1 - 1e-9):
         raise InvalidDataError(
             f"subsample={subsample:g} takes or leaves out fewer than {least} of this party's rows in "
-            f"expectation, so that differences of sums could be over fewer than min_rows_per_node={min_rows} "
+            f"expectation, so that differences of sums could cover fewer than min_rows_per_node={min_rows} "
             f"of them; accepted is 1, or {least}/n to 1 - {least}/n for n rows of weights above 0"
         )
 
