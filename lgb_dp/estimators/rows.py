@@ -43,7 +43,7 @@ def as_matrix(X: Any) -> Any:
 
 
 def as_target(y: Any, estimator: str) -> Any:
-    """`y`, flat if it is a matrix of one column, about which scikit-learn warns.
+    """`y`, flat if it is a matrix of one column, with scikit-learn's warning.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class PublicKey(Protocol):
         """Ciphertexts for the wire, with version and key id."""
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
-        """Bytes of `to_bytes` for all parts together: its length, and its bytes.
+        """Result of `to_bytes` for all parts together: its length, and its bytes.
 
         The bytes come in two more parts than the ciphertexts, the first and the last: a header and a digest.
         """

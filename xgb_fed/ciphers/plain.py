@@ -119,7 +119,7 @@ class Plain:
         return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Rows]) -> tuple[int, Iterator[bytes]]:
-        """Bytes of `to_bytes` for all parts together: its length, and its bytes part by part."""
+        """Result of `to_bytes` for all parts together: its length, and its bytes part by part."""
         shape = (n_rows, self._width)
         pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
         return wire.packed_bytes(*shape), pieces

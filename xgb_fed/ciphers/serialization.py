@@ -65,7 +65,7 @@ def pack(kind: Kind, scheme: str, key: bytes, rows: NDArray[np.uint64]) -> bytes
 def pack_parts(
     kind: Kind, scheme: str, key: bytes, shape: tuple[int, ...], parts: Iterable[NDArray[np.uint64]]
 ) -> Iterator[bytes]:
-    """Bytes of `pack` for all parts together: the header, each part, the digest.
+    """Result of `pack` for all parts together: the header, each part, the digest.
 
     Parameters
     ----------

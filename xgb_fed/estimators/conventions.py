@@ -51,7 +51,7 @@ def _reads_as_numbers(values: Any) -> bool:
 
 
 def checked_target(y: Any, estimator: str) -> Any:
-    """`y`, flat if it is a matrix of one column, about which scikit-learn warns.
+    """`y`, flat if it is a matrix of one column, with scikit-learn's warning.
 
     Raises
     ------

@@ -18,9 +18,9 @@ ARGUMENTS_OF: dict[str, dict[str, Any]] = {
 
 METHODS = """\
 method : {"exact", "simfl"}, default="exact"
-    How the parties train.  "exact": XGBoost's own trees on the rows of all parties, of which nobody sees
-    anything but sums (`train_exact`).  "simfl": the paper's heuristic (`train_simfl`; Li, Wen and He,
-    2020), in which all messages are in clear.
+    How the parties train. "exact": XGBoost's own trees on the rows of all parties, which reveal only sums
+    (`train_exact`). "simfl": the paper's heuristic (`train_simfl`; Li, Wen and He, 2020), in which all
+    messages are in clear.
 cuts : {"grid", "exact"} or sequence of array-like, default="grid"
     Where columns are cut, for "exact"; see `train_exact`.
 min_rows_per_node : int, default=10

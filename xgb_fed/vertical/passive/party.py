@@ -64,7 +64,7 @@ MAX_SESSIONS = 8
 
 MAX_BIN = (1 << 16) - 1
 MAX_DEPTH = (1 << 31) - 1
-"""Limits of a party without limits of its own."""
+"""Default limits of a party that sets none."""
 
 
 class PassiveParty(SessionHandler[PredictionSession]):

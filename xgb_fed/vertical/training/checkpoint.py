@@ -265,7 +265,7 @@ class Checkpoint(RunFolder):
         self._note_kept(progress)
 
     def _note_kept(self, progress: Progress) -> None:
-        """The present contents need not be written again."""
+        """Note that the present contents need not be written again."""
         self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
         self._n_named = {owner: len(named) for owner, named in progress.named.items()}
         self._evaluated = set(progress.evaluations)
