@@ -158,7 +158,7 @@ class GHPacking:
         """Fixed-point integers, negative ones modulo 2⁶⁴."""
         values = np.asarray(values, dtype=np.float64)
         low, high = (-self.offset, self._g_top - self.offset) if name == "g" else (0, self._h_top)
-        scaled = np.rint(np.ldexp(values, self.precision))
+        scaled: NDArray[np.float64] = np.rint(np.ldexp(values, self.precision))
         if name == "h":
             # XGBoost gives a node without hessian the weight 0, and one with any hessian G / (H + λ).
             scaled = np.where(values > 0, np.maximum(scaled, 1), scaled)
