@@ -219,7 +219,11 @@ def test_columns_whose_names_are_numbers():
             r"missing are \['age'\], and unknown are \['years'\]",
         ),
         (lambda frame: frame.assign(city=1), "column 'city' holds numbers; expected are the categories"),
-        (lambda frame: frame.assign(age="secret"), "column 'age' holds text; expected are numbers"),
+        (
+            lambda frame: frame.assign(age="secret"),
+            # Before 3.0, pandas keeps text as objects.
+            r"column 'age' holds text; expected are numbers|feature 'age' must hold numbers only",
+        ),
         (lambda frame: frame.assign(since=1.6e9), "column 'since' holds numbers; expected are datetimes"),
         (lambda frame: frame.assign(age=frame.since), "column 'age' holds datetimes; expected are numbers"),
         (lambda frame: frame.assign(age=[["secret"]] * N), "feature 'age' must hold numbers only"),
