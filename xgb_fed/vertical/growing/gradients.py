@@ -30,6 +30,17 @@ def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.
     return np.where((g == 0) & (h <= MIN_HESSIAN), np.float32(0), h)
 
 
+def apart_from_zero(h: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Hessians of which positive ones stay positive on the grid of integers.
+
+    For ``survival:cox``, whose hessians differ by 20 powers of ten where margins are far apart: XGBoost gives
+    a node or category without hessian the weight 0, and one with any hessian −G / (H + λ).  A row changes by
+    at most 2^-52 of the largest hessian.  Hessians of other objectives stay as they are: they have a floor,
+    or they are weights, of whose sums nothing may be lost to rows that weigh next to nothing.
+    """
+    return np.where(h > 0, np.maximum(h, np.ldexp(h.max(initial=0), -52)), h)
+
+
 def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
     """Make the layout of the scaled gradients in plaintexts; it depends on public numbers only."""
     return MultiClassPacking(GHPacking(n_rows, -1.0, 1.0, 1.0), n_classes, plaintext_limit)

@@ -88,7 +88,7 @@ class GHPacking:
 
     @cached_property
     def _h_top(self) -> int:
-        return max(1, self._fixed_point(self.h_max))
+        return self._fixed_point(self.h_max)
 
     @cached_property
     def g_bits(self) -> int:
@@ -156,12 +156,8 @@ class GHPacking:
 
     def _integers(self, values: NDArray[Any], name: str) -> NDArray[np.uint64]:
         """Fixed-point integers, negative ones modulo 2⁶⁴."""
-        values = np.asarray(values, dtype=np.float64)
         low, high = (-self.offset, self._g_top - self.offset) if name == "g" else (0, self._h_top)
-        scaled: NDArray[np.float64] = np.rint(np.ldexp(values, self.precision))
-        if name == "h":
-            # XGBoost gives a node without hessian the weight 0, and one with any hessian G / (H + λ).
-            scaled = np.where(values > 0, np.maximum(scaled, 1), scaled)
+        scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.precision))
         if not ((scaled >= low) & (scaled <= high)).all():
             raise PlaintextRangeError(f"a value of {name} is not a number, or beyond the public bound")
         return scaled.astype(np.int64).view(np.uint64)

@@ -39,7 +39,7 @@ from xgb_fed.errors import (
     LabelLeakWarning,
     NotEncryptedWarning,
 )
-from xgb_fed.vertical.growing.gradients import without_floor
+from xgb_fed.vertical.growing.gradients import apart_from_zero, without_floor
 from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.rounding import check_floor, check_weight_of_rows
@@ -357,6 +357,8 @@ class TrainingTask:
                 f"{source} give negative hessians for {self.objective.name}, which are not supported; a "
                 "lower learning_rate or max_delta_step keeps margins closer together"
             )
+        if self.obj is None and self.objective.name == "survival:cox":
+            h = apart_from_zero(h)
         return g, (without_floor(g, h) if self._has_floor else h)
 
     def digest(self) -> str:
