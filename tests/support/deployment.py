@@ -1,6 +1,8 @@
 """Certificates, servers and parties that record, for tests of the deployment."""
 
 import tempfile
+import threading
+import time
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -30,6 +32,22 @@ def certificates(name, which="ca", days=365):
 
 def tls(name, which="ca", days=365):
     return TLS.from_directory(certificates(name, which, days))
+
+
+def when_file_has(path, n_bytes, do):
+    """Do something in another thread once a file, such as a journal, has more than so many bytes."""
+
+    def wait():
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if path.exists() and path.stat().st_size > n_bytes:
+                do()
+                return
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
 
 
 class HandlerService:

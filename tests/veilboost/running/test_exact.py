@@ -5,14 +5,13 @@ import json
 import re
 import subprocess
 import sys
-import threading
-import time
 
 import numpy as np
 import pytest
 import xgboost
 import yaml
 
+from deployment import when_file_has
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.plan import ExactPlan, PlanError, read_plan
@@ -52,23 +51,6 @@ def run(tmp_path, monkeypatch, capsys):
     made = Written(tmp_path, prints, page=PAGE)
     yield made
     made.stop()
-
-
-def when_sums_are_there(folder, n_bytes, do):
-    """Do something in another thread once the checkpoint has so many bytes."""
-    journal = folder / "checkpoint" / "exact.journal"
-
-    def wait():
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            if journal.exists() and journal.stat().st_size > n_bytes:
-                do()
-                return
-            time.sleep(0.002)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
 
 
 def test_three_processes_as_written(run, capsys):
@@ -122,13 +104,13 @@ def test_killed_servers_and_coordinators_go_on(run, capsys, n_bytes):
         run.servers[0].wait()
         run.serve(0)
 
-    thread = when_sums_are_there(folder, n_bytes, strike)
+    thread = when_file_has(folder / "checkpoint" / "exact.journal", n_bytes, strike)
     assert cli.main([*train, "--overwrite"]) == 0
     thread.join(60)
     assert (folder / "model" / "model.json").read_bytes() == expected
     coordinator = subprocess.Popen([sys.executable, "-m", "veilboost", *train, "--overwrite"])
     try:
-        when_sums_are_there(folder, n_bytes, coordinator.kill).join(90)
+        when_file_has(folder / "checkpoint" / "exact.journal", n_bytes, coordinator.kill).join(90)
         assert coordinator.wait(60) == -9
     finally:
         coordinator.kill()

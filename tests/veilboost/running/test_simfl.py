@@ -4,13 +4,12 @@ import csv
 import re
 import subprocess
 import sys
-import threading
-import time
 
 import numpy as np
 import pytest
 import xgboost
 
+from deployment import when_file_has
 from gbdt_commons.sealed import read_sealed
 from two_hospitals import serving_hospitals, write_rows
 from veilboost import command_line as cli
@@ -57,23 +56,6 @@ def write_plan(folder, hospitals, rounds=30, patience=60.0):
     (folder / "plan.toml").write_text(PLAN.format(**ports, rounds=rounds, patience=patience))
 
 
-def when_rounds_are_done(folder, n_bytes, do):
-    """Do something in another thread once the checkpoint has so many bytes."""
-    journal = folder / "checkpoint" / "horizontal.journal"
-
-    def wait():
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            if journal.exists() and journal.stat().st_size > n_bytes:
-                do()
-                return
-            time.sleep(0.002)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
-
-
 def test_serve_train_kill_resume_predict(folder, capsys):
     """The model after a kill is the undisturbed one: parties answer the same, whenever they are asked."""
     with serving_hospitals(folder, "north", "south") as hospitals:
@@ -93,7 +75,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
             hospitals[0].kill()
             hospitals[0].start()
 
-        thread = when_rounds_are_done(folder, 20_000, strike)
+        thread = when_file_has(folder / "checkpoint" / "horizontal.journal", 20_000, strike)
         assert cli.main(["train", "plan.toml", "--overwrite"]) == 0
         thread.join(60)
         assert (folder / "model" / "model.json").read_bytes() == expected
@@ -139,7 +121,7 @@ def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_by
             [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
         )
         try:
-            when_rounds_are_done(folder, n_bytes, coordinator.kill).join(90)
+            when_file_has(folder / "checkpoint" / "horizontal.journal", n_bytes, coordinator.kill).join(90)
             assert coordinator.wait(60) == -9
         finally:
             coordinator.kill()
