@@ -307,7 +307,18 @@ class Dataset(StandInDataset):
         return of_bins.joined(self._own_provenance)
 
     def disclose(self, more: Provenance) -> Dataset:
-        """State more of what knowledge of the rows has cost or leaked; nothing can be taken back."""
+        """State more of what knowledge of the rows has cost or leaked; nothing can be taken back.
+
+        Parameters
+        ----------
+        more : Provenance
+            Joined to the provenance that the reports of later training runs state.
+
+        Returns
+        -------
+        Dataset
+            This one.
+        """
         with self._lock.held():
             self._own_provenance = self._own_provenance.joined(more)
         return self
@@ -352,7 +363,26 @@ class Dataset(StandInDataset):
         *,
         public: bool = False,
     ) -> Dataset:
-        """Evaluation data with the bins of this Dataset; `public` as for the class."""
+        """Evaluation data with the bins of this Dataset.
+
+        Parameters
+        ----------
+        data, label, weight, init_score, params
+            As for the class.
+        group, position : None
+            Of ranking, which private training does not support.
+        public : bool
+            Whether the rows are public, so that metrics on them cost nothing.
+
+        Returns
+        -------
+        Dataset
+
+        Raises
+        ------
+        InvalidArgumentError
+            If `group` or `position` is given.
+        """
         if group is not None or position is not None:
             raise InvalidArgumentError(
                 "group and position are for ranking, which private training does not support"
@@ -377,6 +407,18 @@ class Dataset(StandInDataset):
 
         Unless they are the training part of one of `lgb_dp.folds`, nothing is known about how they were
         chosen, and the report says that a model trained on them is not private.
+
+        Parameters
+        ----------
+        used_indices : array-like of int
+            Positions of the rows, from 0.
+        params : dict, optional
+            LightGBM's parameters of the Dataset; those of this one by default.
+
+        Returns
+        -------
+        Dataset
+            With the bins, bounds and unit of this one.
         """
         whole = self.snapshot()
         rows = checked_rows(used_indices, whole.num_data())
@@ -415,15 +457,69 @@ class Dataset(StandInDataset):
         return self
 
     def set_label(self, label: Any) -> Dataset:
-        """Set the label, before construction only."""
+        """Set the label, before construction only.
+
+        Parameters
+        ----------
+        label : array-like of shape (n_rows,)
+
+        Returns
+        -------
+        Dataset
+            This one.
+
+        Raises
+        ------
+        LightGBMError
+            Once the Dataset was constructed.
+        UnsupportedParameterError
+            If the Dataset is a subset.
+        """
         return self._set("label", label=label)
 
     def set_weight(self, weight: Any) -> Dataset:
-        """Set row weights, before construction only."""
+        """Set row weights, before construction only.
+
+        Parameters
+        ----------
+        weight : array-like of shape (n_rows,), or None
+            From 0 to `weight_bound`.
+
+        Returns
+        -------
+        Dataset
+            This one.
+
+        Raises
+        ------
+        LightGBMError
+            Once the Dataset was constructed.
+        UnsupportedParameterError
+            If the Dataset is a subset.
+        """
         return self._set("weight", weight=weight)
 
     def set_init_score(self, init_score: Any, *, public: bool = False) -> Dataset:
-        """Set initial scores, before construction only; `public` is the class's `public_init_score`."""
+        """Set initial scores, before construction only.
+
+        Parameters
+        ----------
+        init_score : array-like of shape (n_rows,) or (n_rows, n_classes), or None
+        public : bool
+            As `public_init_score` of the class: whether the scores depend on no row.
+
+        Returns
+        -------
+        Dataset
+            This one.
+
+        Raises
+        ------
+        LightGBMError
+            Once the Dataset was constructed.
+        UnsupportedParameterError
+            If the Dataset is a subset.
+        """
         return self._set("init_score", init_score=init_score, public_init_score=public)
 
     def set_categorical_feature(self, categorical_feature: Any) -> Dataset:
@@ -439,7 +535,17 @@ class Dataset(StandInDataset):
         return len(self._constructed_bins().names)
 
     def feature_num_bin(self, feature: int | str) -> int:
-        """Number of bins of a feature, missing bin not counted."""
+        """Number of bins of a feature, missing bin not counted.
+
+        Parameters
+        ----------
+        feature : int or str
+            Position, from 0, or name.
+
+        Returns
+        -------
+        int
+        """
         bins = self._constructed_bins()
         return int(bins.n_bins[bins.names.index(feature) if isinstance(feature, str) else feature])
 

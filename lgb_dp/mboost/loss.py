@@ -70,6 +70,16 @@ class MLoss:
     def partial_losses(self, u: ArrayLike) -> tuple[Floats, Floats]:
         """Loss of stating the probability `u`, if the class turns out positive and if negative.
 
+        Parameters
+        ----------
+        u : array-like of float
+            Probabilities of the positive class, in [0, 1].
+
+        Returns
+        -------
+        positive, negative : ndarray of float64, of the shape of `u`
+            inf where the other class was certain.
+
         Raises
         ------
         InvalidArgumentError
@@ -86,6 +96,16 @@ class MLoss:
     def bayes_risk(self, u: ArrayLike) -> Floats:
         """Smallest expected loss L(u) where the positive class has probability `u`.
 
+        Parameters
+        ----------
+        u : array-like of float
+            Probabilities of the positive class, in [0, 1].
+
+        Returns
+        -------
+        ndarray of float64, of the same shape
+            In [0, 1].
+
         Raises
         ------
         InvalidArgumentError
@@ -96,6 +116,15 @@ class MLoss:
 
     def link(self, u: ArrayLike) -> Floats:
         """Score ψ(u) of a probability; ±inf at 1 and 0.
+
+        Parameters
+        ----------
+        u : array-like of float
+            Probabilities of the positive class, in [0, 1].
+
+        Returns
+        -------
+        ndarray of float64, of the same shape
 
         Raises
         ------
@@ -111,6 +140,16 @@ class MLoss:
 
         The smaller of ψ⁻¹(z) and 1 - ψ⁻¹(z) is computed first, as ``2α² / (r (r + |z'|))`` with
         r = √(4α² + z'²): no cancellation, no overflow.
+
+        Parameters
+        ----------
+        z : array-like of float
+            Raw scores.
+
+        Returns
+        -------
+        ndarray of float64, of the same shape
+            Probabilities of the positive class.
         """
         score: Floats = np.asarray(z, dtype=np.float64)
         beyond = np.maximum(np.abs(score) - self.flat, 0.0)
@@ -119,11 +158,31 @@ class MLoss:
         return np.asarray(np.where(score > 0, 1.0 - smaller, smaller))
 
     def weight(self, margin: ArrayLike) -> Floats:
-        """Boosting weight ψ⁻¹(-z) ∈ [0, 1] of an example with margin z = y H(x); ½ at 0 (mirror update)."""
+        """Boosting weight ψ⁻¹(-z) ∈ [0, 1] of an example with margin z = y H(x); ½ at 0 (mirror update).
+
+        Parameters
+        ----------
+        margin : array-like of float
+            y H(x), labels as ±1.
+
+        Returns
+        -------
+        ndarray of float64, of the same shape
+        """
         return self.inverse_link(-np.asarray(margin, dtype=np.float64))
 
     def surrogate(self, margin: ArrayLike) -> Floats:
-        """Convex surrogate F(z) of a margin; F(0) = 1."""
+        """Convex surrogate F(z) of a margin; F(0) = 1.
+
+        Parameters
+        ----------
+        margin : array-like of float
+            y H(x), labels as ±1.
+
+        Returns
+        -------
+        ndarray of float64, of the same shape
+        """
         z = np.asarray(margin, dtype=np.float64)
         beyond = np.maximum(np.abs(z) - self.flat, 0.0)
         r = np.hypot(2.0 * self.alpha, beyond)
@@ -133,7 +192,17 @@ class MLoss:
         return np.where(np.abs(z) <= self.flat, flat, np.where(z < 0, wrong, right))
 
     def curvature(self, margin: ArrayLike) -> Floats:
-        """F''(z) = 2α² / (4α² + z'²)^(3/2), at most 1/(4α), and 0 on the flat part."""
+        """F''(z) = 2α² / (4α² + z'²)^(3/2), at most 1/(4α), and 0 on the flat part.
+
+        Parameters
+        ----------
+        margin : array-like of float
+            y H(x), labels as ±1.
+
+        Returns
+        -------
+        ndarray of float64, of the same shape
+        """
         z = np.asarray(margin, dtype=np.float64)
         r = np.hypot(2.0 * self.alpha, np.maximum(np.abs(z) - self.flat, 0.0))
         return np.where(np.abs(z) < self.flat, 0.0, 2.0 * (self.alpha / r) ** 2 / r)
@@ -159,7 +228,17 @@ class MLoss:
         return -weight * sign * self.weight(sign * score), weight / (4.0 * self.alpha)
 
     def metric(self, predicted: Any, data: Any) -> tuple[str, float, bool]:
-        """Mean of F(y H(x)) over the rows, by weight: a `feval` for ``lightgbm.train``; smaller is better."""
+        """Mean of F(y H(x)) over the rows, by weight: a `feval` for ``lightgbm.train``.
+
+        Parameters
+        ----------
+        predicted, data
+            As of `__call__`.
+
+        Returns
+        -------
+        name, value, is_higher_better : str, float, False
+        """
         score, sign, weight = _scores_and_signs(predicted, data)
         return "m_loss", float(np.average(self.surrogate(sign * score), weights=weight)), False
 

@@ -30,7 +30,7 @@ class Flow:
 
 @dataclass
 class Traffic:
-    """Counts of all messages between the active party and the passive parties.
+    """Counts of all messages between the parties of a training run or a prediction.
 
     Attributes
     ----------
@@ -61,7 +61,16 @@ class Traffic:
         self.__post_init__()
 
     def count(self, sender: str, receiver: str, message: Message, n_bytes: int) -> None:
-        """Add one message."""
+        """Add one message.
+
+        Parameters
+        ----------
+        sender, receiver : str
+            Names of parties.
+        message : Message
+        n_bytes : int
+            Its length on the wire.
+        """
         with self._lock:
             flow = self.flows.setdefault((sender, receiver, type(message).__name__), Flow())
             flow.messages += 1
@@ -69,7 +78,12 @@ class Traffic:
             flow.ciphertext_bytes += message.ciphertext_bytes
 
     def add(self, earlier: Traffic) -> None:
-        """Add the flows of an earlier process."""
+        """Add the flows of an earlier process.
+
+        Parameters
+        ----------
+        earlier : Traffic
+        """
         with self._lock:
             for key, flow in earlier.flows.items():
                 sums = self.flows.setdefault(key, Flow())
@@ -78,11 +92,28 @@ class Traffic:
                 sums.ciphertext_bytes += flow.ciphertext_bytes
 
     def bytes_from(self, sender: str) -> int:
-        """Bytes that left a party."""
+        """Bytes that left a party.
+
+        Parameters
+        ----------
+        sender : str
+            Name of the party.
+
+        Returns
+        -------
+        int
+        """
         return sum(flow.bytes for (name, _, _), flow in self.flows.items() if name == sender)
 
     def to_dicts(self) -> list[dict[str, object]]:
-        """One row per flow, for a data frame."""
+        """One row per flow, for a data frame.
+
+        Returns
+        -------
+        list of dict
+            With "from", "to", "message", "count", "bytes", "ciphertext_bytes" and "content" ("ciphertext",
+            "clear", or "clear text (no encryption)").
+        """
         content = "ciphertext" if self.encrypted else "clear text (no encryption)"
         return [
             {

@@ -45,6 +45,15 @@ class Alignment:
     def positions(self, ids: Sequence[str]) -> NDArray[np.int64]:
         """Where the rows are among a party's.
 
+        Parameters
+        ----------
+        ids : sequence of str
+            Canonical ids of the party's rows, in its own order.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_aligned,)
+
         Raises
         ------
         InvalidDataError
@@ -57,12 +66,26 @@ class Alignment:
             raise InvalidDataError("an aligned id is not in the data") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the ids."""
+        """Write the ids, one per line.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only when the new file is complete.
+        """
         write_atomically(path, self.text)
 
     @classmethod
     def load(cls, path: str | Path) -> Alignment:
         """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        Alignment
 
         Raises
         ------

@@ -105,7 +105,17 @@ class VerticalModel:
         return len(self.rounds) - 1
 
     def group_of(self, tree: int) -> int | None:
-        """Class of a tree; None if its leaves have a value for every class."""
+        """Class of a tree; None if its leaves have a value for every class.
+
+        Parameters
+        ----------
+        tree : int
+            Position in `trees`.
+
+        Returns
+        -------
+        int or None
+        """
         if len(self.trees[tree].value[0]) == self.n_classes > 1 or self.n_classes == 1:
             return None if self.n_classes > 1 else 0
         number = bisect(self.rounds, tree) - 1
@@ -126,7 +136,21 @@ class VerticalModel:
     def margins(
         self, leaves: NDArray[np.int32], trees: range, base_margin: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Sum of leaf values in XGBoost's order and precision, shape (n_rows, n_classes)."""
+        """Sum of leaf values in XGBoost's order and precision.
+
+        Parameters
+        ----------
+        leaves : ndarray of int32, shape (n_rows, n_trees)
+            Each row's leaf in each of the trees.
+        trees : range
+            Positions in `trees`.
+        base_margin : ndarray of float32, shape (n_rows, n_classes), optional
+            Margins before the first tree, in place of those of the base score.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_rows, n_classes)
+        """
         margin = np.tile(self.base_margin, (len(leaves), 1)) if base_margin is None else base_margin.copy()
         for k, tree in enumerate(trees):
             add_leaves(margin, self.trees[tree].values()[leaves[:, k]], self.group_of(tree))
@@ -222,6 +246,11 @@ class VerticalModel:
         X, parties, iteration_range, rows, base_margin, traffic
             See `predict`.
 
+        Returns
+        -------
+        Explanation
+            Contributions of shape (n_rows, n_columns + 1) or (n_rows, n_classes, n_columns + 1); the bias last.
+
         Raises
         ------
         ConsentError
@@ -255,6 +284,10 @@ class VerticalModel:
         ----------
         X, parties, iteration_range, rows, traffic
             See `predict`.
+
+        Returns
+        -------
+        DecisionPaths
         """
         trees = self._chosen(iteration_range)
         leaves = self.predict(
@@ -339,6 +372,11 @@ class VerticalModel:
         Parameters
         ----------
         kind : {"gain", "weight", "cover", "total_gain", "total_cover"}
+
+        Returns
+        -------
+        dict of str to float
+            Names of split columns to their importance.
         """
 
         def name_of(owner: int, split: int) -> str:
@@ -362,6 +400,10 @@ class VerticalModel:
             As for `xgboost.Booster.get_score`.
         traffic : Traffic, optional
             Counts the messages.
+
+        Returns
+        -------
+        dict of str to float
 
         Raises
         ------
@@ -407,7 +449,18 @@ class VerticalModel:
         }
 
     def save(self, directory: str | Path) -> None:
-        """Write this party's part; an existing file is replaced only when the new one is complete."""
+        """Write this party's part; an existing file is replaced only when the new one is complete.
+
+        Parameters
+        ----------
+        directory : path
+            Made if it is missing.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
         directory = Path(directory)
         make_folder(directory)
         write_sealed(directory / MODEL_FILE, self._content())
@@ -415,6 +468,14 @@ class VerticalModel:
     @classmethod
     def load(cls, directory: str | Path) -> VerticalModel:
         """Read what `save` wrote.
+
+        Parameters
+        ----------
+        directory : path
+
+        Returns
+        -------
+        VerticalModel
 
         Raises
         ------
