@@ -8,6 +8,7 @@ from lgb_dp.accounting.report import PrivacyReport, compose
 from lgb_dp.auditing import AuditReport, audit
 from lgb_dp.boosting.booster import DPBooster, privacy_of
 from lgb_dp.boosting.folding import fold
+from lgb_dp.bounds_check import check_bounds
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.folds import folds
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
@@ -82,6 +83,7 @@ __all__ = [
     "WideBoundsWarning",
     "WorkersLostError",
     "audit",
+    "check_bounds",
     "compose",
     "fold",
     "folds",

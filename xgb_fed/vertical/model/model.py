@@ -249,7 +249,7 @@ class VerticalModel:
         Returns
         -------
         Explanation
-            Contributions of shape (n_rows, n_columns + 1) or (n_rows, n_classes, n_columns + 1); the bias last.
+            Contributions of shape (n_rows, n_columns + 1), or (n_rows, n_classes, n_columns + 1); bias last.
 
         Raises
         ------
