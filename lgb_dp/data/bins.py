@@ -210,7 +210,12 @@ def bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[f
 
 
 def _checked_bounds(pair: Any, name: str) -> tuple[float, float]:
-    low, high = (float(time_as_number(b)) for b in pair)
+    try:
+        low, high = (float(time_as_number(b)) for b in pair)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"bounds of feature {name!r} must be two numbers, or datetimes of such a column, got {pair!r}"
+        ) from None
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InvalidArgumentError(f"bounds of feature {name!r} must be finite, got ({low}, {high})")
     if low > high:
@@ -239,7 +244,8 @@ def _checked_categories(values: Any, name: str) -> list[Any]:
         )
     if len(known) > MAX_BINS:
         raise InvalidArgumentError(
-            f"feature {name!r} has more than {MAX_BINS} categories; at most {MAX_BINS} are supported"
+            f"feature {name!r} has {len(known)} categories; at most {MAX_BINS} are supported: merge rare "
+            "ones by a public rule, such as regions in place of towns"
         )
     return known
 
@@ -360,6 +366,19 @@ def _known_categories(
     return by_value, by_code, [names[f] for f in of_dtype if f not in declared]
 
 
+def _refuse_undeclared_text(
+    kinds: Sequence[Kind], names: Sequence[str], categories: Categories | None, inherited: Collection[int]
+) -> None:
+    """Raise an error that names the first column of text without declared categories, and the remedies."""
+    declared = {} if isinstance(categories, str) else _by_feature(categories or {}, names, "categories")
+    for f, kind in enumerate(kinds):
+        if kind == "text" and f not in declared and f not in inherited:
+            raise InvalidArgumentError(
+                f"column {names[f]!r} holds text: declare its public values, as in "
+                f"categories={{{names[f]!r}: [...]}}, or leave the column out"
+            )
+
+
 def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]:
     leaks = []
     if bounds_were_read:
@@ -401,9 +420,9 @@ def public_bins(
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))
-    by_value, by_code, undeclared = _known_categories(
-        data, kinds, names, categories, edges_of, inherited or Columns()
-    )
+    known = inherited or Columns()
+    _refuse_undeclared_text(kinds, names, categories, {*known.categories, *known.codes})
+    by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of, known)
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
     columns = Columns(
         _names_of_columns(data, names),

@@ -102,6 +102,10 @@ class Dataset(StandInDataset):
         LightGBM's Dataset parameters.
     free_raw_data : bool
         Whether to let go of `data` once it is binned.
+    group, position : None
+        Of ranking, which private training does not support; people are declared by `groups`.
+    categorical_feature : "auto"
+        `categories` takes its place.
 
     Raises
     ------
@@ -137,7 +141,12 @@ class Dataset(StandInDataset):
         feature_name: Any = "auto",
         params: dict[str, Any] | None = None,
         free_raw_data: bool = True,
+        group: None = None,
+        position: None = None,
+        categorical_feature: str = "auto",
     ) -> None:
+        _refuse_ranking(group, position)
+        self.set_categorical_feature(categorical_feature)
         super().__init__(
             data,
             label=label,
@@ -383,10 +392,7 @@ class Dataset(StandInDataset):
         InvalidArgumentError
             If `group` or `position` is given.
         """
-        if group is not None or position is not None:
-            raise InvalidArgumentError(
-                "group and position are for ranking, which private training does not support"
-            )
+        _refuse_ranking(group, position)
         valid = Dataset(
             data,
             label,
@@ -526,7 +532,8 @@ class Dataset(StandInDataset):
         """Refused: categories must be public and are declared by `categories`."""
         if not isinstance(categorical_feature, str) or categorical_feature != "auto":
             raise InvalidArgumentError(
-                f"categorical_feature={categorical_feature!r} is not accepted; declare `categories` instead"
+                f"categorical_feature={categorical_feature!r} is not accepted; declare the public values of "
+                "these columns, as in categories={'city': [...]}"
             )
         return self
 
@@ -553,3 +560,12 @@ class Dataset(StandInDataset):
         self.construct()
         assert self.bins is not None
         return self.bins
+
+
+def _refuse_ranking(group: Any, position: Any) -> None:
+    """Raise an error where arguments of `lightgbm.Dataset` ask for ranking."""
+    if group is not None or position is not None:
+        raise InvalidArgumentError(
+            "group and position are for ranking, which private training does not support; the person of each "
+            "row is declared by `groups`"
+        )

@@ -3,8 +3,8 @@
 LightGBM prints the exact number of positive labels and bins the features a
 second time as soon as it sees them, so it is shown neither: the stand-in has
 the right number of features, all zero, and two made-up labels.  If the
-booster is not taken over, training stops at once ("No objective function
-provided") instead of fitting the stand-in.
+booster is not taken over, training stops at once instead of fitting the
+stand-in.
 """
 
 from __future__ import annotations
@@ -35,6 +35,20 @@ _BOOSTER_PARAMS = {
 """Parameters of a booster made from a stand-in; the user's values are put back, and judged, at take-over."""
 
 
+class _UntrainableVersion(int):
+    """Version of a Dataset, which a stock `Booster.update` compares before anything else."""
+
+    __hash__ = int.__hash__
+
+    def _refuse(self, _: object) -> NoReturn:
+        raise LightGBMError(
+            "a private Dataset is trained by a private trainer only, and none has taken the booster over: "
+            "pass one, as in callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-6)]"
+        )
+
+    __eq__ = __ne__ = _refuse
+
+
 class StandInDataset(lightgbm.Dataset):
     """Base of Datasets that keep their rows to themselves.
 
@@ -52,6 +66,7 @@ class StandInDataset(lightgbm.Dataset):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._lock = OwnLock()
         super().__init__(*args, **kwargs)
+        self.version = _UntrainableVersion()
 
     def _read_rows(self) -> None:
         """Validate and bin ``self.data`` (or the reference's rows)."""

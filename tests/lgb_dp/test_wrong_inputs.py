@@ -1,0 +1,143 @@
+"""Wrong inputs that people bring from LightGBM's and scikit-learn's habits, and the messages that they read.
+
+Each line of the table is a call and the text of its error: the argument, its value, and a way out.
+"""
+
+import re
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+
+import lgb_dp
+import lgb_dp.federated
+
+RANDOM = np.random.default_rng(0)
+N_ROWS = 60
+X = RANDOM.random((N_ROWS, 2))
+Y = (X[:, 0] > 0.5).astype(float)
+CITIES = pd.DataFrame({"age": X[:, 0], "city": ["a", "b"] * (N_ROWS // 2)})
+DATES = pd.DataFrame({"since": pd.to_datetime(["2020-01-01"] * N_ROWS)})
+MANY = pd.DataFrame({"town": [str(k) for k in range(N_ROWS)]})
+TOWNS = [str(k) for k in range(300)]
+TEXT = "column 'city' holds text: declare its public values, as in categories={'city': [...]}"
+
+
+def newton(**options):
+    return lgb_dp.NewtonBoost(**{"epsilon": 1.0, "delta": 1e-6, **options})
+
+
+def dataset(data=X, label=Y, **options):
+    return lgb_dp.Dataset(data, label, **{"bounds": (0, 1), **options})
+
+
+def train(params=None, data=None, callbacks=None, **options):
+    params = {"objective": "binary", "verbose": -1, "max_depth": 2, **(params or {})}
+    callbacks = [newton()] if callbacks is None else callbacks
+    return lgb.train(params, data or dataset(), 2, callbacks=callbacks, **options)
+
+
+def classify(data=X, label=Y, *, bounds=(0, 1), fit=None, **options):
+    settings = {"epsilon": 1.0, "delta": 1e-6, "n_estimators": 2, "max_depth": 2, **options}
+    return lgb_dp.DPLGBMClassifier(**settings).fit(data, label, bounds=bounds, **(fit or {}))
+
+
+WRONG = [
+    # A trainer that is missing or misplaced.
+    (lambda: train(callbacks=[]), "pass one, as in callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-6)]"),
+    (
+        lambda: train({"objective": lgb_dp.MLoss(0.5)}, callbacks=[]),
+        "a private Dataset is trained by a private trainer only",
+    ),
+    (lambda: train(data=lgb.Dataset(X, Y)), "NewtonBoost needs an lgb_dp.Dataset as train_set"),
+    # Columns.
+    (lambda: dataset(CITIES, bounds={"age": (0, 1)}).construct(), TEXT),
+    (lambda: dataset(CITIES).construct(), TEXT),
+    (lambda: classify(CITIES, bounds={"age": (0, 1)}), TEXT),
+    (lambda: classify(CITIES), TEXT),
+    (lambda: lgb_dp.federated.Party(CITIES, Y, name="p", bounds={"age": (0, 1)}), TEXT),
+    (lambda: lgb_dp.check_bounds(CITIES, {"age": (0, 1)}), TEXT),
+    (
+        lambda: dataset(MANY, bounds={}, categories={"town": TOWNS}).construct(),
+        "feature 'town' has 300 categories; at most 255 are supported: merge rare ones by a public rule",
+    ),
+    (
+        lambda: dataset(DATES, bounds={"since": ("2019-01-01", "2021-01-01")}).construct(),
+        "bounds of feature 'since' must be two numbers, or datetimes of such a column, got ('2019-01-01', ",
+    ),
+    (
+        lambda: dataset(categorical_feature=[0]),
+        "categorical_feature=[0] is not accepted; declare the public values of these",
+    ),
+    (lambda: dataset(group=[N_ROWS]), "group and position are for ranking"),
+    (lambda: dataset(position=[0] * N_ROWS), "group and position are for ranking"),
+    (
+        lambda: dataset(np.empty((0, 2)), np.empty(0)).construct(),
+        "must have rows and features, got shape (0, 2)",
+    ),
+    (lambda: dataset(label=Y[:-1]).construct(), "label"),
+    # Bounds.
+    (
+        lambda: dataset(bounds=(1, 0)).construct(),
+        "bounds of feature 'Column_0' are reversed: low = 1.0 > high",
+    ),
+    (lambda: dataset(bounds=(0, np.inf)).construct(), "bounds of feature 'Column_0' must be finite"),
+    (
+        lambda: dataset(bounds=([0], [1, 1, 1])).construct(),
+        "bounds must be two numbers or two arrays of 2 numbers",
+    ),
+    (lambda: dataset(bounds=[(0, 1)] * 3).construct(), "bounds must be (low, high) or a mapping of features"),
+    (lambda: dataset(bounds={"height": (0, 1)}).construct(), "bounds names an unknown feature: 'height'"),
+    (lambda: dataset(bounds={0: (0, 1)}).construct(), "bounds lack the numeric features ['Column_1']"),
+    (
+        lambda: dataset(bounds={0: (0,), 1: (0, 1)}).construct(),
+        "bounds of feature 'Column_0' must be two numbers",
+    ),
+    (lambda: dataset(max_bin=500).construct(), "max_bin"),
+    (
+        lambda: dataset(weight=np.ones(N_ROWS)).construct(),
+        "weight_bound must be given as a public bound of weight",
+    ),
+    # Budgets.
+    (lambda: newton(epsilon=0), "epsilon must be positive, got 0"),
+    (lambda: newton(epsilon=-1), "epsilon must be positive, got -1"),
+    (lambda: newton(epsilon="1"), "epsilon"),
+    (lambda: newton(delta=0), "delta must be in (0, 0.1), got 0"),
+    (lambda: newton(delta=2), "delta must be in (0, 0.1), got 2"),
+    (lambda: newton(budget=1.0), "budget must be an lgb_dp.Budget, got float"),
+    # LightGBM's parameters.
+    (lambda: train({"boosting": "dart"}), "boosting='dart' is not supported by private training"),
+    (lambda: train({"bagging_fraction": 0.5}), "bagging_fraction=0.5 is not supported by private training"),
+    (lambda: train({"linear_tree": True}), "linear_tree=True is not supported by private training"),
+    (lambda: train({"min_data_in_leaf": 5}), "min_data_in_leaf=5 is not supported by private training"),
+    (lambda: train({"is_unbalance": True}), "is_unbalance=True is not supported by private training"),
+    (lambda: train({"objective": "lambdarank"}), "lambdarank"),
+    (lambda: train(valid_sets=[lgb.Dataset(X, Y)]), "valid"),
+    # Estimators.
+    (
+        lambda: classify(class_weight="balanced"),
+        "class_weight='balanced' is not supported by private training",
+    ),
+    (
+        lambda: classify(fit={"sample_weight": np.ones(N_ROWS)}),
+        "weight_bound must be given as a public bound",
+    ),
+    (lambda: classify(method="newtonboost"), "method"),
+    (lambda: dataset(label=np.where(Y > 0, np.nan, 0.0)).construct(), "label"),
+    (lambda: lgb_dp.DPLGBMClassifier().predict(X), "is not fitted yet"),
+    (lambda: classify().predict(X[:, :1]), "X has 1 features, but DPLGBMClassifier is expecting 2 features"),
+    (lambda: lgb_dp.privacy_of(lgb.train({"verbose": -1}, lgb.Dataset(X, Y), 1)), "no privacy guarantee"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), WRONG)
+@pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning")
+def test_a_wrong_input_is_named_with_a_way_out(call, text):
+    with pytest.raises((ValueError, TypeError, lgb.basic.LightGBMError), match=re.escape(text)) as caught:
+        call()
+    assert len(str(caught.value)) < 300
+
+
+def test_the_table_is_long_enough():
+    assert len(WRONG) >= 40
