@@ -81,18 +81,18 @@ docs: $(DOCS)/.installed
 	$(DOCS)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.installed
-	$(BIN)/python benchmarks/dp_training_time.py
-	$(BIN)/python benchmarks/dpboost_paper.py --quick
-	$(BIN)/python benchmarks/mloss_paper.py --quick
-	$(BIN)/python benchmarks/ciphers.py --quick
-	$(BIN)/python benchmarks/alignment.py --quick
-	$(BIN)/python benchmarks/lossless.py --rounds 5
-	$(BIN)/python benchmarks/secureboost_plus.py --quick
-	$(BIN)/python benchmarks/horizontal_exact.py --quick
-	$(BIN)/python benchmarks/simfl_paper.py --quick
-	$(BIN)/python benchmarks/private_peers.py --quick
-	$(BIN)/python benchmarks/reconstruction.py --quick
-	$(BIN)/python benchmarks/first_fit.py
+	$(BIN)/python benchmarks/private/dp_training_time.py
+	$(BIN)/python benchmarks/private/dpboost_paper.py --quick
+	$(BIN)/python benchmarks/private/mloss_paper.py --quick
+	$(BIN)/python benchmarks/vertical/ciphers.py --quick
+	$(BIN)/python benchmarks/vertical/alignment.py --quick
+	$(BIN)/python benchmarks/vertical/lossless.py --rounds 5
+	$(BIN)/python benchmarks/vertical/secureboost_plus.py --quick
+	$(BIN)/python benchmarks/federated/horizontal_exact.py --quick
+	$(BIN)/python benchmarks/federated/simfl_paper.py --quick
+	$(BIN)/python benchmarks/private/private_peers.py --quick
+	$(BIN)/python benchmarks/federated/reconstruction.py --quick
+	$(BIN)/python benchmarks/common/first_fit.py
 
 # Pinned versions of everything that the tests install, for each Python; see CONTRIBUTING.md.
 requirements: $(TOOLS)/.installed

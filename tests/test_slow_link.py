@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-RELAY = Path(__file__).parent.parent / "benchmarks" / "slow_link.py"
+RELAY = Path(__file__).parent.parent / "benchmarks" / "common" / "slow_link.py"
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Data sets, reports, and measurements that concern every trainer."""

@@ -1,0 +1,1 @@
+"""Training where rows lie apart: exact, private and SimFL; faults, and attacks on published trees."""

@@ -1,0 +1,213 @@
+"""Private runs of three servers over TLS: time per round, and what becomes of runs in which one is killed.
+
+Every trial ends as it must: a run that can spare a party goes on without it, one that cannot says so within
+the timeout and a second, and a coordinator that was killed goes on.
+
+    python benchmarks/federated/federated_faults.py --rounds 200 --kills 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+
+import lgb_dp
+from gbdt_parties.errors import PartyUnavailableError
+from lgb_dp import federated
+from lgb_dp.federated.ledger import read_ledger
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.federated.private_servers import N_COLUMNS, Organisation, made_rows, organisations
+
+PARAMS = {"objective": "binary", "num_threads": 1, "verbosity": -1, "max_depth": 4}
+N_PARTIES, N_ROWS, TIMEOUT = 3, 2000, 2.0
+PLAN = """
+method = "private"
+tls = "certs/acme"
+[[parties]]
+name = "party0"
+address = "127.0.0.1:{}"
+[[parties]]
+name = "party1"
+address = "127.0.0.1:{}"
+[[parties]]
+name = "party2"
+address = "127.0.0.1:{}"
+[training]
+rounds = {}
+epsilon = 1.0
+delta = 1e-5
+timeout = 5.0
+[parameters]
+objective = "binary"
+max_depth = 4
+"""
+
+
+def trained(parties: list, n_rounds: int, **settings) -> lgb_dp.DPBooster:
+    return federated.train(PARAMS, parties, n_rounds, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)], **settings)
+
+
+def seconds_per_round(train, n_rounds: int) -> float:
+    """Of the rounds alone: what comes before and after them is taken off by a shorter run."""
+    seconds = []
+    for rounds in (n_rounds, n_rounds // 4):
+        started = time.perf_counter()
+        train(rounds)
+        seconds.append(time.perf_counter() - started)
+    return (seconds[0] - seconds[1]) / (n_rounds - n_rounds // 4)
+
+
+def times(parties: list[Organisation], n_rounds: int) -> None:
+    """Print seconds per round: pooled, in one process, over TLS."""
+    names = [f"x{k}" for k in range(N_COLUMNS)]
+    rows = [made_rows(N_ROWS, seed) for seed in range(N_PARTIES)]
+    declared = {"bounds": (-3.0, 3.0), "max_bin": 255, "spacing": "mixed", "feature_name": names}
+
+    def pooled(rounds):
+        data = lgb_dp.Dataset(*(np.concatenate(part) for part in zip(*rows, strict=True)), **declared)
+        lgb.train(PARAMS, data, rounds, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])
+
+    def together(rounds, kept=lambda k: None):
+        members = [federated.Party(*r, name=f"p{k}", folder=kept(k), **declared) for k, r in enumerate(rows)]
+        trained(members, rounds)
+
+    def with_ledgers(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            together(rounds, lambda k: Path(folder) / str(k))
+
+    def apart(rounds):
+        remote = [party.remote(30.0) for party in parties]
+        trained(remote, rounds)
+        for one in remote:
+            one.close()
+
+    print("| | ms per round |\n|---|---|")
+    for title, train in [
+        ("pooled", pooled),
+        ("3 parties in one process, ledgers in memory", together),
+        ("3 parties in one process, ledgers on the disk", with_ledgers),
+        ("3 servers over TLS, ledgers on the disk", apart),
+    ]:
+        train(n_rounds // 4)
+        runs = [seconds_per_round(train, n_rounds) for _ in range(3)]
+        print(f"| {title} | {' '.join(f'{1000 * s:.1f}' for s in runs)} |", flush=True)
+
+
+def strike(party: Organisation, number: signal.Signals, delay: float) -> threading.Timer:
+    struck = threading.Timer(delay, party.send, [number])
+    struck.at = time.monotonic() + delay
+    struck.start()
+    return struck
+
+
+def trial(
+    parties: list[Organisation], number: signal.Signals, spare: bool, n_rounds: int, usual: float, random
+) -> str:
+    """One run in which a server is killed or stopped; what went wrong, or what happened as it must."""
+    remote = [party.remote(TIMEOUT) for party in parties]
+    victim = parties[int(random.integers(N_PARTIES))]
+    struck = strike(victim, number, float(random.uniform(0.05, 0.9)) * usual)
+    try:
+        booster = trained(remote, n_rounds, min_parties=2 if spare else N_PARTIES)
+        outcome = f"{booster.num_trees()} trees"
+    except PartyUnavailableError:
+        outcome = "unavailable"
+    ended = time.monotonic()
+    struck.join()
+    for one in remote:
+        one.close()
+    late = ended - struck.at
+    if number == signal.SIGSTOP:
+        victim.send(signal.SIGCONT)
+    else:
+        victim.start()
+    if outcome == "unavailable":
+        # Before all have begun nobody can be spared.
+        return "as specified" if late <= TIMEOUT + 1 else f"unavailable after {late:.1f} s"
+    if outcome != f"{n_rounds} trees":
+        return outcome
+    if late > usual + TIMEOUT + 1 and spare:
+        return f"finished {late:.1f} s after, {usual:.1f} s usually"
+    return "as specified"
+
+
+def coordinator_trial(folder: Path, parties: list[Organisation], n_rounds: int, usual: float, random) -> str:
+    """A coordinator is killed, and the same command goes on."""
+    (folder / "plan.toml").write_text(PLAN.format(*(party.port for party in parties), n_rounds))
+    command = [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as process:
+        journal = folder / "checkpoint" / "federated.journal"
+        end = time.monotonic() + 60
+        while not journal.exists() and time.monotonic() < end and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(float(random.uniform(0, 1)) * usual)
+        process.kill()
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode == 0 and f"{n_rounds} trees with" in done.stdout:
+        return "as specified"
+    return f"exit code {done.returncode}: {done.stderr[-300:]}"
+
+
+def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int, seed: int) -> None:
+    """Print what became of runs in which a server, or the coordinator, was killed or stopped."""
+    random = np.random.default_rng(seed)
+    started = time.monotonic()
+    remote = [party.remote(TIMEOUT) for party in parties]
+    trained(remote, n_rounds)
+    for one in remote:
+        one.close()
+    usual = time.monotonic() - started
+    counts: Counter[tuple[str, str]] = Counter()
+    for k in range(n_kills):
+        kind = k % 5
+        if kind == 4:
+            title, outcome = "coordinator killed", coordinator_trial(folder, parties, n_rounds, usual, random)
+        else:
+            number = (signal.SIGKILL, signal.SIGSTOP)[kind % 2]
+            spare = kind < 2
+            title = f"{number.name}, {'one can be spared' if spare else 'none can be spared'}"
+            outcome = trial(parties, number, spare, n_rounds, usual, random)
+        counts[title, outcome] += 1
+        print(k, title, outcome, file=sys.stderr, flush=True)
+    print(f"\n{n_rounds} rounds take {usual:.1f} s undisturbed\n\n| what | outcome | runs |\n|---|---|---|")
+    for (title, outcome), count in sorted(counts.items()):
+        print(f"| {title} | {outcome} | {count} |")
+    for party in parties:
+        sums = read_ledger(folder / party.name)
+        most = max((row["answers"] for row in sums.rows if row["release"] == "leaf sums"), default=0)
+        print(f"{party.name}: ledger of {len(sums.rows)} lines, at most {most} answers of one kind in a run")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kill-rounds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, organisations(Path(folder), N_PARTIES, N_ROWS) as parties:
+        if args.rounds:
+            times(parties, args.rounds)
+        if args.kills:
+            kills(Path(folder), parties, args.kills, args.kill_rounds, args.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Differentially private training: time, accuracy, and private peers."""

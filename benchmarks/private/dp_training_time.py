@@ -1,0 +1,304 @@
+"""Seconds per tree: private training against stock LightGBM on the same data, depth, bins and threads.
+
+Private and stock runs alternate (private, stock, private, stock, ...), so that whatever else the machine
+does falls on both; a ratio is the median over such pairs.  On a busy machine look at the ratio of the best
+times too, and at ``--threads 1``: a team of threads waits for its slowest.  A tree of DPBoost sees a part of
+the rows (all trees of an ensemble together see each row once), one of the others sees them all.
+Construction of the Dataset, peak memory and import time have rows of their own.
+
+    VEILBOOST_DATA=folder python benchmarks/private/dp_training_time.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+from tqdm import tqdm
+
+import lgb_dp
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.common import report
+from benchmarks.common.data import Problem, load
+
+N_THREADS = 2
+N_TREES = 50
+EPSILON = 1.0
+DELTA = 1e-5
+MEMORY_ROWS, MEMORY_FEATURES = 1_000_000, 50
+MEMORY_LIMIT = 2 * 2**30
+PARAMS = {"max_depth": 6, "num_leaves": 64, "learning_rate": 0.1, "lambda_l2": 0.1}
+QUIET = {"verbosity": -1}
+
+TABLE_2 = {
+    "adult (our a9a)": (0.019, 0.007),
+    "real-sim": (2.97, 0.82),
+    "covtype": (0.085, 0.044),
+    "SUSY": (0.38, 0.32),
+    "cod-rna": (0.016, 0.009),
+    "webdata": (0.032, 0.013),
+    "synthetic_cls": (1.00, 0.36),
+    "abalone": (2.95, 2.85),
+    "YearPrediction": (0.38, 0.12),
+    "synthetic_reg": (0.96, 0.36),
+}
+"""The paper's Table 2, seconds per tree of DPBoost and of LightGBM (10-core Xeon W-2155, 1000 trees)."""
+
+IN_TABLE_2 = {
+    "a9a": "adult (our a9a)",
+    "covtype": "covtype",
+    "susy": "SUSY",
+    "codrna": "cod-rna",
+    "abalone": "abalone",
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to train that is compared with stock LightGBM on the same task."""
+
+    name: str
+    trainer: Callable[[], Any] | None
+    objective: str | None = None
+
+
+STOCK = Contender("stock", None)
+CONTENDERS = (
+    Contender("DPBoost tight", lambda: lgb_dp.DPBoost(EPSILON)),
+    Contender("DPBoost paper", lambda: lgb_dp.DPBoost(EPSILON, variant="paper")),
+    Contender("NewtonBoost", lambda: lgb_dp.NewtonBoost(EPSILON, DELTA)),
+    Contender("SequentialBoost", lambda: lgb_dp.SequentialBoost(EPSILON)),
+    Contender("stock, square loss", None, "regression"),
+)
+"""Stock LightGBM on square loss is there because that is the private trainers' loss, whatever the objective
+says."""
+
+
+class Stopwatch:
+    """Seconds from before the first iteration to after the last, measured by callbacks."""
+
+    def __init__(self) -> None:
+        self.started = 0.0
+        self.stopped = 0.0
+
+    def callbacks(self) -> list[Any]:
+        """One callback that starts the watch and one that reads it."""
+
+        def start(env: Any) -> None:
+            if env.iteration == env.begin_iteration:
+                self.started = time.perf_counter()
+
+        def stop(env: Any) -> None:
+            self.stopped = time.perf_counter()
+
+        start.before_iteration, start.order = True, -100
+        stop.order = 100
+        return [start, stop]
+
+
+def dataset_of(problem: Problem, private: bool, n_threads: int) -> lightgbm.Dataset:
+    """The problem's rows as a Dataset with the same number of bins either way."""
+    if private:
+        shared = {"bounds": problem.bounds, "label_bounds": problem.label_bounds, "max_bin": problem.max_bin}
+        return lgb_dp.Dataset(problem.X, problem.y, params=QUIET, **shared)
+    params = {**QUIET, "max_bin": problem.max_bin, "num_threads": n_threads}
+    return lightgbm.Dataset(problem.X, problem.y, params=params)
+
+
+def time_training(
+    problem: Problem, contender: Contender, n_threads: int, n_trees: int = N_TREES
+) -> dict[str, float]:
+    """Seconds of the construction, and per tree while training and of the whole `lightgbm.train` call."""
+    watch = Stopwatch()
+    trainer = [contender.trainer()] if contender.trainer else []
+    start = time.perf_counter()
+    dataset = dataset_of(problem, bool(trainer), n_threads).construct()
+    constructed = time.perf_counter()
+    objective = contender.objective or problem.task
+    params = {**PARAMS, **QUIET, "objective": objective, "num_threads": n_threads}
+    lightgbm.train(params, dataset, n_trees, callbacks=[*trainer, *watch.callbacks()])
+    end = time.perf_counter()
+    return {
+        "construct": constructed - start,
+        "tree": (watch.stopped - watch.started) / n_trees,
+        "call": (end - constructed) / n_trees,
+    }
+
+
+def compare(problem: Problem, repetitions: int, n_threads: int, bar: tqdm) -> dict[str, Any]:
+    """Every contender in turn with stock LightGBM, after a warm-up of each."""
+    contenders = [c for c in CONTENDERS if c.objective != problem.task]
+    for contender in (*contenders, STOCK):
+        time_training(problem, contender, n_threads, 3)
+    pairs: dict[str, list[tuple[dict, dict]]] = {c.name: [] for c in contenders}
+    bar.total += repetitions * len(contenders)
+    for _ in range(repetitions):
+        for contender in contenders:
+            own = time_training(problem, contender, n_threads)
+            pairs[contender.name].append((own, time_training(problem, STOCK, n_threads)))
+            bar.update()
+    return {name: summary(found) for name, found in pairs.items()}
+
+
+def summary(pairs: list[tuple[dict, dict]]) -> dict[str, Any]:
+    """Medians, best times and ratios of interleaved pairs."""
+    result = {}
+    for what in pairs[0][0]:
+        own, stock = [a[what] for a, _ in pairs], [b[what] for _, b in pairs]
+        result[what] = {
+            "median": statistics.median(own),
+            "best": min(own),
+            "stock_median": statistics.median(stock),
+            "stock_best": min(stock),
+            "ratio_of_pairs": statistics.median(a / b for a, b in zip(own, stock, strict=True)),
+            "ratio_of_best": min(own) / min(stock),
+        }
+    return result
+
+
+def memory_of(kind: str, rows: int) -> dict[str, int]:
+    """Bytes a training run needs over its input, in a process of its own."""
+    script = Path(__file__).with_name("peak_memory.py")
+    command = [sys.executable, str(script), kind, str(rows), str(MEMORY_FEATURES)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def import_seconds(repetitions: int = 5) -> float:
+    """Seconds that importing lgb_dp takes once lightgbm is imported, median of fresh processes."""
+    code = "import lightgbm, time; t = time.perf_counter(); import lgb_dp; print(time.perf_counter() - t)"
+    run = [sys.executable, "-c", code]
+    seconds = [float(subprocess.check_output(run, text=True)) for _ in range(repetitions + 1)]
+    return statistics.median(seconds[1:])
+
+
+def print_times(times: dict[str, Any], n_threads: int) -> None:
+    """Tables of times per tree, with the paper's beside them, and of construction."""
+    titles = {
+        "tree": f"Milliseconds per tree during training ({N_TREES} trees, depth 6, {n_threads} threads)",
+        "call": "Milliseconds per tree of the whole lightgbm.train call",
+        "construct": "Milliseconds of the Dataset's construction",
+    }
+    columns = [
+        "data",
+        "trainer",
+        "median",
+        "best",
+        "stock median",
+        "stock best",
+        "ratio (pairs)",
+        "ratio (best)",
+    ]
+    for what, title in titles.items():
+        rows = []
+        for name, found in times.items():
+            for contender, result in found.items():
+                figures = result[what]
+                cells = [f"{1e3 * figures[k]:.2f}" for k in ("median", "best", "stock_median", "stock_best")]
+                ratios = [f"{figures[k]:.2f}" for k in ("ratio_of_pairs", "ratio_of_best")]
+                rows.append([name, contender, *cells, *ratios])
+        report.print_table(title, columns, rows)
+
+
+def print_beside_paper(times: dict[str, Any]) -> None:
+    """Our seconds per tree beside the paper's Table 2."""
+    rows = []
+    real = times.keys() & IN_TABLE_2.keys()
+    ours = {IN_TABLE_2[name]: times[name]["DPBoost tight"]["tree"] for name in real}
+    for name, (private, stock) in TABLE_2.items():
+        here = ours.get(name)
+        cells = [None] * 3
+        if here:
+            cells = [f"{here['median']:.4f}", f"{here['stock_median']:.4f}", f"{here['ratio_of_pairs']:.2f}"]
+        rows.append([name, private, stock, f"{private / stock:.2f}", *cells])
+    columns = [
+        "data",
+        "paper DPBoost",
+        "paper LightGBM",
+        "ratio",
+        "here DPBoost tight",
+        "here LightGBM",
+        "ratio",
+    ]
+    report.print_table(
+        "Seconds per tree, the paper's Table 2 beside ours (its SUSY has 5,000,000 rows)", columns, rows
+    )
+
+
+def print_memory(memory: dict[str, Any], rows: int) -> None:
+    """Table of peak memory."""
+    cells = [
+        [kind, *(f"{found[k] / 2**20:,.0f}" for k in ("input", "over_input"))]
+        for kind, found in memory.items()
+    ]
+    title = (
+        f"Peak memory in MiB, {rows:,} x {MEMORY_FEATURES} float32, 50 trees of depth 6, libraries included"
+    )
+    report.print_table(title, ["trainer", "input", "over the input"], cells)
+    worst = max(found["over_input"] for kind, found in memory.items() if kind != "stock")
+    report.say(
+        f"private training {'within' if worst <= MEMORY_LIMIT else 'OVER'} the limit of 2 GiB over the input"
+    )
+
+
+def main() -> None:
+    """Run everything and write the report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the JSON file")
+    parser.add_argument("--repetitions", type=int, default=5, help="interleaved pairs per trainer")
+    parser.add_argument("--threads", type=int, default=N_THREADS, help="threads of either side")
+    parser.add_argument("--quick", action="store_true", help="small data sets, two repetitions, less memory")
+    parser.add_argument("--only", help="data sets, separated by commas")
+    options = parser.parse_args()
+    report.yield_when_busy()
+    names = options.only.split(",") if options.only else list(IN_TABLE_2)
+    if options.quick and not options.only:
+        names = ["a9a", "codrna", "abalone"]
+    repetitions = 2 if options.quick else options.repetitions
+    memory_rows = MEMORY_ROWS // 10 if options.quick else MEMORY_ROWS
+
+    result: dict[str, Any] = {
+        "machine": report.machine(options.threads),
+        "n_trees": N_TREES,
+        "times": {},
+        "data": {},
+    }
+    with tqdm(total=4, desc="timing", unit="step") as bar:
+        result["import_seconds"] = import_seconds()
+        bar.update()
+        result["memory"] = {}
+        for kind in ("private", "sequential", "stock"):
+            result["memory"][kind] = memory_of(kind, memory_rows)
+            bar.update()
+        for name in names:
+            problem = load(name)
+            report.say(problem.describe())
+            result["data"][problem.title] = problem.describe()
+            result["times"][problem.title] = compare(problem, repetitions, options.threads, bar)
+    result["load_average_at_end"] = report.load_average()
+
+    print_times(result["times"], options.threads)
+    print_beside_paper(result["times"])
+    print_memory(result["memory"], memory_rows)
+    report.say(f"\nimport of lgb_dp beyond lightgbm: {result['import_seconds']:.2f} s")
+    report.say(f"machine: {result['machine']}")
+    if result["machine"]["load_average"] > report.BUSY:
+        report.say(
+            "the machine was busy with other programs: the ratio of best times is the more trustworthy"
+        )
+    report.write_json(options.out / "dp_training_time.json", result)
+
+
+if __name__ == "__main__":
+    main()

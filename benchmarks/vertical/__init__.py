@@ -1,0 +1,1 @@
+"""Training where columns lie apart: ciphers, alignment, equality with XGBoost, speed, faults."""
