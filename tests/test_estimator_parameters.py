@@ -23,9 +23,8 @@ _VERTICAL = (
     "multi_output=False, goss=None, rows_by_index=False, client=None, **keywords"
 )
 _HORIZONTAL = (
-    _TREES
-    + "method='exact', cuts='grid', min_rows_per_node=10, min_parties=2, n_hashes=None, min_similar=3, "
-    "known_features=0, **keywords"
+    _TREES + "method='exact', cuts='grid', min_rows_per_node=10, min_parties=2, n_hashes=None, "
+    "min_similar=3, known_features=0, **keywords"
 )
 _PRIVATE = (
     "epsilon=1.0, *, delta=1e-05, method='newton', n_estimators='auto', learning_rate='auto', "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import lightgbm
 import numpy as np
@@ -12,17 +12,15 @@ from distributed import Client
 from distributed import default_client as _untyped_default_client
 from numpy.typing import NDArray
 
-from gbdt_commons.docstrings import with_words_replaced
+from gbdt_commons.inherited_parameters import inherits_parameters
 from gbdt_hosts import dask as host
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.checks import Auto
 from lgb_dp.dask.dataset import DaskDataset
 from lgb_dp.dask.predicting import predicted
 from lgb_dp.dask.training import TIMEOUT, train
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import known_classes
-from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
@@ -34,21 +32,27 @@ from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 _Local = TypeVar("_Local", bound=DPLGBMModel)
 _default_client: Any = _untyped_default_client
 _OWN = ("client", "timeout")
-_IN_ONE_PROCESS = "n_jobs : int\n    Threads; 0 means all available processors."
-_ON_A_CLUSTER = """\
-n_jobs : int
-    Threads of a worker; 0 takes as many as it was given.
-client : distributed.Client, optional
-    The most recent one, by default.
-timeout : float
-    Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost."""
 
 
 class _OnCluster(DPLGBMModel):
-    """Mixin of both Dask estimators: training and prediction on a cluster."""
+    """Mixin of both Dask estimators: training and prediction on a cluster.
 
-    client: Any
-    timeout: float
+    Parameters
+    ----------
+    n_jobs : int
+        Threads of a worker; 0 takes as many as it was given.
+    client : distributed.Client, optional
+        The most recent one, by default.
+    timeout : float
+        Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost.
+    """
+
+    def __init__(
+        self, epsilon: float = 1.0, *, client: Client | None = None, timeout: float = TIMEOUT, **others: Any
+    ) -> None:
+        super().__init__(epsilon, **others)
+        self.client = client
+        self.timeout = timeout
 
     @property
     def client_(self) -> Any:
@@ -141,63 +145,9 @@ class _OnCluster(DPLGBMModel):
         return local
 
 
-class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):  # noqa: D101
-    __doc__ = with_words_replaced(
-        DPLGBMClassifier.__doc__,
-        {
-            "LightGBM classifier, binary": "LightGBM classifier on a Dask cluster, binary",
-            _IN_ONE_PROCESS: _ON_A_CLUSTER,
-        },
-    )
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        method: Literal["newton", "dpboost", "mboost"] = "newton",
-        n_estimators: int | Auto = "auto",
-        learning_rate: float | Auto = "auto",
-        max_depth: int | Auto = "auto",
-        reg_lambda: float = 0.1,
-        max_bin: int | Auto = "auto",
-        auto_bounds: float | None = None,
-        trees_per_ensemble: int = 50,
-        leaf_share: float = 0.3,
-        gdf: bool = False,
-        alpha: float | Literal["calibrated"] = "calibrated",
-        label_overflow: LabelOverflow = "clip",
-        n_jobs: int = 0,
-        random_state: int | None = None,
-        verbose: int = -1,
-        importance_type: Literal["split", "gain"] = "split",
-        client: Client | None = None,
-        timeout: float = TIMEOUT,
-        **keywords: Any,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            delta=delta,
-            method=method,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            reg_lambda=reg_lambda,
-            max_bin=max_bin,
-            auto_bounds=auto_bounds,
-            trees_per_ensemble=trees_per_ensemble,
-            leaf_share=leaf_share,
-            gdf=gdf,
-            alpha=alpha,
-            label_overflow=label_overflow,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            importance_type=importance_type,
-            **keywords,
-        )
-        self.client = client
-        self.timeout = timeout
+@inherits_parameters()
+class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
+    """Differentially private LightGBM classifier on a Dask cluster, binary or multi-class."""
 
     def fit(  # type: ignore[override]
         self,
@@ -301,61 +251,14 @@ class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):  # noqa: D101
         return predicted(self.to_local(), "predict_proba", X, keywords)
 
 
-class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):  # noqa: D101
-    __doc__ = with_words_replaced(
-        DPLGBMRegressor.__doc__,
-        {
-            "LightGBM regressor.": "LightGBM regressor on a Dask cluster.",
-            _IN_ONE_PROCESS: _ON_A_CLUSTER,
-        },
-    )
+@inherits_parameters()
+class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
+    """Differentially private LightGBM regressor on a Dask cluster.
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        method: Literal["newton", "dpboost", "mboost"] = "newton",
-        n_estimators: int | Auto = "auto",
-        learning_rate: float | Auto = "auto",
-        max_depth: int | Auto = "auto",
-        reg_lambda: float = 0.1,
-        max_bin: int | Auto = "auto",
-        auto_bounds: float | None = None,
-        trees_per_ensemble: int = 50,
-        leaf_share: float = 0.3,
-        gdf: bool = False,
-        label_overflow: LabelOverflow = "clip",
-        n_jobs: int = 0,
-        random_state: int | None = None,
-        verbose: int = -1,
-        importance_type: Literal["split", "gain"] = "split",
-        client: Client | None = None,
-        timeout: float = TIMEOUT,
-        **keywords: Any,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            delta=delta,
-            method=method,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            reg_lambda=reg_lambda,
-            max_bin=max_bin,
-            auto_bounds=auto_bounds,
-            trees_per_ensemble=trees_per_ensemble,
-            leaf_share=leaf_share,
-            gdf=gdf,
-            label_overflow=label_overflow,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            importance_type=importance_type,
-            **keywords,
-        )
-        self.client = client
-        self.timeout = timeout
+    With ``method="newton"``, the keyword `objective` accepts LightGBM's "regression",
+    "regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"
+    (with `tweedie_variance_power`).
+    """
 
     def fit(  # type: ignore[override]
         self,

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gbdt_commons.docstrings import with_words_replaced
+from gbdt_commons.inherited_parameters import inherits_parameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.labels import REGRESSIONS
-from lgb_dp.checks import Auto, checked_numbers
+from lgb_dp.checks import checked_numbers
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
-from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight
 from lgb_dp.data.tables import holds_booleans
 from lgb_dp.errors import InvalidArgumentError
@@ -26,65 +25,23 @@ from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.rows import as_target
 
 
-class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
-    __doc__ = with_words_replaced(
-        DPLGBMModel.__doc__,
-        {
-            "Base class of the private classifier and regressor.": (
-                "Differentially private LightGBM classifier, binary or multi-class."
-            ),
-            "label_overflow : {": (
-                'alpha : float or "calibrated"\n    For "mboost": its α.\nlabel_overflow : {'
-            ),
-        },
-    )
+@inherits_parameters(before="label_overflow")
+class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):
+    """Differentially private LightGBM classifier, binary or multi-class.
+
+    Parameters
+    ----------
+    alpha : float or "calibrated"
+        For "mboost": its α.
+    """
 
     _objectives = ("binary", "multiclass", "multiclassova")
     classes_: NDArray[Any]
 
     def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        method: Literal["newton", "dpboost", "mboost"] = "newton",
-        n_estimators: int | Auto = "auto",
-        learning_rate: float | Auto = "auto",
-        max_depth: int | Auto = "auto",
-        reg_lambda: float = 0.1,
-        max_bin: int | Auto = "auto",
-        auto_bounds: float | None = None,
-        trees_per_ensemble: int = 50,
-        leaf_share: float = 0.3,
-        gdf: bool = False,
-        alpha: float | Literal["calibrated"] = "calibrated",
-        label_overflow: LabelOverflow = "clip",
-        n_jobs: int = 0,
-        random_state: int | None = None,
-        verbose: int = -1,
-        importance_type: Literal["split", "gain"] = "split",
-        **keywords: Any,
+        self, epsilon: float = 1.0, *, alpha: float | Literal["calibrated"] = "calibrated", **others: Any
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta=delta,
-            method=method,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            reg_lambda=reg_lambda,
-            max_bin=max_bin,
-            auto_bounds=auto_bounds,
-            trees_per_ensemble=trees_per_ensemble,
-            leaf_share=leaf_share,
-            gdf=gdf,
-            label_overflow=label_overflow,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            importance_type=importance_type,
-            **keywords,
-        )
+        super().__init__(epsilon, **others)
         self.alpha = alpha
 
     def _objective_params(self, asked: str | None, n_classes: int) -> dict[str, Any]:
@@ -272,18 +229,14 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):  # noqa: D101
         return np.asarray(self.classes_[result.argmax(axis=1)])
 
 
-class DPLGBMRegressor(RegressorMixin, DPLGBMModel):  # noqa: D101
-    __doc__ = with_words_replaced(
-        DPLGBMModel.__doc__,
-        {
-            "Base class of the private classifier and regressor.": (
-                "Differentially private LightGBM regressor.\n\n"
-                'With ``method="newton"``, the keyword `objective` accepts LightGBM\'s "regression",\n'
-                '"regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"\n'
-                "(with `tweedie_variance_power`)."
-            )
-        },
-    )
+@inherits_parameters()
+class DPLGBMRegressor(RegressorMixin, DPLGBMModel):
+    """Differentially private LightGBM regressor.
+
+    With ``method="newton"``, the keyword `objective` accepts LightGBM's "regression",
+    "regression_l1", "huber" and "quantile" (with `alpha`), "poisson", "gamma" and "tweedie"
+    (with `tweedie_variance_power`).
+    """
 
     _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gbdt_commons.docstrings import with_words_replaced
+from gbdt_commons.inherited_parameters import inherits_parameters
 from gbdt_parties.traffic import Traffic
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
@@ -140,15 +140,10 @@ def _as_parties(parties: Any, encode: Any, **declared: Any) -> list[Any]:
     return found
 
 
-class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):  # noqa: D101
-    __doc__ = with_words_replaced(
-        FederatedDPLGBMModel.__doc__,
-        {
-            "Base class of the federated private classifier and regressor.": (
-                "Differentially private LightGBM classifier of rows that several organisations have."
-            )
-        },
-    )
+@inherits_parameters()
+class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):
+    """Differentially private LightGBM classifier of rows that several organisations have."""
+
     classes_: NDArray[Any]
 
     def fit(
@@ -194,15 +189,9 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):  # noqa:
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
-class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):  # noqa: D101
-    __doc__ = with_words_replaced(
-        FederatedDPLGBMModel.__doc__,
-        {
-            "Base class of the federated private classifier and regressor.": (
-                "Differentially private LightGBM regressor of rows that several organisations have."
-            )
-        },
-    )
+@inherits_parameters()
+class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
+    """Differentially private LightGBM regressor of rows that several organisations have."""
 
     def fit(
         self,

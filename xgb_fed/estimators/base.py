@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from xgboost.callback import TrainingCallback
 
-from gbdt_commons.docstrings import with_words_replaced
 from gbdt_hosts.scikit_learn import KeywordParameters
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
-C = TypeVar("C", bound=type)
 TREE_PARAMETERS = (
     "max_depth",
     "learning_rate",
@@ -36,51 +34,6 @@ TREE_PARAMETERS = (
 )
 """Parameters of every estimator that are handed on to XGBoost's settings as they are."""
 
-COMMON_PARAMETERS = """\
-n_estimators : int, default=100
-    Number of boosting rounds.
-max_depth : int, optional
-    Maximum depth of a tree, from 1 to 30; in vertical training, 0 means no maximum.  XGBoost's default
-    is 6.
-learning_rate : float, optional
-    Factor of every leaf value.  XGBoost's default is 0.3.
-max_bin : int, optional
-    Maximum number of bins per column, from 2 to 65,535.  XGBoost's default is 256.
-reg_lambda, reg_alpha : float, optional
-    L2 and L1 penalty of leaf values.  XGBoost's defaults are 1 and 0.
-gamma : float, optional
-    Minimum loss change of a split.  XGBoost's default is 0.
-min_child_weight : float, optional
-    Minimum sum of hessians in a child.  XGBoost's default is 1.
-max_delta_step : float, optional
-    Maximum absolute leaf value before the learning rate.  XGBoost's default, 0, means no maximum.
-subsample : float, optional
-    Fraction of the rows that a tree is grown on.  XGBoost's default is 1.
-colsample_bytree : float, optional
-    Fraction of the columns that a tree is grown on.  XGBoost's default is 1.
-base_score : float, optional
-    Prediction before the first tree.  Estimated from the labels by default.
-scale_pos_weight : float, optional
-    Factor of the weights of rows of the second of two classes.  XGBoost's default is 1.
-early_stopping_rounds : int, optional
-    Stop when the last metric of the last evaluation set has not improved for this many rounds.
-eval_metric : str or list of str, optional
-    XGBoost's names of metrics.  The objective's own metric by default.  In vertical training also a
-    function of labels and predictions, as scikit-learn's metrics are.
-callbacks : sequence of xgboost.callback.TrainingCallback, optional
-    Called before and after every round.
-random_state : int, optional
-    Seed of everything that is sampled.  Drawn from the operating system by default.
-**keywords : object
-    XGBoost's other parameters, and other names of these.  `fit` accepts what changes nothing, such as
-    ``tree_method="hist"`` or ``n_jobs``, and refuses the others by name."""
-
-
-def with_common_parameters(cls: C) -> C:
-    """Insert `COMMON_PARAMETERS` into a class's docstring, at the words ``common parameters``."""
-    cls.__doc__ = with_words_replaced(cls.__doc__, {"[common parameters]": COMMON_PARAMETERS})
-    return cls
-
 
 class TrainedModel(Protocol):
     """Protocol of the trained models that the base class needs."""
@@ -92,7 +45,55 @@ class TrainedModel(Protocol):
 
 
 class FederatedXGBModel(KeywordParameters, BaseEstimator):
-    """Base class of all estimators.  After `fit`, ``model_`` is the trained model."""
+    """Base class of all estimators.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of boosting rounds.
+    max_depth : int, optional
+        Maximum depth of a tree, from 1 to 30; in vertical training, 0 means no maximum.  XGBoost's default
+        is 6.
+    learning_rate : float, optional
+        Factor of every leaf value.  XGBoost's default is 0.3.
+    max_bin : int, optional
+        Maximum number of bins per column, from 2 to 65,535.  XGBoost's default is 256.
+    reg_lambda, reg_alpha : float, optional
+        L2 and L1 penalty of leaf values.  XGBoost's defaults are 1 and 0.
+    gamma : float, optional
+        Minimum loss change of a split.  XGBoost's default is 0.
+    min_child_weight : float, optional
+        Minimum sum of hessians in a child.  XGBoost's default is 1.
+    max_delta_step : float, optional
+        Maximum absolute leaf value before the learning rate.  XGBoost's default, 0, means no maximum.
+    subsample : float, optional
+        Fraction of the rows that a tree is grown on.  XGBoost's default is 1.
+    colsample_bytree : float, optional
+        Fraction of the columns that a tree is grown on.  XGBoost's default is 1.
+    base_score : float, optional
+        Prediction before the first tree.  Estimated from the labels by default.
+    scale_pos_weight : float, optional
+        Factor of the weights of rows of the second of two classes.  XGBoost's default is 1.
+    early_stopping_rounds : int, optional
+        Stop when the last metric of the last evaluation set has not improved for this many rounds.
+    eval_metric : str or list of str, optional
+        XGBoost's names of metrics.  The objective's own metric by default.  In vertical training also a
+        function of labels and predictions, as scikit-learn's metrics are.
+    callbacks : sequence of xgboost.callback.TrainingCallback, optional
+        Called before and after every round.
+    random_state : int, optional
+        Seed of everything that is sampled.  Drawn from the operating system by default.
+    **keywords : object
+        XGBoost's other parameters, and other names of these.  `fit` accepts what changes nothing, such as
+        ``tree_method="hist"`` or ``n_jobs``, and refuses the others by name.
+
+    Attributes
+    ----------
+    traffic_ : Traffic
+        Traffic that left each party.
+    best_iteration, best_score : int and float
+        Round and metric that early stopping found best.
+    """
 
     n_features_in_: int
     _expected_failed_checks: ClassVar[Mapping[str, str]] = {}
@@ -102,24 +103,24 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
 
     def __init__(
         self,
-        n_estimators: int,
+        n_estimators: int = 100,
         *,
-        max_depth: int | None,
-        learning_rate: float | None,
-        max_bin: int | None,
-        reg_lambda: float | None,
-        reg_alpha: float | None,
-        gamma: float | None,
-        min_child_weight: float | None,
-        max_delta_step: float | None,
-        subsample: float | None,
-        colsample_bytree: float | None,
-        base_score: float | None,
-        scale_pos_weight: float | None,
-        early_stopping_rounds: int | None,
-        eval_metric: str | Sequence[str] | Callable[..., Any] | None,
-        callbacks: Sequence[TrainingCallback] | None,
-        random_state: int | None,
+        max_depth: int | None = None,
+        learning_rate: float | None = None,
+        max_bin: int | None = None,
+        reg_lambda: float | None = None,
+        reg_alpha: float | None = None,
+        gamma: float | None = None,
+        min_child_weight: float | None = None,
+        max_delta_step: float | None = None,
+        subsample: float | None = None,
+        colsample_bytree: float | None = None,
+        base_score: float | None = None,
+        scale_pos_weight: float | None = None,
+        early_stopping_rounds: int | None = None,
+        eval_metric: str | Sequence[str] | Callable[..., Any] | None = None,
+        callbacks: Sequence[TrainingCallback] | None = None,
+        random_state: int | None = None,
         **keywords: Any,
     ) -> None:
         self.n_estimators = n_estimators

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,8 +12,8 @@ import xgboost
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
-from xgboost.callback import TrainingCallback
 
+from gbdt_commons.inherited_parameters import inherits_parameters
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
@@ -22,14 +22,13 @@ from xgb_fed.estimators.base import (
     class_probabilities,
     named_evaluation_sets,
     normalised,
-    with_common_parameters,
 )
 from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.horizontal.baselines import train_alone
 from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
 from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
-from xgb_fed.horizontal.methods import check_arguments, with_methods
+from xgb_fed.horizontal.methods import check_arguments
 from xgb_fed.horizontal.train_exact import train_exact
 from xgb_fed.horizontal.train_simfl import train_simfl
 
@@ -37,7 +36,38 @@ Self = TypeVar("Self", bound="_HorizontalXGB")
 
 
 class _HorizontalXGB(FederatedXGBModel):
-    """Base class of the horizontal classifier and regressor."""
+    """Base class of the horizontal classifier and regressor.
+
+    Parameters
+    ----------
+    method : {"exact", "simfl"}, default="exact"
+        How the parties train. "exact": XGBoost's own trees on the rows of all parties, which reveal only sums
+        (`train_exact`). "simfl": the paper's heuristic (`train_simfl`; Li, Wen and He, 2020), in which all
+        messages are in clear.
+    cuts : {"grid", "exact"} or sequence of array-like, default="grid"
+        Where columns are cut, for "exact"; see `train_exact`.
+    min_rows_per_node : int, default=10
+        Rows of all parties that both sides of a split must have, for "exact".
+    min_parties : int, default=2
+        Parties that must take part, for "exact".
+    n_hashes : int, optional
+        Number L of hashes per row, for "simfl".  By default min(40, n_features - 1), or fewer where a party
+        allows fewer.
+    min_similar : int, default=3
+        Minimum number of rows whose gradients a party given as (X, y) sends as one sum, for "simfl".
+    known_features : int, default=0
+        Number of features of a row that other parties may know, for "simfl".  It lowers the number of
+        hashes.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names, if the parties' rows are data frames.
+    model_ : HorizontalModel
+        The trained model.
+    """
 
     _objective: ClassVar[str]
     model_: HorizontalModel
@@ -46,22 +76,6 @@ class _HorizontalXGB(FederatedXGBModel):
         self,
         n_estimators: int = 100,
         *,
-        max_depth: int | None = None,
-        learning_rate: float | None = None,
-        max_bin: int | None = None,
-        reg_lambda: float | None = None,
-        reg_alpha: float | None = None,
-        gamma: float | None = None,
-        min_child_weight: float | None = None,
-        max_delta_step: float | None = None,
-        subsample: float | None = None,
-        colsample_bytree: float | None = None,
-        base_score: float | None = None,
-        scale_pos_weight: float | None = None,
-        early_stopping_rounds: int | None = None,
-        eval_metric: str | Sequence[str] | Callable[..., Any] | None = None,
-        callbacks: Sequence[TrainingCallback] | None = None,
-        random_state: int | None = None,
         method: str = "exact",
         cuts: Any = "grid",
         min_rows_per_node: int = MIN_ROWS_PER_NODE,
@@ -69,28 +83,9 @@ class _HorizontalXGB(FederatedXGBModel):
         n_hashes: int | None = None,
         min_similar: int = MIN_SIMILAR,
         known_features: int = 0,
-        **keywords: Any,
+        **others: Any,
     ) -> None:
-        super().__init__(
-            n_estimators,
-            max_depth=max_depth,
-            learning_rate=learning_rate,
-            max_bin=max_bin,
-            reg_lambda=reg_lambda,
-            reg_alpha=reg_alpha,
-            gamma=gamma,
-            min_child_weight=min_child_weight,
-            max_delta_step=max_delta_step,
-            subsample=subsample,
-            colsample_bytree=colsample_bytree,
-            base_score=base_score,
-            scale_pos_weight=scale_pos_weight,
-            early_stopping_rounds=early_stopping_rounds,
-            eval_metric=eval_metric,
-            callbacks=callbacks,
-            random_state=random_state,
-            **keywords,
-        )
+        super().__init__(n_estimators, **others)
         self.method = method
         self.cuts = cuts
         self.min_rows_per_node = min_rows_per_node
@@ -270,33 +265,17 @@ class _HorizontalXGB(FederatedXGBModel):
         return np.asarray(booster.predict(data, iteration_range=iteration_range, **how))
 
 
-@with_methods
-@with_common_parameters
+@inherits_parameters()
 class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     """XGBoost classifier of rows that several organisations hold, with the same columns.
 
     The guide to horizontal training says what each method hides from whom.  The objective is
     "binary:logistic", or "multi:softprob" if the parties together have more than two classes.
 
-    Parameters
-    ----------
-    [common parameters]
-    [methods]
-
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels of all parties, sorted.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Column names, if the parties' rows are data frames.
-    model_ : HorizontalModel
-        The trained model.
-    traffic_ : Traffic
-        Traffic that left each party.
-    best_iteration, best_score : int and float
-        Round and metric that early stopping found best.
 
     See Also
     --------
@@ -365,31 +344,12 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
 
-@with_methods
-@with_common_parameters
+@inherits_parameters()
 class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
     """XGBoost regressor of rows that several organisations hold, with the same columns.
 
     The guide to horizontal training says what each method hides from whom.  The objective is
     "reg:squarederror".
-
-    Parameters
-    ----------
-    [common parameters]
-    [methods]
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Column names, if the parties' rows are data frames.
-    model_ : HorizontalModel
-        The trained model.
-    traffic_ : Traffic
-        Traffic that left each party.
-    best_iteration, best_score : int and float
-        Round and metric that early stopping found best.
 
     See Also
     --------

@@ -14,7 +14,6 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-from xgboost.callback import TrainingCallback
 
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
@@ -40,7 +39,43 @@ EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
 
 
 class VerticalXGBModel(FederatedXGBModel):
-    """Base class of the vertical estimators."""
+    """Base class of the vertical estimators.
+
+    Parameters
+    ----------
+    cipher : Scheme, optional
+        ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
+    tree_mode : {"default", "mix", "layered"}, default="default"
+        Which party searches for splits at which level.  "default" is lossless: the trees are those of XGBoost
+        on the pooled columns.  In "mix", parties take turns in growing whole trees; in "layered", passive
+        parties search at the first levels and the active party at the last.
+    trees_per_party : int, default=1
+        Number of rounds in a party's turn; for "mix" only.
+    active_depth : int, default=2
+        Number of last levels that are the active party's; for "layered" only.
+    multi_output : bool, default=False
+        Grow one tree per round with a value for each class in every leaf (SecureBoost-MO).  For
+        "multi:softprob" only.
+    goss : (float, float), optional
+        Fractions of the rows, those with the largest gradients and others, that a tree is grown on.
+    rows_by_index : bool, default=False
+        Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
+        and grid search need that, because they pass on some of the rows.
+    client : distributed.Client, optional
+        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
+        because they are sent the secret key.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of the active party's columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X is a data frame.
+    model_ : VerticalModel
+        The active party's part of the model.
+    parties_ : list of Party
+        The passive parties; not pickled.
+    """
 
     model_: VerticalModel
     _expected_failed_checks = EXPECTED_FAILED_CHECKS
@@ -50,22 +85,6 @@ class VerticalXGBModel(FederatedXGBModel):
         self,
         n_estimators: int = 100,
         *,
-        max_depth: int | None = None,
-        learning_rate: float | None = None,
-        max_bin: int | None = None,
-        reg_lambda: float | None = None,
-        reg_alpha: float | None = None,
-        gamma: float | None = None,
-        min_child_weight: float | None = None,
-        max_delta_step: float | None = None,
-        subsample: float | None = None,
-        colsample_bytree: float | None = None,
-        base_score: float | None = None,
-        scale_pos_weight: float | None = None,
-        early_stopping_rounds: int | None = None,
-        eval_metric: str | Sequence[str] | Callable[..., Any] | None = None,
-        callbacks: Sequence[TrainingCallback] | None = None,
-        random_state: int | None = None,
         objective: str | Callable[..., Any] | None = None,
         cipher: Scheme | None = None,
         tree_mode: str = "default",
@@ -75,28 +94,9 @@ class VerticalXGBModel(FederatedXGBModel):
         goss: tuple[float, float] | None = None,
         rows_by_index: bool = False,
         client: Any = None,
-        **keywords: Any,
+        **others: Any,
     ) -> None:
-        super().__init__(
-            n_estimators,
-            max_depth=max_depth,
-            learning_rate=learning_rate,
-            max_bin=max_bin,
-            reg_lambda=reg_lambda,
-            reg_alpha=reg_alpha,
-            gamma=gamma,
-            min_child_weight=min_child_weight,
-            max_delta_step=max_delta_step,
-            subsample=subsample,
-            colsample_bytree=colsample_bytree,
-            base_score=base_score,
-            scale_pos_weight=scale_pos_weight,
-            early_stopping_rounds=early_stopping_rounds,
-            eval_metric=eval_metric,
-            callbacks=callbacks,
-            random_state=random_state,
-            **keywords,
-        )
+        super().__init__(n_estimators, **others)
         self.objective = objective
         self.cipher = cipher
         self.tree_mode = tree_mode

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_commons.inherited_parameters import inherits_parameters
 from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.labels import codes_of, encode_labels
 from xgb_fed.boosting.objectives import CLASS_OBJECTIVES, PROBABILITIES, SOFTMAX
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.estimators.base import class_probabilities, named_evaluation_sets, with_common_parameters
+from xgb_fed.estimators.base import class_probabilities, named_evaluation_sets
 from xgb_fed.estimators.conventions import check_classes, checked_target
 from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
@@ -28,7 +29,7 @@ _MAX_CLASS_BYTES = 1 << 16
 """Bytes of a class at most, as a file says it."""
 
 
-@with_common_parameters
+@inherits_parameters()
 class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
     """XGBoost classifier over columns that several organisations hold of the same rows.
 
@@ -36,49 +37,15 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
 
     Parameters
     ----------
-    [common parameters]
     objective : str or callable, optional
         "binary:logistic", "binary:logitraw" or "binary:hinge" for two classes, "multi:softprob" or
         "multi:softmax" for any number; chosen by the number of classes by default.  A function of labels and
         margins that returns gradients and hessians, which must not be negative, takes its place.
-    cipher : Scheme, optional
-        ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
-    tree_mode : {"default", "mix", "layered"}, default="default"
-        Which party searches for splits at which level.  "default" is lossless: the trees are those of XGBoost
-        on the pooled columns.  In "mix", parties take turns in growing whole trees; in "layered", passive
-        parties search at the first levels and the active party at the last.
-    trees_per_party : int, default=1
-        Number of rounds in a party's turn; for "mix" only.
-    active_depth : int, default=2
-        Number of last levels that are the active party's; for "layered" only.
-    multi_output : bool, default=False
-        Grow one tree per round with a value for each class in every leaf (SecureBoost-MO).  For
-        "multi:softprob" only.
-    goss : (float, float), optional
-        Fractions of the rows, those with the largest gradients and others, that a tree is grown on.
-    rows_by_index : bool, default=False
-        Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
-        and grid search need that, because they pass on some of the rows.
-    client : distributed.Client, optional
-        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
-        because they are sent the secret key.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
-    n_features_in_ : int
-        Number of the active party's columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X is a data frame.
-    model_ : VerticalModel
-        The active party's part of the model.
-    parties_ : list of Party
-        The passive parties; not pickled.
-    traffic_ : Traffic
-        Traffic that left each party.
-    best_iteration, best_score : int and float
-        Round and metric that early stopping found best.
 
     See Also
     --------

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.inherited_parameters import inherits_parameters
 from gbdt_parties.channel import Party
 from xgb_fed.boosting.objectives import RANKING
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
-from xgb_fed.estimators.base import named_evaluation_sets, with_common_parameters
+from xgb_fed.estimators.base import named_evaluation_sets
 from xgb_fed.estimators.conventions import checked_target
 from xgb_fed.vertical.estimators.base import VerticalXGBModel
 from xgb_fed.vertical.model.model import VerticalModel
 
 
-@with_common_parameters
+@inherits_parameters()
 class VerticalXGBRanker(VerticalXGBModel):
     """XGBoost ranker over columns that several organisations hold of the same rows.
 
@@ -28,28 +29,12 @@ class VerticalXGBRanker(VerticalXGBModel):
 
     Parameters
     ----------
-    [common parameters]
     objective : {"rank:ndcg", "rank:map", "rank:pairwise"}, optional
         "rank:ndcg" by default.  Parameters such as `lambdarank_pair_method` are XGBoost's.
     cipher : Scheme, optional
         ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
     tree_mode, trees_per_party, active_depth, multi_output, goss, rows_by_index, client
         As in `VerticalXGBRegressor`.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of the active party's columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X is a data frame.
-    model_ : VerticalModel
-        The active party's part of the model.
-    parties_ : list of Party
-        The passive parties; not pickled.
-    traffic_ : Traffic
-        Traffic that left each party.
-    best_iteration, best_score : int and float
-        Round and metric that early stopping found best.
 
     See Also
     --------

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from gbdt_commons.inherited_parameters import inherits_parameters
 from gbdt_parties.channel import Party
 from xgb_fed.boosting.objectives import REGRESSIONS
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.estimators.base import named_evaluation_sets, with_common_parameters
+from xgb_fed.estimators.base import named_evaluation_sets
 from xgb_fed.estimators.conventions import checked_target
 from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
 
 
-@with_common_parameters
+@inherits_parameters()
 class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
     """XGBoost regressor over columns that several organisations hold of the same rows.
 
@@ -28,48 +29,11 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
 
     Parameters
     ----------
-    [common parameters]
     objective : str or callable, optional
         "reg:squarederror" by default; any other of XGBoost's for numbers, such as "count:poisson",
         "reg:tweedie", "reg:absoluteerror", "reg:quantileerror" or "survival:cox".  Parameters such as
         `tweedie_variance_power` are XGBoost's.  A function of labels and margins that returns gradients and
         hessians, which must not be negative, takes its place.
-    cipher : Scheme, optional
-        ``Paillier(2048)`` by default; ``OkamotoUchiyama()`` is faster.
-    tree_mode : {"default", "mix", "layered"}, default="default"
-        Which party searches for splits at which level.  "default" is lossless: the trees are those of XGBoost
-        on the pooled columns.  In "mix", parties take turns in growing whole trees; in "layered", passive
-        parties search at the first levels and the active party at the last.
-    trees_per_party : int, default=1
-        Number of rounds in a party's turn; for "mix" only.
-    active_depth : int, default=2
-        Number of last levels that are the active party's; for "layered" only.
-    multi_output : bool, default=False
-        Grow one tree per round with a value for each class in every leaf (SecureBoost-MO).  For
-        "multi:softprob" only.
-    goss : (float, float), optional
-        Fractions of the rows, those with the largest gradients and others, that a tree is grown on.
-    rows_by_index : bool, default=False
-        Take each row's position in the parties' data from the index of the data frame X.  Cross-validation
-        and grid search need that, because they pass on some of the rows.
-    client : distributed.Client, optional
-        Of the active party's own Dask cluster, whose workers then encrypt and decrypt.  It must use TLS,
-        because they are sent the secret key.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of the active party's columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X is a data frame.
-    model_ : VerticalModel
-        The active party's part of the model.
-    parties_ : list of Party
-        The passive parties; not pickled.
-    traffic_ : Traffic
-        Traffic that left each party.
-    best_iteration, best_score : int and float
-        Round and metric that early stopping found best.
 
     See Also
     --------
