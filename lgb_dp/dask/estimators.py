@@ -44,7 +44,7 @@ class _OnCluster(DPLGBMModel):
     client : distributed.Client, optional
         The most recent one, by default.
     timeout : float
-        Seconds: a worker or a scheduler of which nothing is heard for so long is taken to be lost.
+        Seconds: a worker or a scheduler that is silent for so long is taken to be lost.
     """
 
     def __init__(
