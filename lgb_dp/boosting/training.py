@@ -99,8 +99,6 @@ class Training(ABC):
 
     def __init__(self, task: TrainingTask) -> None:
         data, params, initial = task.data, task.params, task.initial
-        assert data.bins is not None
-        assert data.codes is not None
         if params.objective not in self.objectives:
             raise UnsupportedParameterError(
                 f"objective={params.objective!r} is not supported by this trainer; accepted are "
@@ -112,7 +110,7 @@ class Training(ABC):
             )
         self.train_set = task.train_set
         self.data = data
-        self.codes: DenseCodes | SparseCodes = data.codes
+        self.codes = data.codes
         self.params = params
         self.n_rounds = task.n_rounds
         self.budget = task.budget
@@ -138,9 +136,8 @@ class Training(ABC):
             check_weight_bound(data.weight, data.weight_bound)
         n_rows = data.num_data()
         weighting = (data.weight, data.weight_bound)
-        if data.group_weight == "mean":
+        if data.group_of_row is not None and data.group_weight == "mean":
             self._check_group_mean()
-            assert data.group_of_row is not None
             self.weight, self.weight_steps = quantise_group_means(*weighting, data.group_of_row)
         else:
             self.weight, self.weight_steps = quantise_weights(*weighting, n_rows)
@@ -205,12 +202,10 @@ class Training(ABC):
 
     @cached_property
     def _numeric_layout(self) -> BinLayout:
-        assert self.data.bins is not None
         return self.data.bins.layout()
 
     def tree_layout(self) -> BinLayout:
         """All public candidate splits, with fresh random subsets of categories."""
-        assert self.data.bins is not None
         if not self.data.bins.is_categorical.any():
             return self._numeric_layout
         return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
@@ -286,7 +281,6 @@ class Training(ABC):
 
     def trees_from(self, iteration: int) -> list[host.Tree]:
         """Trees of the iterations from the given one on, in LightGBM's terms."""
-        assert self.data.bins is not None
         return to_lightgbm(chain.from_iterable(self.trees[iteration:]), self.data.bins)
 
     def undo(self) -> None:
@@ -314,7 +308,6 @@ class Training(ABC):
 
     def add_valid(self, data: lightgbm.Dataset) -> None:
         """Follow the scores of an evaluation set."""
-        assert self.data.bins is not None
         if isinstance(data, Dataset):
             rows = rows_of_run(data, self.initial_model)
             is_public, start, codes = rows.public, rows.start_scores, rows.codes

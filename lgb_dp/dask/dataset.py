@@ -192,7 +192,6 @@ class RowlessDataset(Dataset):
         ClusterError
             If no worker can compute it.
         """
-        assert self.bins is not None
         rules = RowRules(
             self.bins,
             self._dtypes,
@@ -220,7 +219,6 @@ class RowlessDataset(Dataset):
             If no worker can compute them.
         """
         self.construct()
-        assert self.bins is not None
         if not rows.public:
             raise InvalidArgumentError("valid_sets must hold public rows: pass public=True to DaskDataset")
         cluster = host.Cluster(self._client, "", self._timeout, ERRORS)
@@ -254,10 +252,10 @@ class RowlessDataset(Dataset):
             raise InvalidArgumentError(
                 f"bounds and categories must be given for rows on a cluster: {bins.provenance.leaks[0]}"
             )
-        self.bins = replace(bins, provenance=bins.provenance.joined(self._own_provenance))
+        bins = replace(bins, provenance=bins.provenance.joined(self._own_provenance))
         self.pandas_categorical = [list(known) for known in bins.columns.categories.values()] or None
         nothing = np.empty(0, dtype=np.int64)
-        self.codes = bins.transform(self.data).take(nothing)
+        self._binned = bins, bins.transform(self.data).take(nothing)
         self.label = np.empty(0)
         self.weight = None if self.weight is None else np.empty(0)
         self._group_of_row = None if self._groups is None else nothing
@@ -292,8 +290,8 @@ class PublicDataset(Dataset):
     def _read_rows(self) -> None:
         reference = self.reference
         assert isinstance(reference, RowlessDataset)
-        self.bins, self.pandas_categorical = reference.bins, reference.pandas_categorical
         codes, labels, weights = zip(*self._parts, strict=True)
-        self.codes = joined_codes(codes)
+        self._binned = reference.bins, joined_codes(codes)
+        self.pandas_categorical = reference.pandas_categorical
         self.label = np.concatenate(labels)
         self.weight = None if weights[0] is None else np.concatenate(weights)

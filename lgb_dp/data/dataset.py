@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
@@ -17,14 +18,7 @@ from lgb_dp.accounting.report import PrivacyReport, checked_reports
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import Flag, checked_choice
 from lgb_dp.data.arguments import checked_data, checked_label, checked_label_bounds, checked_rows
-from lgb_dp.data.bins import (
-    Bounds,
-    Categories,
-    PublicBins,
-    Spacing,
-    feature_names,
-    public_bins,
-)
+from lgb_dp.data.bins import Bounds, Categories, PublicBins, Spacing, feature_names, public_bins
 from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of, taken
 from lgb_dp.data.provenance import Provenance
@@ -159,9 +153,7 @@ class Dataset(StandInDataset):
         )
         self.bounds = bounds
         self.label_bounds = checked_label_bounds(label_bounds)
-        self.label_overflow: LabelOverflow = checked_choice(
-            "label_overflow", label_overflow, get_args(LabelOverflow)
-        )
+        self.label_overflow = checked_choice("label_overflow", label_overflow, get_args(LabelOverflow))
         self.max_bin = max_bin
         self.spacing: Spacing = checked_choice("spacing", spacing, get_args(Spacing))
         self.categories = categories
@@ -177,8 +169,7 @@ class Dataset(StandInDataset):
         self.assigned_folds: FoldAssignment | None = None
         self.fold_part: FoldPart | None = None
         self._own_provenance = Provenance(paid_for=checked_reports(paid_for))
-        self.bins: PublicBins | None = None
-        self.codes: DenseCodes | SparseCodes | None = None
+        self._binned: tuple[PublicBins, DenseCodes | SparseCodes] | None = None
         self._given_scores: StartScores | None = None
         self._used_scores: StartScores | None = None
 
@@ -193,9 +184,9 @@ class Dataset(StandInDataset):
         kept = self._rows_to_keep(n_rows)
         if kept is not None:
             self.data = data = rows_of(data, kept)
-        self.bins = self._public_bins(data)
-        self.pandas_categorical = [list(known) for known in self.bins.columns.categories.values()] or None
-        self.codes = self.bins.transform(data)
+        bins = self._public_bins(data)
+        self._binned = bins, bins.transform(data)
+        self.pandas_categorical = [list(known) for known in bins.columns.categories.values()] or None
         self.label = checked_label(self.label, n_rows, must_be_finite=self.label_overflow == "raise")
         self.weight = checked_weight(self.weight, n_rows)
         if self.weight is not None and (self.reference is None or self.weight_bound is not None):
@@ -209,9 +200,8 @@ class Dataset(StandInDataset):
 
     def _rows_to_keep(self, n_rows: int) -> NDArray[np.int64] | None:
         """At most `rows_per_group` rows of every group; None keeps all."""
-        if self._groups is None:
+        if self._groups is None or self._unit.rows is None:
             return None
-        assert self._unit.rows is not None
         kept, self._group_of_row = draw_kept_rows(self._groups, n_rows, self._unit.rows)
         self._groups = self._group_of_row
         return kept
@@ -220,7 +210,6 @@ class Dataset(StandInDataset):
         declared = (self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing)
         if self.reference is not None:
             assert isinstance(self.reference, Dataset)
-            assert self.reference.bins is not None
             bins = self.reference.bins
             if is_table(data):
                 data = bins.columns.in_order(data, len(bins.names))
@@ -240,21 +229,17 @@ class Dataset(StandInDataset):
     def _read_subset(self, rows: NDArray[np.int64]) -> None:
         assert isinstance(self.reference, Dataset)
         parent = self.reference.snapshot()
-        assert parent.codes is not None
-        self.bins = parent.bins
+        self._binned = parent.bins, parent.codes.take(rows)
         self.pandas_categorical = parent.pandas_categorical
-        self.codes = parent.codes.take(rows)
         self.label, self.weight = taken(parent.label, rows), taken(parent.weight, rows)
         given = parent._given_scores
         self._given_scores = self._used_scores = None if given is None else given.take(rows)
         self._group_of_row = taken(parent._group_of_row, rows)
 
     def _feature_names(self) -> list[str]:
-        assert self.bins is not None
         return list(self.bins.names)
 
     def _n_rows(self) -> int:
-        assert self.codes is not None
         return self.codes.n_rows
 
     def _predict_start_scores(self, predictor: Any) -> None:
@@ -279,10 +264,24 @@ class Dataset(StandInDataset):
                 "that predicted them before (it may have been changed since); make the whole Dataset with "
                 "free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
             )
-        assert self.bins is not None
         return StartScores.predicted(model, data, self._n_rows(), self.bins.columns)
 
     # Interface of LightGBM's users.
+
+    @property
+    def bins(self) -> PublicBins:
+        """The public bins; raises a LightGBMError before construction."""
+        return self._constructed()[0]
+
+    @property
+    def codes(self) -> DenseCodes | SparseCodes:
+        """The bin of each row in each feature; raises a LightGBMError before construction."""
+        return self._constructed()[1]
+
+    def _constructed(self) -> tuple[PublicBins, DenseCodes | SparseCodes]:
+        if self._binned is None:
+            raise LightGBMError("the rows have no bins before construct(), which lightgbm.train calls")
+        return self._binned
 
     @property
     def unit(self) -> Unit:
@@ -312,7 +311,7 @@ class Dataset(StandInDataset):
     @property
     def provenance(self) -> Provenance:
         """Cost or leakage of knowledge about the rows: that of the bins, and the Dataset's own."""
-        of_bins = Provenance() if self.bins is None else self.bins.provenance
+        of_bins = Provenance() if self._binned is None else self.bins.provenance
         return of_bins.joined(self._own_provenance)
 
     def disclose(self, more: Provenance) -> Dataset:
@@ -539,7 +538,7 @@ class Dataset(StandInDataset):
 
     def num_feature(self) -> int:
         """Number of features."""
-        return len(self._constructed_bins().names)
+        return len(self.construct().bins.names)
 
     def feature_num_bin(self, feature: int | str) -> int:
         """Number of bins of a feature, missing bin not counted.
@@ -553,13 +552,8 @@ class Dataset(StandInDataset):
         -------
         int
         """
-        bins = self._constructed_bins()
+        bins = self.construct().bins
         return int(bins.n_bins[bins.names.index(feature) if isinstance(feature, str) else feature])
-
-    def _constructed_bins(self) -> PublicBins:
-        self.construct()
-        assert self.bins is not None
-        return self.bins
 
 
 def _refuse_ranking(group: Any, position: Any) -> None:

@@ -156,7 +156,6 @@ def settings_of(trainer: NewtonBoost) -> dict[str, Any]:
 def declaration_of(data: Dataset) -> dict[str, str]:
     """A digest of each public declaration that decides what a sum means."""
     bins = data.construct().bins
-    assert bins is not None
     parts = {
         "columns": list(bins.names),
         "types": [bins.is_categorical.tolist(), bins.columns.to_dict()],

@@ -99,7 +99,6 @@ class NewtonTraining(Training):
         self._rate = task.params.learning_rate if "learning_rate" in given else None
         if self._depth is not None:
             check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
-        assert self.data.bins is not None
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
         if task.initial_model is not None:
             self._constraints.check_model(host.tree_blocks(task.initial_model.text))
@@ -164,7 +163,6 @@ class NewtonTraining(Training):
     @property
     def _counted(self) -> NDArray[np.bool_]:
         """Features whose histograms may be released where structures are not distilled."""
-        assert self.data.bins is not None
         return features_with_many_bins(self.data.bins)
 
     @property
@@ -193,7 +191,6 @@ class NewtonTraining(Training):
         is_here = isinstance(self.codes, DenseCodes) and not isinstance(self.train_set, RowsElsewhere)
         can_see_rows = self._is_exact and self._may_distil and is_here
         bins, structure = self.data.bins, self.settings.structure
-        assert bins is not None
         distilled = distilled_depth(nu, self._n_rows, rows, int(np.sum(bins.n_bins > 1)))
         if self._rate is None and can_see_rows:
             self._rate = exact_rate(rows, self.n_rounds)

@@ -85,7 +85,7 @@ def test_side_door_a_dataset_changed_while_training_does_not_reach_the_run(name)
     written_into(changed.label)[:] = 0.0
     written_into(changed.weight)[:] = 9.0
     changed.label = 1 - Y
-    changed.weight = changed.weight_bound = changed.label_bounds = changed.bins = changed.codes = None
+    changed.weight = changed.weight_bound = changed.label_bounds = changed._binned = None
     changed._group_weight, changed.fold_part = "mean", None
     changed._used_scores = StartScores(np.ones((len(Y), 1)), is_public=True)
     finished(booster)
