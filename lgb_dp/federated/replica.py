@@ -29,8 +29,8 @@ from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
 from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.losses.loss import STEPS
-from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
+from lgb_dp.newton.losses.loss import STEPS, Start
+from lgb_dp.newton.releases.trees import LeafRelease, Round
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.newton.training import NewtonTraining
 
@@ -206,6 +206,7 @@ class _FederatedTraining(NewtonTraining):
             )
         self._federation = trainer
         self._structure = b""
+        self._n_rows: float | None = None
         super().__init__(task, trainer)
         if self.reasons:
             raise InvalidArgumentError(f"training across parties must be private: {self.reasons[0]}")
@@ -220,9 +221,14 @@ class _FederatedTraining(NewtonTraining):
         self.ledger.inherit(closeness_cost(run.epsilon, run.delta), "noise in integer shares", 0.0)
         self._federation.note_granted(self.ledger.granted)
 
-    def _release(self, tree: PublicTree) -> tuple[LeafRelease, LeafRelease | None]:
-        self._structure = _digest(tree.feature, tree.goes_left)
-        return super()._release(tree)
+    def _release_label_counts(self) -> Start:
+        start = super()._release_label_counts()
+        self._n_rows = start.n_rows
+        return start
+
+    def _release(self, question: Round) -> tuple[LeafRelease, LeafRelease | None]:
+        self._structure = _digest(question.tree.feature, question.tree.goes_left)
+        return super()._release(question)
 
     def _with_noise(self, *parts: tuple[NDArray[np.int64], float, Any]) -> list[NDArray[np.int64]]:
         """The sums of all parties, to which each has added its share of the noise."""
@@ -244,12 +250,11 @@ class _FederatedTraining(NewtonTraining):
 
     def _limit(self, n_counts: int) -> int:
         """Most that all rows together add, in steps; the number of rows is known from its release on."""
-        n_rows = getattr(self, "_n_rows", None)
-        if n_rows is None:
+        if self._n_rows is None:
             self._n_counts, self._counts_mu = n_counts, self.ledger.releases[-1].mu
             return int(self._federation.n_parties * MAX_ROWS * STEPS * self.weight_steps)
         doubt = STDS_IN_RANGE * self._n_counts * self._federation.n_parties / self._counts_mu
-        return math.ceil((float(n_rows) + doubt) * _MAX_ENTRY * self.weight_steps)
+        return math.ceil((self._n_rows + doubt) * _MAX_ENTRY * self.weight_steps)
 
 
 class _FederatedNewton(NewtonBoost):

@@ -66,9 +66,12 @@ class HeldOutSteps:
     Parameters
     ----------
     n_rounds : int
+    salt : int
+        Decides which rows are held out (`lgb_dp.newton.releases.trees.Round`).
     """
 
-    def __init__(self, n_rounds: int) -> None:
+    def __init__(self, n_rounds: int, salt: int) -> None:
+        self.salt = salt
         self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))
         # Trees of one feature each have large leaves, which collect little noise.
         self._n_left = OPENING_SHARE * n_rounds

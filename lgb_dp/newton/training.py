@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -34,16 +35,16 @@ from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
+from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.losses.loss import EXACT_STD, STEPS, Loss, Start
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums, RowsElsewhere
-from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree, Round
+from lgb_dp.newton.releases.trees import LeafRelease, ReleasedTree, Round
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
     MAX_RATE,
-    SHRINKAGE,
     automatic_depth,
     automatic_rate,
     balanced_rows,
@@ -64,6 +65,7 @@ from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.splits.random import CyclicSplits, PublicSplits, RandomSplits, StructureKind
 from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
 from lgb_dp.newton.step_size import StepSize
+from lgb_dp.newton.steps import Steps
 
 
 class NewtonSettings(Protocol):
@@ -76,6 +78,25 @@ class NewtonSettings(Protocol):
     hessian_share: float | Auto
     gradient_clip: float | Auto
     subsample: float
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What a training run knows from its first release on.
+
+    Parameters
+    ----------
+    start : Start
+    prior : ndarray of float64, shape (n_outputs,)
+        Added to the start scores; zeros where training continues a model.
+    splits : PublicSplits
+    steps : Steps
+    """
+
+    start: Start
+    prior: NDArray[np.float64]
+    splits: PublicSplits
+    steps: Steps
 
 
 class NewtonTraining(Training):
@@ -96,7 +117,7 @@ class NewtonTraining(Training):
             self._make_reserves()
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
-        self._rate = task.params.learning_rate if "learning_rate" in given else None
+        self._given_rate = task.params.learning_rate if "learning_rate" in given else None
         if self._depth is not None:
             check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
@@ -104,12 +125,7 @@ class NewtonTraining(Training):
             self._constraints.check_model(host.tree_blocks(task.initial_model.text))
         self._leaf_sums = self._where_the_rows_are()
         self._released: list[ReleasedTree] = []
-        self._splits: PublicSplits | None = None
-        self._step_size: StepSize | None = None
-        self._held_out: HeldOutSteps | None = None
-        self._salt: int | None = None
-        self._prior = np.zeros(task.params.n_outputs)
-        self._start: Start
+        self._beginning: _Beginning | None = None
 
     def _where_the_rows_are(self) -> LeafSums:
         data, subsample = self.train_set, self.settings.subsample
@@ -177,36 +193,56 @@ class NewtonTraining(Training):
 
     # The first release: how many rows there are, and the mean of the label.
 
-    def _begin(self) -> PublicSplits:
+    def _begin(self) -> _Beginning:
         """Release label counts once; from them follow the prior and the automatic settings."""
         if self.iteration > 1:
             text = "training was interrupted in its first release and cannot continue; start it anew"
             raise InterruptedTrainingError(text)
-        self._n_rows = self._release_label_counts()
-        self._judge_delta()
-        nu, objective = self._n_rows * self._mu, self.params.objective
-        opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
-        depth = automatic_depth(nu_of_depth(self._n_rows, self._mu)) if self._depth is None else self._depth
-        rows = balanced_rows(self._n_rows, objective, self._start.prior)
-        is_here = isinstance(self.codes, DenseCodes) and not isinstance(self.train_set, RowsElsewhere)
-        can_see_rows = self._is_exact and self._may_distil and is_here
-        bins, structure = self.data.bins, self.settings.structure
-        distilled = distilled_depth(nu, self._n_rows, rows, int(np.sum(bins.n_bins > 1)))
-        if self._rate is None and can_see_rows:
-            self._rate = exact_rate(rows, self.n_rounds)
-        elif self._rate is None:
-            self._rate = automatic_rate(nu_of_rate(self._n_rows, self._mu), self.n_rounds, objective)
+        start = self._release_label_counts()
+        prior = np.zeros(self.params.n_outputs) if self.continues else start.prior
+        self._judge_delta(start.n_rows)
+        objective, n_candidates = self.params.objective, int(np.sum(self.data.bins.n_bins > 1))
+        rows = balanced_rows(start.n_rows, objective, start.prior)
+        distilled = distilled_depth(start.n_rows * self._mu, start.n_rows, rows, n_candidates)
+        rate, size = self._given_rate, None
+        if rate is None and self._can_see_rows:
+            rate = exact_rate(rows, self.n_rounds)
+        elif rate is None:
+            rate = automatic_rate(nu_of_rate(start.n_rows, self._mu), self.n_rounds, objective)
             may_end = distilled is None or distilled[1]
-            self._step_size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
+            size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
+        steps = Steps(rate, size, MAX_RATE.get(objective, math.inf))
+        return _Beginning(start, prior, self._first_splits(start, prior, rows, distilled, steps), steps)
+
+    @property
+    def _can_see_rows(self) -> bool:
+        """Whether splits may be fitted to the rows themselves, which are here and need no privacy."""
+        is_here = isinstance(self.codes, DenseCodes) and not isinstance(self.train_set, RowsElsewhere)
+        return self._is_exact and self._may_distil and is_here
+
+    def _first_splits(
+        self,
+        start: Start,
+        prior: NDArray[np.float64],
+        rows: float,
+        distilled: tuple[int, bool] | None,
+        steps: Steps,
+    ) -> PublicSplits:
+        """Where splits come from; rows are held out where that helps to find the length of steps."""
+        bins, structure = self.data.bins, self.settings.structure
+        opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
+        nu = nu_of_depth(start.n_rows, self._mu)
+        depth = automatic_depth(nu) if self._depth is None else self._depth
         if structure == "cyclic":
             return CyclicSplits(bins, self._depth)
         if structure == "random":
             return RandomSplits(bins, depth)
-        if can_see_rows:
-            return self._exact_splits(bins, exact_depth(self._n_rows) if self._depth is None else self._depth)
+        if self._can_see_rows:
+            depth = exact_depth(start.n_rows) if self._depth is None else self._depth
+            return self._exact_splits(bins, depth, start, prior)
         if not self._may_distil:
             distilled = None
-        histograms = self._feature_histograms(bins, is_for_all=distilled is not None)
+        histograms = self._feature_histograms(bins, start.n_rows, is_for_all=distilled is not None)
         if histograms is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         weights = histograms.threshold_weights()
@@ -214,42 +250,48 @@ class NewtonTraining(Training):
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
         surrogate = surrogate_rows(histograms, bins, self.random)
         initial = None if self.initial_model is None else self.initial_model.loaded()
-        start = start_scores(surrogate, bins, initial, self.label_scale) + self._prior
+        scores = start_scores(surrogate, bins, initial, self.label_scale) + prior
         greedy_depth = distilled[0] if self._depth is None else self._depth
         sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
-        model = (objective, surrogate, start, self._released)
-        if self._step_size is not None and not distilled[1]:
-            self._hold_out(histograms, rows, greedy_depth)
+        model = (self.params.objective, surrogate, scores, self._released)
+        if steps.size is not None and not distilled[1]:
+            steps.held_out = self._held_out_steps(histograms, rows, greedy_depth)
         return DistilledSplits(bins, *sizes, weights, *model, has_trial=distilled[1])
 
-    def _hold_out(self, histograms: FeatureHistograms, balanced: float, depth: int) -> None:
-        """Let held-out rows bound the learning rate, where they are enough to tell and divide well."""
+    def _held_out_steps(
+        self, histograms: FeatureHistograms, balanced: float, depth: int
+    ) -> HeldOutSteps | None:
+        """Bounds of the learning rate by held-out rows, where they are enough to tell and divide well."""
         std = EXACT_STD if self._is_exact else self._noise_std
-        if can_hold_out(histograms, balanced / 2**depth, std):
-            self._held_out = HeldOutSteps(self.n_rounds)
-            self._salt = int(self.random.words(1)[0])
+        if not can_hold_out(histograms, balanced / 2**depth, std):
+            return None
+        return HeldOutSteps(self.n_rounds, int(self.random.words(1)[0]))
 
-    def _exact_splits(self, bins: PublicBins, depth: int) -> ExactSplits:
+    def _exact_splits(
+        self, bins: PublicBins, depth: int, start: Start, prior: NDArray[np.float64]
+    ) -> ExactSplits:
         """Splits fitted to the rows themselves; without privacy alone."""
         n_rows = len(self.label)
         rows = np.sort(np.argsort(self.random.words(n_rows))[:MAX_ROWS])
         codes = self.codes.take(rows)
         assert isinstance(codes, DenseCodes)
-        start = np.tile(self._prior, (len(rows), 1))
+        scores = np.tile(prior, (len(rows), 1))
         if self.data.start_scores is not None:
             given = self.data.start_scores.reshape(n_rows, -1)[rows]
-            start += (given - self.label_scale.centre) / self.label_scale.scale
+            scores += (given - self.label_scale.centre) / self.label_scale.scale
         target, weight = self.loss.targets(self.label[rows], self.label_scale), self.weight[rows]
 
         def gradients(some: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.float64]:
             sums = np.zeros((len(some), score.shape[1], 2), dtype=np.int64)
-            pairs = self.loss.pairs(target[some], self._start.clip)
+            pairs = self.loss.pairs(target[some], start.clip)
             pairs.add_up(score, weight[some], np.arange(len(some), dtype=np.uint16), 0, len(some), sums)
             return sums / (STEPS * self.weight_steps)
 
-        return ExactSplits(bins, depth, codes, start, self._released, gradients)
+        return ExactSplits(bins, depth, codes, scores, self._released, gradients)
 
-    def _feature_histograms(self, bins: PublicBins, *, is_for_all: bool) -> FeatureHistograms | None:
+    def _feature_histograms(
+        self, bins: PublicBins, n_rows: float, *, is_for_all: bool
+    ) -> FeatureHistograms | None:
         """Noisy numbers of rows in every bin of every feature, or of those with many bins.
 
         A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.  None where the
@@ -262,7 +304,7 @@ class NewtonTraining(Training):
         if not self._is_exact:
             length = np.sqrt(np.sum(is_counted)) * (1 + 1e-12)
             std = self._noise_factor * length / self._plan.histograms.mu
-            if not is_for_all and self._n_rows < MIN_ROWS_OVER_STD * std:
+            if not is_for_all and n_rows < MIN_ROWS_OVER_STD * std:
                 return None
             self._plan.charge_histograms()
             self._make_reserves()
@@ -275,15 +317,15 @@ class NewtonTraining(Training):
             scale *= self._noise_factor
         return FeatureHistograms.of(np.where(cells, sums / unit, 0.0), scale / unit, bins)
 
-    def _judge_delta(self) -> None:
+    def _judge_delta(self, n_rows: float) -> None:
         """Warn of a δ, with that of earlier results, above one over the released number of rows."""
-        note = delta_note(self.ledger.granted_delta + self.ledger.cost.delta, self._n_rows)
+        note = delta_note(self.ledger.granted_delta + self.ledger.cost.delta, n_rows)
         if note is not None:
             self.notes.append(note)
             warnings.warn(note, NotPrivateWarning, stacklevel=8)
 
-    def _release_label_counts(self) -> float:
-        """Noisy number of rows; sets the prior unless training continues a model.
+    def _release_label_counts(self) -> Start:
+        """The loss's start, from noisy label counts.
 
         A row adds a vector that is at most its weight long, at most w̄ (`Loss.label_counts`).  Noise w̄/μ is
         μ-GDP.
@@ -292,56 +334,45 @@ class NewtonTraining(Training):
         if not self._is_exact:
             self.ledger.charge(self._plan.counts)
             (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
-        self._start = self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
-        if not self.continues:
-            self._prior = self._start.prior
-        return self._start.n_rows
+        return self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
 
     # Trees.
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One structure, one release, one tree per output."""
-        if self._splits is None:
-            self._splits = self._begin()
-        assert self._rate is not None
+        if self._beginning is None:
+            self._beginning = self._begin()
+        begun, start, steps = self._beginning, self._beginning.start, self._beginning.steps
         del self._released[len(self.trees) :]  # what was rolled back, or interrupted
-        tree = self._splits.draw(self.random)
-        release, held = self._release(tree)
+        tree = begun.splits.draw(self.random)
+        question = Round(self.iteration, tree, begun.prior, self._released, start.clip, steps.salt)
+        release, held = self._release(question)
 
-        # Post-processing.  Below the noise, σ_g in the denominator keeps a leaf's step small.
-        start, bound = self._start, self.loss.largest_value
+        # Post-processing.
         lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
-        denominator = np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.std
-        value = -release.gradient / denominator
-        rate = self._rate
-        if self._step_size is not None:
-            rate *= self._step_size.factor(release, denominator) * self._splits.rate_factor
-            rate = min(rate, MAX_RATE.get(self.params.objective, math.inf))
-        value = np.clip(value, -bound, bound)
-        if self._held_out is not None and held is not None:
-            rate = min(rate, self._held_out.largest_rate(value, held))
-        value *= rate * start.value_unit
+        denominator = denominators(release, lambda_l2)
+        value = leaf_values(release, denominator, self.loss.largest_value)
+        length = steps.length(release, held, denominator, value, begun.splits.rate_factor)
+        value *= length * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
-        self._splits.learn(tree, release, value)
+        begun.splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
         if not self.trees and not self.continues:
-            value = value + self._prior
-        # In rows of the largest weight, held out or not.  LightGBM adds counts in 32 bits.
-        hessian = release.hessian if held is None else release.hessian + held.hessian
-        count = np.rint(hessian / start.row_hessian).clip(1, (2**31 - 1) // len(value)).astype(np.int64)
+            value = value + begun.prior
+        count = leaf_counts(release, held, start.row_hessian)
         return [
             PrivateTree(
                 feature=tree.feature,
                 goes_left=tree.goes_left,
                 leaf_value=value[:, k] * self.label_scale.scale,
                 leaf_count=count[:, k],
-                learning_rate=self._rate,
+                learning_rate=steps.rate,
             )
             for k in range(self.params.n_outputs)
         ]
 
-    def _release(self, tree: PublicTree) -> tuple[LeafRelease, LeafRelease | None]:
-        """Noisy sums of gradients and hessians over the tree's leaves: of the rows that train, and of others.
+    def _release(self, question: Round) -> tuple[LeafRelease, LeafRelease | None]:
+        """Noisy sums of gradients and hessians over a tree's leaves: of the rows that train, and of others.
 
         A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
         cell.  Its contribution there is at most μ long in units of the noise (`lgb_dp.newton.losses.loss`;
@@ -350,8 +381,7 @@ class NewtonTraining(Training):
         """
         if not self._is_exact:
             self.ledger.charge(self._plan.tree)
-        question = Round(self.iteration, tree, self._prior, self._released, self._start.clip, self._salt)
-        sums, n_leaves = self._leaf_sums.sums(question), len(tree.feature) + 1
+        sums, n_leaves = self._leaf_sums.sums(question), len(question.tree.feature) + 1
         expected = self._expected_steps
         gradient, hessian, std = sums[:, :, 0], sums[:, :, 1], EXACT_STD
         if not self._is_exact:
@@ -360,7 +390,7 @@ class NewtonTraining(Training):
             )
             std = self._noise_std
         cells = LeafRelease(gradient / expected, hessian / expected, std)
-        if self._salt is None:
+        if question.salt is None:
             return cells, None
         return cells.part(slice(n_leaves)), cells.part(slice(n_leaves, None))
 
@@ -384,7 +414,9 @@ class NewtonTraining(Training):
         """Change the learning rate of later trees."""
         super().reset_parameter(params)
         if params:
-            self._rate, self._step_size = self.learning_rate, None
+            self._given_rate = self.learning_rate
+            if self._beginning is not None:
+                self._beginning.steps.reset(self.learning_rate)
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
@@ -395,6 +427,7 @@ class NewtonTraining(Training):
             "lambda_l2": repr(self.params.lambda_l2),
             **{name: repr(value) for name, value in self.params.of_objective.items()},
         }
-        if self._rate is not None and self._splits is not None:
-            settings |= {"learning_rate": repr(self._rate), "max_depth": str(self._splits.depth)}
+        if self._beginning is not None:
+            rate, depth = self._beginning.steps.rate, self._beginning.splits.depth
+            settings |= {"learning_rate": repr(rate), "max_depth": str(depth)}
         return settings

@@ -24,7 +24,7 @@ def training_scores(booster):
     """Where the training rows stand, by the grower's own account."""
     grower = booster._grower
     released = grower._released[: len(grower.trees)]
-    question = Round(grower.iteration, None, grower._prior, released)
+    question = Round(grower.iteration, None, grower._beginning.prior, released)
     rows = grower._leaf_sums._current_rows(question)
     return (
         rows.score

@@ -63,7 +63,7 @@ def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, afte
         if where == "adding up":
             patch.setattr(grower._leaf_sums, "_pairs", Interrupted())
         elif where == "learning":
-            patch.setattr(grower._splits, "learn", Interrupted().add_up)
+            patch.setattr(grower._beginning.splits, "learn", Interrupted().add_up)
         else:
             patch.setattr(newton, "PrivateTree", Interrupted().add_up)
         with pytest.raises(KeyboardInterrupt):

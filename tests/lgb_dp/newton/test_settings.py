@@ -1,6 +1,7 @@
 """Settings of NewtonBoost are honoured, and automatic ones follow from what was released."""
 
 import warnings
+from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
@@ -75,7 +76,7 @@ def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypat
     """With the released number of rows fixed, twice the rows change no setting."""
     release = newton.NewtonTraining._release_label_counts
     monkeypatch.setattr(
-        newton.NewtonTraining, "_release_label_counts", lambda self: release(self) * 0 + 5000.0
+        newton.NewtonTraining, "_release_label_counts", lambda self: replace(release(self), n_rows=5000.0)
     )
     texts = []
     for rows in (X, np.repeat(X, 2, axis=0)):
@@ -111,9 +112,11 @@ def test_given_depths_are_kept_by_all_trees():
 def test_resetting_nothing_keeps_the_automatic_rate():
     booster = live_booster(4)
     booster.update()
-    rate = booster._grower._rate
+    steps = booster._grower._beginning.steps
+    rate = steps.rate
     booster.reset_parameter({})
-    assert booster._grower._rate == rate != 0.1
+    assert steps.rate == rate != 0.1
+    assert steps.size is not None
 
 
 def test_evaluation_and_early_stopping_see_the_current_model():

@@ -268,9 +268,9 @@ def test_rollbacks_changed_rates_and_early_stopping(distilled):
         booster.update()
     grower = booster._grower
     np.testing.assert_allclose(training_scores(booster)[:, 0], booster.predict(X, raw_score=True), atol=1e-9)
-    surrogate = grower._splits._surrogate
+    surrogate = grower._beginning.splits._surrogate
     surrogate.follow(grower._released)
-    codes = DenseCodes(grower._splits._codes)
+    codes = DenseCodes(grower._beginning.splits._codes)
     values = values_of_codes(codes, grower.data.bins)
     np.testing.assert_allclose(surrogate.score[:, 0], booster.predict(values, raw_score=True), atol=1e-9)
     data = dataset(X, Y)
@@ -305,9 +305,9 @@ def test_continued_training_starts_from_the_models_predictions(distilled, object
         keep_training_booster=True,
     )
     grower = second._grower
-    surrogate = grower._splits._surrogate
+    surrogate = grower._beginning.splits._surrogate
     surrogate.follow(grower._released)
-    values = values_of_codes(DenseCodes(grower._splits._codes), grower.data.bins)
+    values = values_of_codes(DenseCodes(grower._beginning.splits._codes), grower.data.bins)
     scale = grower.label_scale
     expected = second.predict(values, raw_score=True).reshape(surrogate.score.shape)
     np.testing.assert_allclose(surrogate.score * scale.scale + scale.centre, expected, atol=1e-9)
