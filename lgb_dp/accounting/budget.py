@@ -20,7 +20,7 @@ from gbdt_commons.key_stream import this_process
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
 from lgb_dp.accounting.ledger import Cost, lower_float, total_cost
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import Interval, checked_delta, checked_epsilon, checked_number
 from lgb_dp.errors import (
     ArgumentTypeError,
@@ -85,7 +85,7 @@ class Budget:
         self._limit = Cost(pure, approximate, mu)
         self._charged: list[tuple[str, Cost]] = []
         self._reasons: dict[str, None] = {}
-        self._neighbouring: str | None = None
+        self._unit: Unit | None = None
         self._lock = Lock()
         self._process = this_process()
         self.id = secrets.token_hex(8)
@@ -110,7 +110,7 @@ class Budget:
             math.sqrt(max(limit.mu**2 - spent.mu**2, 0.0)) * (1 - 1e-12),
         )
 
-    def charge(self, cost: Cost, what: str, *, neighbouring: str = ONE_ROW.neighbouring) -> None:
+    def charge(self, cost: Cost, what: str, *, unit: Unit = ONE_ROW) -> None:
         """Pay for a result before it is computed.
 
         Parameters
@@ -119,7 +119,7 @@ class Budget:
             Without secret samples: those are charged as their (ε, δ).
         what : str
             For the table of `report`.
-        neighbouring : str
+        unit : Unit
             The unit of the cost; all costs of a budget have the same.
 
         Raises
@@ -138,9 +138,9 @@ class Budget:
         if cost.sampled:
             raise InvalidArgumentError(f"cost must be without samples, got {cost}")
         with self._lock:
-            if self._neighbouring not in (None, neighbouring):
+            if self._unit not in (None, unit):
                 raise InvalidArgumentError(
-                    f"the budget covers {self._neighbouring!r}; {what} is under {neighbouring!r}"
+                    f"the budget covers {self._covered.neighbouring!r}; {what} is under {unit.neighbouring!r}"
                 )
             if math.isinf(cost.epsilon) or not self._fits(cost):
                 left, limit = self.remaining, self._limit
@@ -148,7 +148,7 @@ class Budget:
                     f"{what} costs {_terms(cost)}; of the budget's {_terms(limit)} are left {_terms(left)}. "
                     "Results without Gaussian noise are paid from pure_epsilon (and approximate_delta)"
                 )
-            self._neighbouring = neighbouring
+            self._unit = unit
             self._charged.append((what, cost))
 
     def _fits(self, cost: Cost) -> bool:
@@ -158,6 +158,11 @@ class Budget:
             and sum(Fraction(one.delta) for one in costs) <= Fraction(limit.delta)
             and composed_mu([one.mu for one in costs]) <= limit.mu
         )
+
+    @property
+    def _covered(self) -> Unit:
+        """The unit of what was paid, one row before anything was."""
+        return self._unit or ONE_ROW
 
     def void(self, reasons: Iterable[str]) -> None:
         """Record why a result that was paid from this budget is not private; `report` says so."""
@@ -186,7 +191,7 @@ class Budget:
             reasons=tuple(self._reasons),
             notes=("what single results do not cover is in their own reports",),
             ledger=rows,
-            neighbouring=self._neighbouring or ONE_ROW.neighbouring,
+            unit=self._covered,
             cost=self._limit,
             spent=spent.at(self.delta - self._limit.delta),
             budget=self.id,

@@ -10,7 +10,7 @@ from typing import Any
 from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.quoting import quoted
 from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, ledger_html, total_cost
-from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
 
@@ -73,9 +73,10 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
             raise ArgumentTypeError(f"compose takes privacy reports, got {type(report).__name__}")
     if not reports:
         raise NoGuaranteeError("compose needs at least one report")
-    units = sorted({report.neighbouring for report in reports})
-    if len(units) > 1:
-        raise InvalidArgumentError(f"reports of different units do not compose, got {units}")
+    unit = reports[0].unit
+    if any(report.unit != unit for report in reports):
+        relations = sorted({report.neighbouring for report in reports})
+        raise InvalidArgumentError(f"reports of different units do not compose, got {relations}")
     if delta is not None:
         delta = checked_delta(delta)
     cost = total_cost([report.cost for report in reports])
@@ -93,7 +94,7 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
         reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
         notes=tuple(dict.fromkeys(notes)),
         ledger=tuple(row for report in reports for row in report.ledger),
-        neighbouring=units[0],
+        unit=unit,
         cost=cost,
         budget=budgets.pop() if of_one_budget else None,
     )
@@ -136,8 +137,8 @@ class PrivacyReport:
         Remarks on the limits of the guarantee.
     ledger : tuple of dict
         The releases, as `Ledger.table` gives them.
-    neighbouring : str
-        The neighbouring relation: whose presence the guarantee hides.
+    unit : Unit
+        Whose presence the guarantee hides.
     cost : Cost, optional
         The same cost in the terms in which it composes; (epsilon, delta) itself unless given.
     spent : (float, float), optional
@@ -153,7 +154,7 @@ class PrivacyReport:
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
     ledger: tuple[Mapping[str, Any], ...]
-    neighbouring: str = ONE_ROW.neighbouring
+    unit: Unit = ONE_ROW
     cost: Cost = field(default_factory=Cost)
     spent: tuple[float, float] | None = None
     budget: str | None = None
@@ -177,6 +178,11 @@ class PrivacyReport:
             epsilon, delta = self.cost.at(self.delta - self.cost.delta)
             if epsilon < self.epsilon * (1 - 1e-6) or delta < self.delta * (1 - 1e-6):
                 object.__setattr__(self, "cost", Cost(self.epsilon, self.delta))
+
+    @property
+    def neighbouring(self) -> str:
+        """The neighbouring relation: whose presence the guarantee hides."""
+        return self.unit.neighbouring
 
     @property
     def replace_one(self) -> tuple[float, float]:
@@ -231,7 +237,7 @@ class PrivacyReport:
             reasons=tuple(quoted(str(text), _MAX_TEXT) for text in values["reasons"]),
             notes=tuple(quoted(str(text), _MAX_TEXT) for text in values["notes"]),
             ledger=tuple(_ledger_row(row) for row in values["ledger"]),
-            neighbouring=quoted(str(values["neighbouring"]), _MAX_TEXT),
+            unit=Unit.of_relation(values["neighbouring"]),
             cost=cost,
             spent=(spent[0], spent[1]) if spent else None,
             budget=None if values.get("budget") is None else quoted(str(values["budget"])),
@@ -240,18 +246,18 @@ class PrivacyReport:
     def _lines(self) -> tuple[str, list[str]]:
         """The guarantee in a line, and what is to be said of it."""
         verdict = "private" if self.private else "NOT PRIVATE"
-        unit = "person" if "person" in self.neighbouring else "row"
-        assert self.spent is not None
+        granted = self.epsilon, self.delta
+        epsilon, delta = self.spent or granted
         spent = (
-            f"spent: epsilon = {self.spent[0]:.6g}, delta = {self.spent[1]:.3g} "
+            f"spent: epsilon = {epsilon:.6g}, delta = {delta:.3g} "
             "(information; the guarantee is what was granted)"
         )
         guarantee = (
             f"{verdict}: epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} ({self.neighbouring}; "
-            f"replace one {unit}: epsilon = {self.replace_one[0]:.6g})"
+            f"replace one {self.unit.noun}: epsilon = {self.replace_one[0]:.6g})"
         )
         return guarantee, [
-            *([spent] if self.spent != (self.epsilon, self.delta) else []),
+            *([spent] if (epsilon, delta) != granted else []),
             *(f"void because {reason}" for reason in self.reasons),
             *(f"note: {note}" for note in self.notes),
         ]
@@ -290,7 +296,7 @@ def report_of(
         reasons=reasons,
         notes=tuple(dict.fromkeys(notes)),
         ledger=tuple(ledger.table()),
-        neighbouring=ledger.unit.neighbouring,
+        unit=ledger.unit,
         cost=cost,
         spent=ledger.spent,
         budget=budget,

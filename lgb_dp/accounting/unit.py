@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
+
+_RELATION = re.compile(
+    r"add or remove one (?P<noun>row|person)(?P<one> at one party)?"
+    r"( at each of up to (?P<parties>\d{1,100}) parties)?( \(at most (?P<rows>\d{1,100}) rows\))?"
+)
 
 
 @dataclass(frozen=True)
 class Unit:
     """One row, or one person with several rows, in one place or at several parties.
+
+    Two units are equal if data sets that differ by one of them do, so whatever a release costs per unit.
 
     Parameters
     ----------
@@ -23,7 +31,7 @@ class Unit:
     """
 
     rows: int | None = None
-    row_costs: int = 1
+    row_costs: int = field(default=1, compare=False)
     parties: int | None = None
 
     def at_parties(self, parties: int) -> Unit:
@@ -47,6 +55,23 @@ class Unit:
         else:
             place = " at one party" if self.parties == 1 else f" at each of up to {self.parties} parties"
         return f"add or remove one {self.noun}{place}{limit}"
+
+    @classmethod
+    def of_relation(cls, text: str) -> Unit:
+        """The unit of a neighbouring relation as reports state it, with `row_costs` left at 1.
+
+        Raises
+        ------
+        ValueError
+            If it is no text that `neighbouring` gives.
+        """
+        found = _RELATION.fullmatch(text)
+        if found is not None:
+            rows, parties = (found[name] and int(found[name]) for name in ("rows", "parties"))
+            unit = cls(rows=rows or None, parties=1 if found["one"] else parties or None)
+            if unit.neighbouring == text:
+                return unit
+        raise ValueError("a report states another neighbouring relation than those of this version")
 
 
 ONE_ROW = Unit()

@@ -212,7 +212,7 @@ class Training(ABC):
 
     def _charge_report(self, report: PrivacyReport, what: str) -> None:
         """Charge what an earlier result that this training run builds on has cost."""
-        if report.neighbouring != self.ledger.unit.neighbouring:
+        if report.unit != self.ledger.unit:
             raise InvalidArgumentError(
                 f"the guarantee of the {what} is under {report.neighbouring!r}, that of this training run "
                 f"under {self.ledger.unit.neighbouring!r}; both must be of the same unit"
@@ -386,7 +386,7 @@ class Training(ABC):
         cost = chargeable(self.ledger.granted, delta)
         key = (self.budget.id, cost)
         if part is None or not part.is_paid(key):
-            self.budget.charge(cost, what, neighbouring=self.ledger.unit.neighbouring)
+            self.budget.charge(cost, what, unit=self.ledger.unit)
             if part is not None:
                 part.note_payment(key)
         self._is_paid = True

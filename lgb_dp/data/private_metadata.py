@@ -69,7 +69,7 @@ def _paid(what: str, mu: float, delta: float, unit: Unit, budget: Budget | None)
     ledger.charge(Release(what, "Gaussian", 0.0, 0, 0, mu=mu))
     budget = checked_budget(budget)
     if budget is not None:
-        budget.charge(ledger.cost, f"private {what}", neighbouring=ledger.unit.neighbouring)
+        budget.charge(ledger.cost, f"private {what}", unit=ledger.unit)
     return report_of(ledger, budget=None if budget is None else budget.id)
 
 
@@ -215,21 +215,15 @@ def private_quantile_edges(
             counts[: len(values) + 1, f] = np.bincount(cell, minlength=len(values) + 1)
         noisy, std = _released(counts, mu)
     edges = {}
-    for f, values in enumerate(bins.values):
+    for f, (values, limits) in enumerate(zip(bins.values, bins.ranges, strict=True)):
         mass = _halved(noisy[: len(values) + 1, f], std)
         reached = np.cumsum(mass)[:-1] / mass.sum()
         wanted = np.searchsorted(reached, np.arange(1, max_bin) / max_bin)
         if len(values):
             edges[f] = values[np.unique(np.minimum(wanted, len(values) - 1))]
-        else:
-            edges[f] = np.array([float(bounds_of(bins.ranges[f]))])
+        elif limits is not None:  # the one value of a column whose bounds are equal
+            edges[f] = np.array([float(limits[0])])
     return edges, _judged(report, noisy)
-
-
-def bounds_of(pair: tuple[float, float] | None) -> float:
-    """The one value of a column whose bounds are equal."""
-    assert pair is not None
-    return pair[0]
 
 
 def _halved(counts: NDArray[np.float64], std: float) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -258,8 +259,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         if train.person is not None:
             of_groups = {"rows_per_group": rows_per_group, "group_weight": group_weight}
             fit_params = {**fit_params, "groups": train.person, **of_groups}
-        best: _Trial | None = None
-        best_score, said = -math.inf, []
+        scored = []
         for trial in trials:
             with warnings.catch_warnings(record=True) as caught:  # as many as trials would tell their number
                 warnings.simplefilter("always")
@@ -271,9 +271,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 scores = _mean_shares(scores, test.person)
             largest = unit.row_costs * SCORE_STEPS  # what one row, or all of a person's rows, can add
             score = float(release_gaussian(scores.sum(keepdims=True), largest / mu, random)[0])
-            if score > best_score:
-                best_score, best, said = score, trial, caught
-        assert best is not None
+            scored.append((score, trial, caught))
+        _, best, said = max(scored, key=itemgetter(0))  # the first of equal ones
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
         self._settle(best, granted, search_epsilon(mu, granted[1], mean_trials), mu, paid_for, budget)
@@ -298,7 +297,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 "label_bounds must be given: errors are scored in parts of their width"
             )
         for report in paid_for:
-            if report.neighbouring != unit.neighbouring:
+            if report.unit != unit:
                 raise InvalidArgumentError(
                     f"paid_for holds a report under {report.neighbouring!r}; the search is under "
                     f"{unit.neighbouring!r}"
@@ -343,7 +342,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         unpaid = [report for report in paid_for if report.budget != budget.id]
         cost = total_cost([Cost(*granted), *(report.cost for report in unpaid)])
         delta = max((report.delta - report.cost.delta for report in unpaid), default=granted[1])
-        budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV", neighbouring=unit.neighbouring)
+        budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV", unit=unit)
 
     def _settle(
         self,

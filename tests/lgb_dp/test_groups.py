@@ -306,3 +306,29 @@ def test_groups_are_never_quoted():
 def test_units_say_what_they_are():
     assert Unit().neighbouring == "add or remove one row"
     assert Unit(3, 1).neighbouring == Unit(3, 3).neighbouring == PERSON
+
+
+def test_units_are_equal_if_their_relations_are():
+    units = [Unit(), Unit(3), Unit(None, 1, 1), Unit(None, 1, 2), Unit(3, 1, 1), Unit(3, 1, 2), Unit(2)]
+    assert len(set(units)) == len(units)
+    assert Unit(3, 1) == Unit(3, 3)
+    assert Unit(3, 3).at_parties(2) == Unit(3, 1).at_parties(2) != Unit(3, 3)
+    for unit in units:
+        assert Unit.of_relation(unit.neighbouring) == unit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "add or remove one house",
+        "add or remove one row at each of up to 1 parties",
+        "add or remove one row (at most 0 rows)",
+        "add or remove one row (at most 3 rows)",
+        "add or remove one person at one party at each of up to 2 parties",
+        "add or remove one row\x1b[2J",
+    ],
+)
+def test_other_relations_are_no_units(text):
+    with pytest.raises(ValueError, match="neighbouring relation"):
+        Unit.of_relation(text)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import lgb_dp
 from lgb_dp.accounting.gaussian import SampledGaussian, gaussian_mu
 from lgb_dp.accounting.ledger import Cost, total_cost
+from lgb_dp.accounting.unit import Unit
 from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
@@ -200,7 +201,7 @@ def test_units_do_not_mix():
     budget = lgb_dp.Budget(1.0)
     budget.charge(Cost(0.1), "a result")
     with pytest.raises(lgb_dp.InvalidArgumentError, match="one person"):
-        budget.charge(Cost(0.1), "another", neighbouring="add or remove one person (at most 3 rows)")
+        budget.charge(Cost(0.1), "another", unit=Unit(3))
 
 
 @pytest.mark.parametrize(
