@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.common.report import print_table, say, write_json
 
 PACKAGES = ("lgb_dp", "xgb_fed", "veilboost", "gbdt_parties", "gbdt_kernels", "gbdt_commons", "gbdt_hosts")
-TARGETS = {"vertical tree": 15, "NewtonBoost's first tree": 18}
+TARGETS = {"vertical tree": 15, "NewtonBoost's first tree": 18, "exact round": 12}
 """Distinct calls between folders that each tree may take."""
 
 Edges = Counter[tuple[str, str]]
@@ -55,8 +55,8 @@ def tracing(whole: Edges, tree: Edges, entry: str) -> Iterator[None]:
     whole, tree : Counter
         Added to.
     entry : str
-        Name of the method that grows the tree; `tree` counts its call and what is called, in any thread,
-        until it returns.
+        Name of the method that grows the tree, or adds up a sum of it; `tree` counts its calls and what is
+        called, in any thread, until it returns.
     """
     growing: list[FrameType] = []
 
@@ -123,9 +123,20 @@ def newton_tree(n_rows: int, whole: Edges, tree: Edges) -> None:
         lightgbm.train(params, train, 1, callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-5)])
 
 
+def exact_round(n_rows: int, whole: Edges, tree: Edges) -> None:
+    """The sums of one round of exact training of two parties in one process, and that of their sizes."""
+    X, y = data(n_rows)
+    half = n_rows // 2
+    params = {"objective": "binary:logistic", "max_depth": 3, "base_score": 0.5}
+    cuts = [[0.25, 0.5, 0.75]] * X.shape[1]
+    with tracing(whole, tree, "_sum"):
+        xgb_fed.train_exact(params, [(X[:half], y[:half]), (X[half:], y[half:])], 1, cuts=cuts)
+
+
 TREES: dict[str, Callable[[int, Edges, Edges], None]] = {
     "vertical tree": vertical_tree,
     "NewtonBoost's first tree": newton_tree,
+    "exact round": exact_round,
 }
 
 

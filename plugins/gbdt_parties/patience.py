@@ -21,10 +21,15 @@ MAX_SECONDS_BETWEEN_TRIES = 20.0
 """Each try opens sessions with the other parties, too, which take only so many per hour."""
 
 
-class Concurrently:
-    """Runs functions at the same time: one question to every party.
+class Fanout:
+    """One question to every party, all at the same time.
 
     When a party is lost, questions to the others are given up, and nothing is under way any more.
+
+    Parameters
+    ----------
+    pool : Executor
+    parties : sequence of Party
     """
 
     def __init__(self, pool: Executor, parties: Sequence[Any]) -> None:
@@ -56,18 +61,55 @@ class Concurrently:
             wait(others)
 
 
-class Steadily:
-    """Does repeatable work; after a party was lost, does it again in new sessions.
+class Wait:
+    """One wait for lost parties: ever longer pauses between tries, until patience is exhausted.
 
     Parameters
     ----------
     patience : float
-        Seconds to wait for parties that are unavailable, in all within one piece of work.  The time in which
-        they answer does not count.
+        Seconds to wait in all.  The time in which parties answer does not count.
+    traffic : Traffic
+        Says when parties answered.
+    at_once : float
+        A first loss within so many seconds is tried again without a pause, whatever the patience.
+    """
+
+    def __init__(self, patience: float, traffic: Traffic, at_once: float = 0.0) -> None:
+        self._patience, self._traffic, self._at_once = patience, traffic, at_once
+        self._give_up: float | None = None
+        self._pause = SECONDS_BETWEEN_TRIES
+        self._tried = time.monotonic()
+
+    def pause(self, error: PartyUnavailableError) -> None:
+        """Sleep before the next try; raises the error of the last one once patience is exhausted."""
+        now = time.monotonic()
+        if now - self._tried < self._at_once:
+            self._at_once = 0.0
+            return
+        if self._give_up is None:
+            self._give_up = now + self._patience
+            logger.warning("%s", error)
+        else:
+            # A party that is lost again was there up to its last answer; pauses go on growing, so
+            # that one that is lost at every try is given up all the same.
+            self._give_up += max(0.0, self._traffic.last_answer - self._tried)
+        if now >= self._give_up:
+            raise error
+        time.sleep(min(self._pause, self._give_up - now))
+        self._pause = min(2 * self._pause, MAX_SECONDS_BETWEEN_TRIES)
+        self._tried = time.monotonic()
+
+
+class Reconnector:
+    """Repeatable work that is done again, in new sessions, after a party was lost.
+
+    Parameters
+    ----------
+    patience : float
+        Seconds to wait for parties that are unavailable, in all within one piece of work; see `Wait`.
     reopen : callable
         Opens new sessions with all parties.
     traffic : Traffic
-        Says when parties answered.
     must_reopen : bool
         Whether to do so before the first piece of work.
     """
@@ -86,9 +128,8 @@ class Steadily:
         PartyUnavailableError
             If the party is not back within `patience` seconds.
         """
-        give_up, pause = None, SECONDS_BETWEEN_TRIES
+        wait = Wait(self._patience, self._traffic)
         while True:
-            tried = time.monotonic()
             try:
                 if self._must_reopen:
                     self._reopen()
@@ -96,15 +137,4 @@ class Steadily:
                 return work()
             except PartyUnavailableError as error:
                 self._must_reopen = True
-                now = time.monotonic()
-                if give_up is None:
-                    give_up = now + self._patience
-                    logger.warning("%s", error)
-                else:
-                    # A party that is lost again was there up to its last answer; pauses go on growing, so
-                    # that one that is lost at every try is given up all the same.
-                    give_up += max(0.0, self._traffic.last_answer - tried)
-                if now >= give_up:
-                    raise
-                time.sleep(min(pause, give_up - now))
-                pause = min(2 * pause, MAX_SECONDS_BETWEEN_TRIES)
+                wait.pause(error)

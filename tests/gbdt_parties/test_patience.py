@@ -30,7 +30,7 @@ def test_tries_become_rarer_so_that_the_other_parties_quotas_last(monkeypatch):
         raise PartyUnavailableError("party 'clinic' is down")
 
     with pytest.raises(PartyUnavailableError, match="clinic"):
-        lost_parties.Steadily(600.0, lambda: opened.append(clock.now), Traffic())(lost)
+        lost_parties.Reconnector(600.0, lambda: opened.append(clock.now), Traffic())(lost)
     assert clock.pauses[:7] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
     assert max(clock.pauses) == 20.0
     assert clock.now == 600.0
@@ -46,7 +46,7 @@ def test_a_party_that_is_back_soon_is_not_waited_for_long(monkeypatch):
             raise PartyUnavailableError("party 'clinic' is down")
         return "done"
 
-    assert lost_parties.Steadily(600.0, lambda: None, Traffic())(work) == "done"
+    assert lost_parties.Reconnector(600.0, lambda: None, Traffic())(work) == "done"
     assert clock.now == 3.5
 
 
@@ -65,12 +65,12 @@ def test_time_in_which_parties_answer_is_not_waiting(monkeypatch, answers, given
             raise PartyUnavailableError("party 'clinic' is down")
         return "done"
 
-    steadily = lost_parties.Steadily(600.0, lambda: None, traffic)
+    reconnecting = lost_parties.Reconnector(600.0, lambda: None, traffic)
     if given_up:  # it was silent for longer than patience
         with pytest.raises(PartyUnavailableError):
-            steadily(work)
+            reconnecting(work)
     else:
-        assert steadily(work) == "done"
+        assert reconnecting(work) == "done"
 
 
 def test_a_party_that_is_lost_at_every_try_is_given_up(monkeypatch):
@@ -84,5 +84,5 @@ def test_a_party_that_is_lost_at_every_try_is_given_up(monkeypatch):
         raise PartyUnavailableError("party 'clinic' is down")
 
     with pytest.raises(PartyUnavailableError):
-        lost_parties.Steadily(600.0, lambda: None, traffic)(work)
+        lost_parties.Reconnector(600.0, lambda: None, traffic)(work)
     assert len(tries) < 40

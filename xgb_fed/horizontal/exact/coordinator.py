@@ -22,7 +22,7 @@ from gbdt_commons.quoting import quoted
 from gbdt_parties.channel import Channel, Party
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Abort, Done, Finish, Message
-from gbdt_parties.patience import Concurrently, Steadily
+from gbdt_parties.patience import Fanout, Reconnector
 from gbdt_parties.secure_sum.messages import (
     AskModel,
     AskSum,
@@ -112,7 +112,7 @@ class ExactCoordinator:
         self._run, self._n_opened, self._last = b"", 0, b""
         self._classes: list[Any] | None = None
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
-        self._together = Concurrently(self._pool, parties)
+        self._together = Fanout(self._pool, parties)
 
     def run(self, about: Any, task_of: Callable[[Sequence[ExactIntroduced]], ExactTask]) -> HorizontalModel:
         """Everything, from introductions to the model.
@@ -156,15 +156,15 @@ class ExactCoordinator:
             logger.info("the training run resumes after %d sums", self._n_opened)
         else:
             # Nothing was answered before it has begun, so that every try is a new run.
-            Steadily(self._patience, lambda: None, self.traffic)(lambda: self._introduce(task_of))
+            Reconnector(self._patience, lambda: None, self.traffic)(lambda: self._introduce(task_of))
             if self._checkpoint is not None:
                 own = [member.introduction for member in self._members]
                 self._checkpoint.note_start(self._run, own, self._classes)
-        steadily = Steadily(self._patience, self._reopen, self.traffic, must_reopen=is_known)
-        while self._sum(steadily):
+        reconnecting = Reconnector(self._patience, self._reopen, self.traffic, must_reopen=is_known)
+        while self._sum(reconnecting):
             if self._n_opened % SUMS_PER_LINE == 0:
                 logger.info("%d sums over all parties", self._n_opened)
-        content = self._agreed_model(steadily)
+        content = self._agreed_model(reconnecting)
         if self._checkpoint is not None:
             self._checkpoint.note_model(content)
         self._finish()
@@ -204,9 +204,9 @@ class ExactCoordinator:
             member.ask(OpenSum(self._checkpoint.opened(member.n_opened)), Done)
             member.n_opened += 1
 
-    def _sum(self, steadily: Steadily) -> bool:
+    def _sum(self, reconnecting: Reconnector) -> bool:
         """Collect all parties' answers to the next question; whether there was one."""
-        contents = steadily(self._answers)
+        contents = reconnecting(self._answers)
         if not any(contents):
             return False
         if not all(contents):
@@ -232,12 +232,12 @@ class ExactCoordinator:
 
     # The model.
 
-    def _agreed_model(self, steadily: Steadily) -> bytes:
+    def _agreed_model(self, reconnecting: Reconnector) -> bytes:
         """The model, which all parties must have alike."""
         first = self._members[0]
-        content = steadily(lambda: first.ask(AskModel(1), ExactFinished)).content
+        content = reconnecting(lambda: first.ask(AskModel(1), ExactFinished)).content
         digest = hashlib.sha256(content).digest()
-        answers = steadily(lambda: self._ask_all(AskModel(0), ExactFinished))
+        answers = reconnecting(lambda: self._ask_all(AskModel(0), ExactFinished))
         for member, answer in zip(self._members, answers, strict=True):
             if answer.digest != digest:
                 raise ProtocolError(f"party {member.name!r} has another model than the others")
@@ -247,9 +247,9 @@ class ExactCoordinator:
         """Let the parties keep the model; one whose answer was lost may have done so already."""
 
         def finish(member: _Member) -> None:
-            steadily = Steadily(self._patience, lambda: self._reopen_one(member), self.traffic)
+            reconnecting = Reconnector(self._patience, lambda: self._reopen_one(member), self.traffic)
             try:
-                steadily(lambda: member.ask(Finish(), Done))
+                reconnecting(lambda: member.ask(Finish(), Done))
             except (PartyUnavailableError, PartyRefusedError) as error:
                 logger.warning("the model is there; at the end of the run, %s", error)
 

@@ -23,7 +23,7 @@ from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from gbdt_parties.patience import Concurrently, Steadily
+from gbdt_parties.patience import Fanout, Reconnector
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.labels import places_among
@@ -84,7 +84,7 @@ class TurnTaking:
     checkpoint : Checkpoint, optional
         Where the progress is kept, and taken up from; the caller holds its lock.
     patience : float
-        Seconds to wait for a party that is unavailable; see `Steadily`.
+        Seconds to wait for a party that is unavailable; see `Reconnector`.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class TurnTaking:
         self.progress = Progress()
         self._session = self._opened = b""
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
-        self._for_each = Concurrently(self._pool, parties)
-        introductions = Steadily(patience, lambda: None, self.traffic)(self._introduced)
+        self._for_each = Fanout(self._pool, parties)
+        introductions = Reconnector(patience, lambda: None, self.traffic)(self._introduced)
         self._names = [party.name for party in parties]
         self.n_features, self.names = common_columns(self._names, introductions)
         self.party_rows = [answer.n_rows for answer in introductions]
@@ -125,8 +125,8 @@ class TurnTaking:
         self._described = _description(introductions)
         self._training = self._digest()
         self._load()
-        self._steadily = Steadily(patience, self.reopen, self.traffic)
-        self._steadily(self._open_or_resume)  # which does nothing where reopening has done it
+        self._reconnecting = Reconnector(patience, self.reopen, self.traffic)
+        self._reconnecting(self._open_or_resume)  # which does nothing where reopening has done it
         self.shared = SharedTrees(
             self.objective, self.n_features, self.progress.base_score, settings.max_depth
         )
@@ -305,7 +305,7 @@ class TurnTaking:
     def grow(self, number: int) -> None:
         """Grow a round, unless an earlier process has."""
         if number == len(self.shared.rounds):
-            grown = self._steadily(lambda: self._grow(number))
+            grown = self._reconnecting(lambda: self._grow(number))
             self.shared.rounds.append(grown)
             self.save()
         self._evaluate(self.shared.rounds[number])
@@ -327,7 +327,7 @@ class TurnTaking:
             )
         with self._pool:
             if not self.progress.rounds:
-                self._steadily(self._start)
+                self._reconnecting(self._start)
             result = boost(
                 options,
                 self.settings.of_xgboost,
@@ -338,7 +338,7 @@ class TurnTaking:
             )
             best = result.best_iteration
             finish = FinishBoosting(-1 if best is None else best)
-            self._steadily(lambda: self.ask_all(finish, messages.Done))
+            self._reconnecting(lambda: self.ask_all(finish, messages.Done))
         booster = self.shared.booster(self.names, best)
         return HorizontalModel(
             booster, self.classes, self.traffic, best, result.best_score, result.evals_result

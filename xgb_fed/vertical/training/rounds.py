@@ -19,7 +19,7 @@ from gbdt_hosts.xgboost.draws import Draws, draws_of
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.patience import Concurrently, Steadily
+from gbdt_parties.patience import Fanout, Reconnector
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.adaptive import leaf_quantiles
 from xgb_fed.boosting.features import bin_features
@@ -71,7 +71,7 @@ class Rounds:
     """The state of a training run between rounds, and the growing of each round."""
 
     def __init__(
-        self, training: TrainingTask, for_each: Concurrently, checkpoint: Checkpoint | None, patience: float
+        self, training: TrainingTask, for_each: Fanout, checkpoint: Checkpoint | None, patience: float
     ) -> None:
         self.training, self.for_each = training, for_each
         self.checkpoint = checkpoint
@@ -115,15 +115,15 @@ class Rounds:
         self._n_made: dict[int, int] = {}
         self._note_splits()
         self._places: dict[int, RowPlaces] = {}
-        self._steadily = Steadily(patience, self._resume, self.traffic, must_reopen=kept)
+        self._reconnecting = Reconnector(patience, self._resume, self.traffic, must_reopen=kept)
 
     def open(self) -> None:
         """Start, or take up, a session with every party."""
         rows = self.training.rows
-        self._steadily(lambda: None if self.passive_finders else self._open(resumed=False))
+        self._reconnecting(lambda: None if self.passive_finders else self._open(resumed=False))
         has_begun = self.checkpoint is not None and self.checkpoint.has_begun
         if self.training.earlier is not None and not has_begun:
-            self._steadily(self._start_from_earlier)
+            self._reconnecting(self._start_from_earlier)
         if self.checkpoint is not None and not has_begun:
             # The first tree must be grown again under the same name and from the same draws.
             self.checkpoint.begin(self.progress)
@@ -294,12 +294,12 @@ class Rounds:
         classes = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         groups = [group for group in classes for _ in range(settings.num_parallel_tree)]
         for group in groups[len(progress.leaves) :]:
-            leaf = self._steadily(partial(self._grow_tree, number, g[:, group], h[:, group]))
+            leaf = self._reconnecting(partial(self._grow_tree, number, g[:, group], h[:, group]))
             progress.leaves.append(leaf)
             if self.checkpoint is not None:
                 self.checkpoint.add_tree(progress)
         first = len(self.model.trees) - len(groups)
-        routed = self._steadily(partial(self._route_evals, first))
+        routed = self._reconnecting(partial(self._route_evals, first))
         if self.checkpoint is not None:
             self.checkpoint.add_round(progress, routed)
         progress.end_round(routed)
@@ -435,7 +435,7 @@ class Rounds:
         if self.checkpoint is not None:
             # Parties that were told of the end do not go back to an earlier tree.
             self.checkpoint.sync()
-        self._steadily(self._finish)
+        self._reconnecting(self._finish)
 
     def _finish(self) -> None:
         for finder in self.passive_finders.values():

@@ -12,7 +12,7 @@ from typing import Any
 from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.training import CustomMetric, EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.patience import Concurrently
+from gbdt_parties.patience import Fanout
 from xgb_fed.boosting.loop import LoopOptions, boost, check_patience
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
@@ -125,7 +125,7 @@ def run(
     """Train; the parties' sessions end whether or not training succeeds."""
     lock = nullcontext() if checkpoint is None else checkpoint.locked()
     with lock, ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
-        rounds = Rounds(task, Concurrently(pool, task.parties), checkpoint, patience)
+        rounds = Rounds(task, Fanout(pool, task.parties), checkpoint, patience)
         n_finished = rounds.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(
