@@ -43,6 +43,7 @@ from lgb_dp.mboost.forests import RandomForestExponential, RandomForestLaplace
 from lgb_dp.mboost.loss import MLoss
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.trainer import NewtonBoost
+from lgb_dp.statements import statement
 
 __all__ = [
     "AlteredModelError",
@@ -92,4 +93,5 @@ __all__ = [
     "privacy_of",
     "private_bounds",
     "private_quantile_edges",
+    "statement",
 ]

@@ -357,21 +357,24 @@ class Ledger:
         return ledger_html(self.table())
 
 
+def ledger_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """Releases for a reader: the cost of each in words."""
+    return [
+        {
+            "group": row["group"],
+            "release": row["release"],
+            "mechanism": row["mechanism"],
+            "cost each": _cost_each(row),
+            "count": row["count"],
+            "disjoint": row["disjoint_sets_of_rows"],
+        }
+        for row in rows
+    ]
+
+
 def ledger_html(rows: Iterable[Mapping[str, Any]]) -> str:
     """Releases as a table in HTML."""
-    return html_table(
-        [
-            {
-                "group": row["group"],
-                "release": row["release"],
-                "mechanism": row["mechanism"],
-                "cost each": _cost_each(row),
-                "count": row["count"],
-                "disjoint": row["disjoint_sets_of_rows"],
-            }
-            for row in rows
-        ]
-    )
+    return html_table(ledger_rows(rows))
 
 
 def _cost_each(row: Mapping[str, Any]) -> str:

@@ -62,6 +62,27 @@ def plot_utility(
     return ax
 
 
+def budget_shares(report: PrivacyReport) -> list[tuple[str, str, float]]:
+    """What the budget was spent on: name of a release, ``"ε"`` or ``"μ²"``, and its share of that.
+
+    Releases that are Gaussian compose by squares, so their shares are shares of μ²; others are shares of ε.
+    Of releases on disjoint rows, the most expensive counts.  Costs that are not finite have no share.
+    """
+    spent: dict[str, dict[str, float]] = {"ε": defaultdict(float), "μ²": defaultdict(float)}
+    for row in report.ledger:
+        each = row["count"] / max(1, row["disjoint_sets_of_rows"])
+        spent["ε"][row["release"]] += each * row["epsilon"]
+        mu = float(row.get("mu", 0.0) * row.get("probability", 1.0))
+        spent["μ²"][row["release"]] += each * (mu * mu)  # infinite where a power would raise an error
+    totals = {kind: sum(by_release.values()) for kind, by_release in spent.items()}
+    return [
+        (name, kind, value / totals[kind])
+        for kind, by_release in spent.items()
+        for name, value in by_release.items()
+        if 0 < value <= totals[kind] < math.inf
+    ]
+
+
 def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     """Shares of the budget by what was released.
 
@@ -80,23 +101,10 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     if math.isinf(report.epsilon):
         raise InvalidArgumentError("report has epsilon = inf, which cannot be divided into shares")
     ax = _axes(ax)
-    spent: dict[str, dict[str, float]] = {"ε": defaultdict(float), "μ²": defaultdict(float)}
-    for row in report.ledger:
-        each = row["count"] / row["disjoint_sets_of_rows"]
-        spent["ε"][row["release"]] += each * row["epsilon"]
-        spent["μ²"][row["release"]] += each * (row.get("mu", 0.0) * row.get("probability", 1.0)) ** 2
-    names, shares, kinds = [], [], []
-    for kind, by_release in spent.items():
-        total = sum(by_release.values())
-        for name, value in by_release.items():
-            if value > 0:
-                names.append(name)
-                shares.append(value / total)
-                kinds.append(kind)
-    bars = ax.barh(names, shares, color=["C0" if kind == "ε" else "C1" for kind in kinds])
-    ax.bar_label(
-        bars, [f"{share:.1%} of {kind}" for share, kind in zip(shares, kinds, strict=True)], padding=3
-    )
+    found = budget_shares(report)
+    colors = ["C0" if kind == "ε" else "C1" for _, kind, _ in found]
+    bars = ax.barh([name for name, _, _ in found], [share for _, _, share in found], color=colors)
+    ax.bar_label(bars, [f"{share:.1%} of {kind}" for _, kind, share in found], padding=3)
     ax.set(xlim=(0, 1.25), xlabel="share of the budget")
     ax.set_title(f"ε = {report.epsilon:.4g}, δ = {report.delta:.2g}")
     ax.invert_yaxis()

@@ -109,21 +109,32 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         If its header or its trees are not those that the guarantee describes.  The digests detect accidents,
         not forgery: an editor of the trees can edit the digests, too.
     """
+    return report_in(text_in(content_of(model)))
+
+
+def content_of(model: Any) -> bytes:
+    """The bytes of a model file, of a model's text, or of a booster's; raises as `privacy_of` does."""
     if isinstance(model, lightgbm.Booster):
-        return report_in(model.model_to_string(num_iteration=-1))
+        text: str = model.model_to_string(num_iteration=-1)
+        return text.encode()
     if isinstance(model, str) and "\n" in model:
-        return report_in(model)
+        return model.encode(errors="surrogatepass")
     if not isinstance(model, (str, Path)):
         raise ArgumentTypeError(
             f"model must be a path, the text of a model or a lightgbm.Booster, got {type(model).__name__}"
         )
     try:
-        text = Path(model).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise NoGuaranteeError("the file is not text, and carries no privacy guarantee") from None
+        return Path(model).read_bytes()
     except ValueError:  # of a path with a null character
         raise ArgumentTypeError("model must be a path, the text of a model or a lightgbm.Booster") from None
-    return report_in(text)
+
+
+def text_in(content: bytes) -> str:
+    """The text of a model file; `NoGuaranteeError` if it is none."""
+    try:
+        return content.decode(errors="strict")
+    except UnicodeDecodeError:
+        raise NoGuaranteeError("the file is not text, and carries no privacy guarantee") from None
 
 
 def report_in(text: str) -> PrivacyReport:

@@ -31,6 +31,7 @@ from veilboost.model_folders import add_models
 from veilboost.parsers import add_command
 from veilboost.running.vertical import run_align, run_predict, run_train
 from veilboost.serving.serve import add_serve
+from veilboost.statement import add_statement
 from veilboost.warming import add_warm
 
 logger = logging.getLogger(__name__)
@@ -127,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     add_models(commands)
     add_ledger(commands)
+    add_statement(commands)
     add_warm(commands)
     return parser
 

@@ -67,6 +67,9 @@ def refused_by_name(attempt):
 USES = {
     "report": lambda booster: f"{booster.privacy}{booster.privacy.to_dict()}",
     "notebook": lambda booster: booster._repr_html_(),
+    "statement": lambda booster: (
+        lgb_dp.statement(booster)._repr_html_() + lgb_dp.statement(booster).to_json()
+    ),
     "compose": lambda booster: lgb_dp.compose(booster.privacy, booster.privacy),
     "fold": lambda booster: lgb_dp.fold(booster, 0.1),
     "predict": lambda booster: booster.predict(FRAME),

@@ -259,6 +259,17 @@ def tree_fields(block: str) -> TreeFields:
     return TreeFields(feature, left, right, (decision & CATEGORICAL) > 0, leaf_value)
 
 
+def header_lines(text: str) -> dict[str, str]:
+    """What stands above the trees of a model text, by name."""
+    top = _with_newlines(text).split("\nTree=", 1)[0].split("\nend of trees", 1)[0]
+    return {name: value.strip() for name, _, value in (line.partition("=") for line in text_lines(top))}
+
+
+def settings_in(text: str) -> dict[str, str]:
+    """The parameters in a model text, without our own lines."""
+    return {key: value for key, value in parameter_lines(text).items() if not key.startswith(OURS)}
+
+
 def parameter_lines(text: str) -> dict[str, str]:
     """The parameter block of a model text."""
     _, _, after = _with_newlines(text).partition("\nparameters:")
@@ -332,8 +343,7 @@ def header_digest(text: str) -> str:
     It covers the objective, the features with their ranges, and how columns become features; not the sizes of
     the trees, which change when a model is truncated, or the format's version.
     """
-    top = _with_newlines(text).split("\nTree=", 1)[0].split("\nend of trees", 1)[0]
-    fields = {name: value.strip() for name, _, value in (line.partition("=") for line in text_lines(top))}
+    fields = header_lines(text)
     known = {name: fields[name] for name in _HEADER if name in fields}
     covered = json.dumps([known, columns_in(text)], sort_keys=True)
     return hashlib.sha256(covered.encode()).hexdigest()[:32]

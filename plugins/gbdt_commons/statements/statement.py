@@ -1,0 +1,190 @@
+"""The statement about one model: facts that were collected, as a page, as JSON and as a registry's record."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+from gbdt_commons.files import write_atomically
+from gbdt_commons.html_tables import html_list, html_paragraph
+from gbdt_commons.statements.charts import bar_svg, curve_svg
+from gbdt_commons.statements.page import (
+    html_bars,
+    html_facts,
+    html_page,
+    html_section,
+    html_signature,
+    html_wide_table,
+    html_words,
+)
+from gbdt_commons.statements.yaml_text import yaml_text
+
+Rows = tuple[Mapping[str, object], ...]
+
+_HEADLINES = {
+    "guarantee": "",
+    "weak": "",
+    "void": "VOID: this model has no privacy guarantee.",
+    "none": "NO PRIVACY GUARANTEE towards recipients of this model.",
+}
+_CURVE = (
+    "Upper limit of what an attacker achieves who knows the model, every other row and everything about one "
+    "{unit}, and must tell whether that {unit} was among the data. The dashed line is guessing."
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one model guarantees, and to whom what was shown, for readers who did not train it.
+
+    Made by `lgb_dp.statement` and the command ``veilboost statement``.
+
+    Parameters
+    ----------
+    title : str
+        The model in a line.
+    verdict : {"guarantee", "weak", "void", "none"}
+        Whether the model has a privacy guarantee, one that limits hardly anything, has lost it, or never had
+        one.
+    headline : str
+        The guarantee in a sentence, or what follows the words that there is none.
+    words : tuple of str
+        What that means, in plain words.
+    reasons : tuple of str
+        Why the guarantee is void.
+    notes : tuple of str
+        Limits of the guarantee.
+    guarantee : mapping of str to number or text
+        ε, δ, μ, the unit and the neighbouring relation; empty without a guarantee.
+    unit : str
+        Whose presence is hidden: "row" or "person".
+    attack_curve : tuple of (float, float)
+        False and true positive rates of an attacker at most, with straight lines between them.
+    attacker : tuple of mapping
+        Some points of the curve, rounded against the model.
+    shares : tuple of (str, str, float)
+        Release, what it took a share of (``"ε = 1"`` or ``"μ² = 0.07"``), and the share.
+    tables : mapping of str to tuple of mapping
+        Further facts by the heading that they stand under.
+    model : mapping of str to value
+        Settings, versions and the SHA-256 of the model.
+    to_fill_in : tuple of str
+        Fields of `registry` that the model does not say.
+    registry : mapping
+        The record for OpenDP's registry of deployments.
+    """
+
+    title: str
+    verdict: Literal["guarantee", "weak", "void", "none"]
+    headline: str
+    words: tuple[str, ...]
+    registry: Mapping[str, object]
+    model: Mapping[str, object]
+    to_fill_in: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    guarantee: Mapping[str, object] = field(default_factory=dict)
+    unit: str = "row"
+    attack_curve: tuple[tuple[float, float], ...] = ()
+    attacker: Rows = ()
+    shares: tuple[tuple[str, str, float], ...] = ()
+    tables: Mapping[str, Rows] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in types that JSON has; numbers that are not finite are texts."""
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_yaml(self) -> str:
+        """The record for OpenDP's registry of deployments, which takes YAML."""
+        return yaml_text(self.registry)
+
+    def to_html(self) -> str:
+        """A page that needs nothing beside itself, for a browser and for paper."""
+        return html_page(f"Privacy statement: {self.title}", self._parts())
+
+    def _repr_html_(self) -> str:
+        """The page for a notebook, which shows it without its frame."""
+        return "".join(self._parts())
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write the page, the registry's record and the JSON.
+
+        Parameters
+        ----------
+        path : path
+            Of the page without its ending: ``claims`` gives ``claims.html``, ``claims.yaml`` and
+            ``claims.json``; an ending ``.html`` may be given.
+
+        Returns
+        -------
+        list of Path
+            The three files; ones that exist are replaced.
+
+        Raises
+        ------
+        OSError
+            If one cannot be written.
+        """
+        stem = str(path).removesuffix(".html")
+        texts = {".html": self.to_html(), ".yaml": self.to_yaml(), ".json": self.to_json()}
+        files = [Path(stem + ending) for ending in texts]
+        for file, text in zip(files, texts.values(), strict=True):
+            write_atomically(file, text)
+        return files
+
+    def _parts(self) -> list[str]:
+        """The page from top to bottom: the verdict first."""
+        return [
+            self._verdict(),
+            html_section("In words", *(f"<p>{html_words(text)}</p>" for text in self.words)),
+            html_section("The guarantee", html_facts(self.guarantee)),
+            self._attack(),
+            html_section("Share of the budget", html_bars(self._bars())),
+            *(html_section(title, html_wide_table(rows)) for title, rows in self.tables.items()),
+            html_section("Notes", html_list(self.notes)),
+            html_section("The model", html_facts(self.model)),
+            html_section("Still to be filled in for the registry's record", self._to_fill_in()),
+            html_section("Signature", html_signature(("Name and office", "Place and date", "Signature"))),
+        ]
+
+    def _verdict(self) -> str:
+        title = f'<p class="what">Privacy statement: {escape(self.title)}</p>'
+        headline = f"{_HEADLINES[self.verdict]} {self.headline}".strip()
+        reasons = html_list(f"void because {reason}" for reason in self.reasons)
+        return (
+            f'<header class="verdict {self.verdict}">{title}<h1>{html_words(headline)}</h1>{reasons}</header>'
+        )
+
+    def _attack(self) -> str:
+        if not self.attack_curve:
+            return ""
+        text = _CURVE.format(unit=self.unit)
+        figure = f"<figure>{curve_svg(self.attack_curve, 'Attack curve')}</figure>"
+        numbers = html_wide_table(self.attacker)
+        return html_section("What an attacker can achieve", html_paragraph(text), figure, numbers)
+
+    def _to_fill_in(self) -> str:
+        return html_paragraph(", ".join(self.to_fill_in) + ".") if self.to_fill_in else ""
+
+    def _bars(self) -> list[tuple[str, str, str]]:
+        return [
+            (name, bar_svg(share, "epsilon" if whole.startswith("ε") else "mu"), f"{share:.1%} of {whole}")
+            for name, whole, share in self.shares
+        ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

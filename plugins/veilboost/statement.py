@@ -1,0 +1,50 @@
+"""The command ``veilboost statement``: a page, JSON and a registry's record about one model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from veilboost.parsers import add_command
+
+METHODS = ("vertical", "exact", "simfl")
+
+
+def add_statement(commands: Any) -> None:
+    """Add the command."""
+    add = add_command(
+        commands,
+        "statement",
+        _statement,
+        "write what a model guarantees and what left whom, as a page, JSON, and YAML for OpenDP's registry",
+        'veilboost statement models/model.txt --out claims --fill name="Claims model"',
+    ).add_argument
+    add("model", help="model file, or the folder of a trained model")
+    add("--out", default="statement", help="files to write, without their endings (%(default)s)")
+    add(
+        "--record",
+        help="record.jsonl of a party: adds parties and traffic; sizes can tell how many rows took part",
+    )
+    add(
+        "--method",
+        choices=METHODS,
+        help="how a native XGBoost model was trained, which its file does not say; the record does",
+    )
+    add(
+        "--fill",
+        action="append",
+        default=[],
+        metavar="FIELD=TEXT",
+        help="a field of the registry's record that the model does not say; repeatable",
+    )
+
+
+def _statement(args: argparse.Namespace) -> None:
+    # Here, so that other commands do not wait for LightGBM and XGBoost.
+    from veilboost.model_statements import statement_of
+
+    statement = statement_of(args.model, args.fill, args.record, args.method)
+    files = statement.save(args.out)
+    print(", ".join(map(str, files)))
+    if statement.to_fill_in:
+        print(f"to be filled in for the registry (--fill): {', '.join(statement.to_fill_in)}")
