@@ -2,6 +2,7 @@
 
 import gbdt_hosts.lightgbm  # noqa: F401
 from gbdt_commons._version import __version__ as __version__
+from gbdt_commons.statements.statement import Statement
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.plotting import plot_budget, plot_utility
 from lgb_dp.accounting.report import PrivacyReport, compose
@@ -80,6 +81,7 @@ __all__ = [
     "RandomForestLaplace",
     "SchedulerLostError",
     "SequentialBoost",
+    "Statement",
     "UnsupportedParameterError",
     "WideBoundsWarning",
     "WorkersLostError",

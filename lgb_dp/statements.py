@@ -25,6 +25,10 @@ from lgb_dp.boosting.booster import content_of, report_in, text_in
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, InvalidArgumentError
 
+_PARTIES = (
+    " Against the parties themselves it holds as the notes say: for so many of them as may pool what they "
+    "know."
+)
 _WEAK = 0.95
 """Chance of telling above which a guarantee is no reason to publish: 19 of 20 attackers are right."""
 
@@ -32,9 +36,10 @@ _COLUMNS = "Columns, public bounds and categories"
 _FALSE_ALARMS = (0.001, 0.01, 0.05, 0.1)
 _NOT_COVERED = (
     "Not covered: what follows from the population that the rows stand for and would be learned without the "
-    "{unit}, too; other results from the same rows that the ledger does not list; and the rows themselves, "
-    "wherever they are kept. The bounds, categories and parameters below count as public: that they were "
-    "chosen without looking at the rows is a statement of those who trained the model."
+    "{unit}, too; other results from the same rows that the ledger does not list; the rows themselves, "
+    "wherever they are kept; and side channels, such as the time that training takes. The bounds, categories "
+    "and parameters below count as public: that they were chosen without looking at the rows is a statement "
+    "of those who trained the model."
 )
 _LEAVES: Rows = (
     {
@@ -129,6 +134,7 @@ def _stated(
         shares=tuple(_shares(report)),
         tables=tables,
         model=facts,
+        about=fill,
         to_fill_in=tuple(fields_to_fill(fill)),
         registry=record_of(_known(report, unit, curve, columns), fill, _today()),
     )
@@ -177,9 +183,9 @@ def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
     up_to = f", up to a probability of {report.delta:.3g}" if report.delta else ""
     return (
         f"Whether {whole} took part changes the probability of every outcome of training by a factor of "
-        f"e^epsilon = {factor:.4g} at most{up_to} ({report.neighbouring}). This holds against every "
-        "attacker, with any knowledge and any computing power, and for everything that is ever derived from "
-        "the model.",
+        f"e^epsilon = {factor:.4g} at most{up_to} ({report.neighbouring}). This holds against every holder "
+        "of the model, with any knowledge and any computing power, and for everything that is ever derived "
+        "from it." + (_PARTIES if _is_distributed(report) else ""),
         f"An attacker who accepts to be wrong about 1% of those who did not take part finds at most "
         f"{_at_most(true_positive_rate(curve, 0.01))} of those who did.",
         _NOT_COVERED.format(unit=unit),

@@ -224,6 +224,7 @@ def _exact(
         words=_WORDS,
         tables={"What leaves whom": leaves, **tables},
         model=facts,
+        about=fill,
         to_fill_in=tuple(fields_to_fill(fill)),
         registry=record_of(_known(method), fill, _today()),
     )

@@ -73,8 +73,10 @@ class Statement:
         Further facts by the heading that they stand under.
     model : mapping of str to value
         Settings, versions and the SHA-256 of the model.
+    about : mapping of str to str
+        Fields of `registry` that were filled in.
     to_fill_in : tuple of str
-        Fields of `registry` that the model does not say.
+        Fields of `registry` that the model does not say, and that were not.
     registry : mapping
         The record for OpenDP's registry of deployments.
     """
@@ -85,6 +87,7 @@ class Statement:
     words: tuple[str, ...]
     registry: Mapping[str, object]
     model: Mapping[str, object]
+    about: Mapping[str, str] = field(default_factory=dict)
     to_fill_in: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -112,8 +115,9 @@ class Statement:
         return html_page(f"Privacy statement: {self.title}", self._parts())
 
     def _repr_html_(self) -> str:
-        """The page for a notebook, which shows it without its frame."""
-        return "".join(self._parts())
+        """The page for a notebook, in a frame of its own, so that neither changes the other's style."""
+        style = "width: 100%; height: 40rem; border: 1px solid #bbb"
+        return f'<iframe sandbox srcdoc="{escape(self.to_html())}" style="{style}"></iframe>'
 
     def save(self, path: str | Path) -> list[Path]:
         """Write the page, the registry's record and the JSON.
@@ -145,6 +149,7 @@ class Statement:
         """The page from top to bottom: the verdict first."""
         return [
             self._verdict(),
+            html_section("About", html_facts({k.replace("_", " "): v for k, v in self.about.items()})),
             html_section("In words", *(f"<p>{html_words(text)}</p>" for text in self.words)),
             html_section("The guarantee", html_facts(self.guarantee)),
             self._attack(),

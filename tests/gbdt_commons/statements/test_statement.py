@@ -45,6 +45,7 @@ def statement(**changes):
         "words": (HOSTILE, "at delta = 1e-05"),
         "registry": {"tier": 3, "name": HOSTILE},
         "model": {HOSTILE: HOSTILE, "SHA-256": "0" * 64},
+        "about": {HOSTILE: HOSTILE},
         "to_fill_in": (HOSTILE,),
         "reasons": (HOSTILE,),
         "notes": (HOSTILE,),
@@ -96,6 +97,15 @@ def test_numbers_are_not_broken_at_their_sign():
     assert '<span class="number">1e-05</span>' in statement().to_html()
 
 
+def test_notebooks_show_the_page_in_a_frame_of_its_own():
+    shown = Tags(statement()._repr_html_())
+    assert not shown.open
+    ((tag, attributes),) = shown.found
+    assert tag == "iframe"
+    assert attributes["srcdoc"] == statement().to_html()
+    assert "sandbox" in attributes
+
+
 def test_json_holds_everything_and_nothing_but_json():
     found = json.loads(statement(model={"rounds": 3, "bound": math.inf}).to_json())
     assert found["title"] == HOSTILE
@@ -106,7 +116,14 @@ def test_json_holds_everything_and_nothing_but_json():
 
 def test_empty_parts_have_no_heading():
     empty = statement(
-        attack_curve=(), attacker=(), shares=(), tables={"Traffic": ()}, notes=(), guarantee={}, to_fill_in=()
+        attack_curve=(),
+        attacker=(),
+        shares=(),
+        tables={"Traffic": ()},
+        notes=(),
+        guarantee={},
+        about={},
+        to_fill_in=(),
     )
     headings = re.findall("<h2>(.*?)</h2>", empty.to_html())
     assert headings == ["In words", "The model", "Signature"]
