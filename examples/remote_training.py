@@ -95,6 +95,7 @@ class Commands:
     def serve(self, port):
         arguments = [
             "serve",
+            "vertical",
             "--data",
             "bank.csv",
             "--id",

@@ -87,7 +87,7 @@ INNER = {
         "running": {"", "plans"},
         "serving": {"", "plans"},
         "dask": {"plans"},
-        "": {"plans", "running", "serving"},
+        "": {"plans"},
     },
 }
 """Arrows between the folders of a room, all of them; "" are the modules beside the folders."""

@@ -20,7 +20,8 @@ import yaml
 import xgb_fed
 from deployment import certificates
 from veilboost import command_line as cli
-from veilboost.serving.serve import limits_of
+from veilboost.serving.options import settings_of
+from veilboost.serving.vertical import limits_of
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -60,7 +61,7 @@ def can_become_nobody():
 @pytest.mark.parametrize("which", ["compose", "systemd"])
 def test_commands_are_understood(which):
     args = cli._parser().parse_args(commands()[which])
-    assert limits_of(args).max_memory == 4 << 30
+    assert limits_of(settings_of(args, "vertical")).max_memory == 4 << 30
 
 
 def test_commands_in_texts_exist():

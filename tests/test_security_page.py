@@ -9,7 +9,9 @@ import pytest
 
 import lgb_dp
 import xgb_fed
-from veilboost import command_line
+from veilboost.plans.entries import default_of as entry_default
+from veilboost.plans.entries import is_needed
+from veilboost.plans.plan import METHODS as METHODS_OF_PLANS
 from xgb_fed.boosting.categories import CategoryRules
 from xgb_fed.vertical.passive.service import Limits
 
@@ -55,9 +57,18 @@ SETTINGS = sorted({setting for *_, cell in ROWS for setting in settings_of(cell)
 def default_of(setting):
     """The default of an option of ``serve``, of a field, or of an argument, as the page writes it."""
     if setting.startswith("--"):
-        given = ["serve", "--data", "x.csv", "--tls", "certs", "--allow", "acme"]
-        value = vars(command_line._parser().parse_args(given))[setting[2:].replace("-", "_")]
-        return "none" if value in (None, []) else str(value)
+        name = setting[2:].replace("-", "_")
+        found = [f for kind in METHODS_OF_PLANS.values() for f in dataclasses.fields(kind.served)]
+        defaults = [None if is_needed(f) else entry_default(f) for f in found if f.name == name]
+        (value,) = {
+            "none"
+            if default in (None, [])
+            else f"{default:g}"
+            if isinstance(default, float)
+            else str(default)
+            for default in defaults
+        }
+        return value
     home, _, name = setting.partition(".")
     kind = HOMES[home]
     if dataclasses.is_dataclass(kind):

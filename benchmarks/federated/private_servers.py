@@ -42,7 +42,7 @@ class Organisation:
         self.folder, self.name, self.others = folder, name, others
         self.port, self.process = 0, None
 
-    kind = ("--private", "columns.toml", "--budget", "100000", "1e-5")
+    kind = ("private", "--declared", "columns.toml", "--budget", "100000", "1e-5")
     """Options that say what kind of training it takes part in."""
 
     def start(self) -> None:
@@ -79,7 +79,7 @@ class Organisation:
 class ExactOrganisation(Organisation):
     """The server of a party of exact training."""
 
-    kind = ("--horizontal", "--label", "ill", "--categorical-labels", "--max-rounds", "100000000")
+    kind = ("exact", "--label", "ill", "--categorical-labels", "--max-rounds", "100000000")
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class Bank:
             "-m",
             "veilboost",
             "serve",
+            "vertical",
             "--data",
             str(file),
             "--tls",

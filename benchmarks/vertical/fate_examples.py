@@ -130,8 +130,16 @@ def command(folder: Path, *arguments: str) -> str:
 @contextmanager
 def host_process(folder: Path, identifier: str) -> Iterator[int]:
     """The host's server; gives its port."""
-    arguments = ["serve", "--data", "host.csv", "--id", identifier, "--tls", "certs/host", "--allow", "guest"]
-    arguments += ["--listen", "127.0.0.1:0", "--models", "host-models", "--consent-to-export"]
+    arguments = ["serve", "vertical", "--data", "host.csv", "--id", identifier, "--tls", "certs/host"]
+    arguments += [
+        "--allow",
+        "guest",
+        "--listen",
+        "127.0.0.1:0",
+        "--models",
+        "host-models",
+        "--consent-to-export",
+    ]
     # By default a server gives no statistics of nodes of fewer than 10 rows: its columns do not split those.
     arguments += ["--min-node-rows", "1"]
     # On a few hundred rows, their statistics are more per row than a server gives by default.

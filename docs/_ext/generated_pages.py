@@ -1,8 +1,9 @@
 """Sphinx extension that writes the pages which follow from the code.
 
 Before Sphinx reads its sources, it writes ``docs/generated``: the reference of the public names of `lgb_dp`
-and `xgb_fed` from their ``__all__``, a short table of every internal module, and the tables of the wire
-protocol from the classes of messages.  New names and messages therefore appear by themselves.
+and `xgb_fed` from their ``__all__``, a short table of every internal module, the tables of the wire protocol
+from the classes of messages, and those of plan files from the sections.  New names, messages and entries
+therefore appear by themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import plan_reference
 from sphinx.pycode import ModuleAnalyzer
 
 PUBLIC = {
@@ -150,6 +152,7 @@ def write_pages(app: Any, _config: Any) -> None:
     folder.mkdir(exist_ok=True)
     pages = {f"{name}.rst": public_page(importlib.import_module(name), text) for name, text in PUBLIC.items()}
     pages["internal.rst"] = internal_page()
+    pages["plan-file.inc"] = plan_reference.page()
     for name, modules in MESSAGE_MODULES.items():
         pages[f"messages-{name}.inc"] = message_tables(modules)
     for name, text in pages.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 import lgb_dp
 from gbdt_parties.errors import InvalidDataError
+from veilboost.parsers import Parser
 from veilboost.plans.tables import read_table
 
 VIOLATION_FOUND = 6
@@ -24,8 +26,8 @@ _OBJECTIVES = ("binary", "multiclass", *_REGRESSIONS)
 _EXAMPLE_BOUNDS = (-1.0, 1.0)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the subcommand."""
+def fill(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the command's parser."""
     add = parser.add_argument
     add("--example", action="store_true", help="audit on generated rows instead of a file")
     add("--data", help="CSV or Parquet file of numbers")
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--depth", type=int, help="levels of a tree (LightGBM's max_depth)")
     add("--runs", type=int, default=1000, help="runs, half of them with the canary (%(default)s)")
     add("--confidence", type=float, default=0.95, help="of each lower bound (%(default)s)")
+    parser.runs(run, "veilboost audit --example --runs 400")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,8 +11,6 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.quoting import quoted
@@ -23,16 +21,8 @@ from gbdt_parties.errors import (
     ProtocolError,
     places_of,
 )
-from gbdt_parties.identity.certificates import AUTHORITY_FILE, make_authority, make_certificate
-from gbdt_parties.identity.record import check_chain, read_record
-from veilboost import __version__, audit
-from veilboost.ledgers import add_ledger
-from veilboost.model_folders import add_models
-from veilboost.parsers import add_command
-from veilboost.running.vertical import run_align, run_predict, run_train
-from veilboost.serving.serve import add_serve
-from veilboost.statement import add_statement
-from veilboost.warming import add_warm
+from veilboost import __version__
+from veilboost.parsers import Parser
 
 logger = logging.getLogger(__name__)
 OK, FAILED, WRONG_USE, UNAVAILABLE, REFUSED, BROKEN_PROTOCOL, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
@@ -58,6 +48,45 @@ EXIT_CODES = """exit codes:
   70 a defect in veilboost
   130 interrupted
 """
+COMMANDS = {
+    "certs": ("make a test authority and a party's certificate", "veilboost.certs:fill"),
+    "serve": (
+        "run a party: answer those who are allowed to start training runs with it",
+        "veilboost.serving.serve:fill",
+    ),
+    "align": (
+        "find the rows that all parties have, without showing the other rows",
+        "veilboost.running.commands:fill_align",
+    ),
+    "train": (
+        "run the active party or the coordinator: train with the parties; resumes after a crash",
+        "veilboost.running.commands:fill_train",
+    ),
+    "predict": (
+        "predict rows of a file, with the parties that hold its other columns",
+        "veilboost.running.commands:fill_predict",
+    ),
+    "inspect": ("sum up what a party sent and received, from its record", "veilboost.inspection:fill"),
+    "audit": (
+        "audit a private trainer: a lower bound of the privacy that it really gives",
+        "veilboost.audit:fill",
+    ),
+    "models": (
+        "list the models that a party keeps, or keeps splits of, and who may use them; remove some",
+        "veilboost.model_folders:fill",
+    ),
+    "ledger": (
+        "show what a party has answered in private training, and what is left of its budget",
+        "veilboost.ledgers:fill",
+    ),
+    "statement": (
+        "write what a model guarantees and what left whom, as a page, JSON, and YAML for OpenDP's registry",
+        "veilboost.statement:fill",
+    ),
+    "warm": ("compile the kernels of trainers, so that their first fit need not", "veilboost.warming:fill"),
+}
+"""Summaries of commands by name, and the functions that fill their parsers, loaded when they are used."""
+
 LOGGERS = ("veilboost", "gbdt_parties", "xgb_fed", "lgb_dp")
 """Packages whose logs the command shows; there is one line for each request that is refused, for instance."""
 
@@ -109,141 +138,13 @@ def _log_to_stderr(as_json: bool) -> None:
         logger.propagate = False
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="veilboost",
         description="Train XGBoost and LightGBM models across organisations that keep columns or rows to "
         "themselves.",
         epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"veilboost {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True)
-    _add_certs(commands)
-    add_serve(commands)
-    _add_align(commands)
-    _add_train(commands)
-    _add_predict(commands)
-    _add_inspect(commands)
-    _add_audit(commands)
-    add_models(commands)
-    add_ledger(commands)
-    add_statement(commands)
-    add_warm(commands)
+    parser.add_commands("commands", "COMMAND", COMMANDS)
     return parser
-
-
-def _add_certs(commands: Any) -> None:
-    add = add_command(
-        commands,
-        "certs",
-        _certs,
-        "make a test authority and a party's certificate",
-        "veilboost certs bank --authority certs/ca --out certs/bank",
-    ).add_argument
-    add("name", help="the party's name; goes into its certificate")
-    add(
-        "--authority", default="certs/ca", help="folder of the authority, made if there is none (%(default)s)"
-    )
-    add("--out", help="the party's folder (certs/NAME)")
-    add(
-        "--host",
-        action="append",
-        default=[],
-        help="further name or address that the certificate is for; repeatable",
-    )
-    add("--days", type=int, default=365, help="days until it expires (%(default)s)")
-
-
-def _certs(args: argparse.Namespace) -> None:
-    authority = Path(args.authority)
-    if not (authority / AUTHORITY_FILE).exists():
-        make_authority(authority)
-        print(
-            f"authority: {authority} (its ca.key signs certificates that all parties trust: keep it offline)"
-        )
-    out = Path(args.out or Path("certs") / args.name)
-    identity = make_certificate(out, authority, args.name, args.host, args.days)
-    print(f"{args.name}: {out}, valid until {identity.expires:%Y-%m-%d}")
-    print(f"  allow it by name ({identity.name}) or as sha256:{identity.fingerprint}")
-
-
-def _add_plan(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str, example: str
-) -> Any:
-    parser = add_command(commands, name, run, text, example)
-    parser.add_argument("plan", help="TOML or YAML file: method, tls, data, parties, training, parameters")
-    return parser.add_argument
-
-
-def _add_align(commands: Any) -> None:
-    _add_plan(
-        commands,
-        "align",
-        run_align,
-        "find the rows that all parties have, without showing the other rows",
-        "veilboost align plan.toml",
-    )
-
-
-def _add_train(commands: Any) -> None:
-    add = _add_plan(
-        commands,
-        "train",
-        run_train,
-        "run the active party or the coordinator: train with the parties; resumes after a crash",
-        "veilboost train plan.toml",
-    )
-    add("--overwrite", action="store_true", help="replace the model that the plan's folder holds")
-
-
-def _add_predict(commands: Any) -> None:
-    add = _add_plan(
-        commands,
-        "predict",
-        run_predict,
-        "predict rows of a file whose other columns are held by passive parties",
-        "veilboost predict plan.toml --data new.csv --out predictions.csv",
-    )
-    add("--data", help="file of the rows; the plan's, as aligned for training, if not given")
-    add("--out", default="-", help="CSV of id and prediction (standard output)")
-    add(
-        "--contribs",
-        action="store_true",
-        help="write what each column contributes to the margin (Tree SHAP), if the parties consent",
-    )
-    add(
-        "--hide-paths",
-        action="store_true",
-        help="ask about all splits, so that parties do not learn which rows reach them, if they consent",
-    )
-    add("--missing", help="file for the ids that some party does not have (OUT.missing)")
-
-
-def _add_inspect(commands: Any) -> None:
-    add = add_command(
-        commands,
-        "inspect",
-        _inspect,
-        "sum up what a party sent and received, from its record",
-        "veilboost inspect models/record.jsonl",
-    ).add_argument
-    add("record", help="record.jsonl of a passive or an active party")
-
-
-def _add_audit(commands: Any) -> None:
-    text = "audit a private trainer: a lower bound of the privacy that it really gives"
-    audit.add_arguments(
-        add_command(commands, "audit", audit.run, text, "veilboost audit --example --runs 400")
-    )
-
-
-def _inspect(args: argparse.Namespace) -> None:
-    sums = read_record(args.record)
-    print(sums.traffic)
-    for when, receiver, reason in sums.refusals:
-        print(f"{when}  refused to {receiver}: {reason}")
-    if sums.damaged:
-        print(f"{sums.damaged} lines are damaged and not counted")
-    for fault in check_chain(args.record):
-        print(f"of the earlier files of this record, {fault}")

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
 
 from gbdt_commons.quoting import quoted
 from lgb_dp.federated.ledger import read_ledger
-from veilboost.parsers import add_command
+from veilboost.parsers import Parser
 
 
-def add_ledger(commands: Any) -> None:
-    """Add the command."""
-    add = add_command(
-        commands,
-        "ledger",
-        _ledger,
-        "show what a party has answered in private training, and what is left of its budget",
-        "veilboost ledger hospital/",
-    ).add_argument
-    add("folder", help="the party's folder (Party(folder=…))")
+def fill(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the command's parser."""
+    parser.add_argument("folder", help="the party's folder (Party(folder=…))")
+    parser.runs(_ledger, "veilboost ledger hospital/")
 
 
 def _ledger(args: argparse.Namespace) -> None:

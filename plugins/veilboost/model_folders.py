@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
-from veilboost.parsers import add_command
-from veilboost.plans.plan import PlanError
+from veilboost.parsers import Parser
+from veilboost.plans.entries import PlanError
 from xgb_fed.errors import CorruptDataError
-from xgb_fed.vertical.protocol.splits import Splits
 
 
 class KeptModel(NamedTuple):
@@ -79,23 +78,17 @@ def check_free(path: Path, overwrite: bool) -> None:
         )
 
 
-def add_models(commands: Any) -> None:
-    """Add the command ``models``."""
-    add = add_command(
-        commands,
-        "models",
-        _models,
-        "list the models that a party keeps, or keeps splits of, and who may use them; remove some",
-        "veilboost models bank-models --remove 3f2a90",
-    ).add_argument
-    add("folder", help="the folder that serve keeps (its --models)")
-    add(
+def fill(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the command's parser."""
+    parser.add_argument("folder", help="the folder that serve keeps (its --models)")
+    parser.add_argument(
         "--remove",
         action="append",
         default=[],
         metavar="MODEL",
         help="remove this model, or its splits, by the first digits of its number; repeatable",
     )
+    parser.runs(_models, "veilboost models bank-models --remove 3f2a90")
 
 
 def _models(args: argparse.Namespace) -> None:
@@ -116,6 +109,9 @@ def _models(args: argparse.Namespace) -> None:
 def _n_splits(model: KeptModel) -> str:
     if model.is_whole:
         return "whole"
+    # Loaded when it is needed, with XGBoost.
+    from xgb_fed.vertical.protocol.splits import Splits
+
     try:
         return str(len(Splits.load(model.path)))
     except CorruptDataError:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
 
-from veilboost.parsers import add_command
+from veilboost.parsers import Parser
 
 METHODS = ("vertical", "exact", "simfl")
 
 
-def add_statement(commands: Any) -> None:
-    """Add the command."""
-    add = add_command(
-        commands,
-        "statement",
-        _statement,
-        "write what a model guarantees and what left whom, as a page, JSON, and YAML for OpenDP's registry",
-        'veilboost statement models/model.txt --out claims --fill name="Claims model"',
-    ).add_argument
+def fill(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the command's parser."""
+    parser.runs(_statement, 'veilboost statement models/model.txt --out claims --fill name="Claims model"')
+    add = parser.add_argument
     add("model", help="model file, or the folder of a trained model")
     add("--out", default="statement", help="files to write, without their endings (%(default)s)")
     add(

@@ -12,7 +12,7 @@ import argparse
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import lgb_dp
 import xgb_fed
 from gbdt_hosts.lightgbm.booster import MIN_ROWS_TO_PREPARE
 from gbdt_kernels.compilation import cache_directory, recording_compilation
-from veilboost.parsers import add_command
+from veilboost.parsers import Parser
 
 _N_ROWS = 240
 _MANY_ROWS = 120_000
@@ -179,15 +179,8 @@ def _part(name: str) -> str:
     return name
 
 
-def add_warm(commands: Any) -> None:
-    """Add the command ``warm``."""
-    parser = add_command(
-        commands,
-        "warm",
-        _warm,
-        "compile the kernels of trainers, so that their first fit need not",
-        "veilboost warm newton vertical",
-    )
+def fill(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the command's parser."""
     parser.add_argument(
         "part",
         nargs="*",
@@ -195,3 +188,4 @@ def add_warm(commands: Any) -> None:
         metavar="PART",
         help=f"{', '.join(PARTS)} (default: all)",
     )
+    parser.runs(_warm, "veilboost warm newton vertical")

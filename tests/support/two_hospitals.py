@@ -28,7 +28,7 @@ class Hospital:
         self.port, self.process = 0, None
 
     def start(self):
-        arguments = ["serve", "--horizontal", "--data", f"{self.name}.csv", "--label", "ill"]
+        arguments = ["serve", "simfl", "--data", f"{self.name}.csv", "--label", "ill"]
         arguments += ["--categorical-labels", "--tls", f"certs/{self.name}", "--allow", "acme"]
         arguments += ["--listen", f"127.0.0.1:{self.port}", "--models", f"{self.name}-models", *self.options]
         with open(self.folder / f"{self.name}.log", "a") as log:

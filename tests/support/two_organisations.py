@@ -27,8 +27,16 @@ def write_files(folder):
 
 @contextmanager
 def serving(folder, port=0, *options):
-    arguments = ["serve", "--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
-    arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--json-logs"]
+    arguments = ["serve", "vertical", "--data", "bank.csv", "--id", "user", "--tls", "certs/bank"]
+    arguments += [
+        "--allow",
+        "acme",
+        "--listen",
+        f"127.0.0.1:{port}",
+        "--models",
+        "bank-models",
+        "--json-logs",
+    ]
     # 130 rows: a node has more statistics per row than a server gives by default.
     arguments += ["--max-statistics", "100", *options]
     with open(folder / "bank.log", "a") as log:

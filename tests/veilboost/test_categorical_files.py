@@ -8,8 +8,9 @@ import xgb_fed
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
 from veilboost import command_line as cli
-from veilboost.running import vertical
-from veilboost.serving import serve as serving
+from veilboost.running import run, vertical
+from veilboost.serving.options import settings_of
+from veilboost.serving.vertical import table_of
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -49,17 +50,33 @@ def folder(tmp_path, monkeypatch):
 
 
 def service():
-    arguments = ["serve", "--data", "bank.csv", "--tls", "x", "--allow", "acme", "--models", "bank"]
+    arguments = [
+        "serve",
+        "vertical",
+        "--data",
+        "bank.csv",
+        "--tls",
+        "x",
+        "--allow",
+        "acme",
+        "--models",
+        "bank",
+    ]
     args = cli._parser().parse_args([*arguments, "--categorical", "branch"])
     limits = Limits(allow_plain=True, consents_to_export=True, min_node_rows=2, max_statistics=np.inf)
-    return PassiveService(serving._passive_table(args), "bank", "bank", limits)
+    return PassiveService(table_of(settings_of(args, "vertical")), "bank", "bank", limits)
+
+
+def connect_to(monkeypatch, service):
+    for module in (run, vertical):
+        monkeypatch.setattr(module, "connect", lambda *_: [Connected(service)])
 
 
 def test_a_plan_with_categories_from_training_to_prediction(folder, monkeypatch, capsys):
     first = service()
-    monkeypatch.setattr(vertical, "connect", lambda *_: [Connected(first)])
+    connect_to(monkeypatch, first)
     scheme = property(lambda _: xgb_fed.Plain())
-    monkeypatch.setattr("veilboost.plans.sections.TrainingPlan.scheme", scheme)
+    monkeypatch.setattr("veilboost.plans.vertical.VerticalTraining.scheme", scheme)
     assert cli.main(["train", "plan.yaml"]) == 0
     assert cli.main(["predict", "plan.yaml", "--out", "here.csv"]) == 0
     own, theirs = pd.read_csv("acme.csv"), pd.read_csv("bank.csv")
@@ -82,7 +99,7 @@ def test_a_plan_with_categories_from_training_to_prediction(folder, monkeypatch,
     (folder / "bank.csv").write_text(lines)
     (folder / "acme.csv").write_text((folder / "acme.csv").read_text().replace("Q", "Z"))
     again = service()
-    monkeypatch.setattr(vertical, "connect", lambda *_: [Connected(again)])
+    connect_to(monkeypatch, again)
     capsys.readouterr()
     assert cli.main(["predict", "plan.yaml", "--out", "new.csv"]) == 0
     assert "column 'city' has a value that was not seen" in capsys.readouterr().err

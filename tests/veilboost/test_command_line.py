@@ -29,8 +29,8 @@ from gbdt_parties.identity.certificates import make_authority, make_certificate
 from gbdt_parties.identity.record import Record
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
-from veilboost.running import vertical
-from veilboost.serving import serve as serving_module
+from veilboost.running import commands
+from veilboost.serving import server
 
 PLAN = """
 tls: certs/acme
@@ -143,7 +143,10 @@ def test_wrong_use(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["inspect", "nothing.jsonl"]) == cli.WRONG_USE
     assert cli.main(["train", "nothing.toml"]) == cli.WRONG_USE
-    assert cli.main(["serve", "--data", "x.csv", "--tls", "nowhere", "--allow", "a"]) == cli.WRONG_USE
+    assert (
+        cli.main(["serve", "vertical", "--data", "x.csv", "--tls", "nowhere", "--allow", "a"])
+        == cli.WRONG_USE
+    )
     assert "cannot read ca.pem" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
         cli.main(["frobnicate"])
@@ -154,7 +157,7 @@ def test_a_stray_error_is_a_defect_and_shows_places_only(tmp_path, monkeypatch, 
     def stray(path):
         return int("HIV-positive")
 
-    monkeypatch.setattr(vertical, "read_plan", stray)
+    monkeypatch.setattr(commands, "read_plan", stray)
     assert cli.main(["train", "plan.toml"]) == cli.DEFECT
     shown = capsys.readouterr().err
     assert "defect in veilboost" in shown
@@ -187,7 +190,7 @@ def test_exit_codes_are_those_of_named_errors(error, code, monkeypatch):
     def failing(path):
         raise error
 
-    monkeypatch.setattr(vertical, "read_plan", failing)
+    monkeypatch.setattr(commands, "read_plan", failing)
     assert cli.main(["train", "plan.toml"]) == code
 
 
@@ -198,7 +201,7 @@ def test_a_damaged_file_of_categories_is_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "categories.json").write_text("{torn")
     arguments = ["--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
-    assert cli.main(["serve", *arguments, "--listen", "127.0.0.1:0"]) == cli.WRONG_USE
+    assert cli.main(["serve", "vertical", *arguments, "--listen", "127.0.0.1:0"]) == cli.WRONG_USE
     assert "categories.json is damaged" in capsys.readouterr().err
 
 
@@ -208,7 +211,7 @@ def test_the_terminal_shows_words_only(tmp_path, monkeypatch, capsys):
     def refused(path):
         raise PartyRefusedError(f"party 'bank' refuses: {escapes}")
 
-    monkeypatch.setattr(vertical, "read_plan", refused)
+    monkeypatch.setattr(commands, "read_plan", refused)
     assert cli.main(["train", "plan.toml"]) == cli.REFUSED
     shown = capsys.readouterr().err
     assert "\\x1b[2J" in shown
@@ -249,16 +252,16 @@ def test_serve_may_open_as_many_files_as_the_system_allows(tmp_path, monkeypatch
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = []
 
-    class Stopped(serving_module.Server):
+    class Stopped(server.Server):
         def __init__(self, *args):
             seen.append(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             raise OSError("stopped")
 
-    monkeypatch.setattr(serving_module, "Server", Stopped)
+    monkeypatch.setattr(server, "Server", Stopped)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
         arguments = ["--data", "bank.csv", "--id", "user", "--tls", "certs/bank", "--allow", "acme"]
-        assert cli.main(["serve", *arguments]) == cli.FAILED
+        assert cli.main(["serve", "vertical", *arguments]) == cli.FAILED
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert seen == [hard]

@@ -7,7 +7,7 @@ categories, what the label is, and whose rows belong to one person.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,49 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
-from veilboost.plans.plan import PlanError, check_known, parsed, shown
+from veilboost.plans.entries import PlanError, entry, read_section, shown
+from veilboost.plans.files import parsed
 from veilboost.plans.tables import numbers_of, read_arrow
-
-_OF_NUMBERS = (int, float)
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Declaration of columns, label and unit.
+    """Declaration of columns, label and unit."""
 
-    Attributes
-    ----------
-    label : str
-        Column of labels; for classes, these are numbered from 0.
-    bounds : mapping of str to [low, high]
-        Of each column of numbers.
-    categories : mapping of str to list
-        Values of each column of categories: texts or integers.
-    label_bounds : [low, high], optional
-        Of targets that are numbers.
-    max_bin : int
-    spacing : str
-        "mixed" or "linear": how bounds become bins.
-    weight : str, optional
-        Column of weights.
-    weight_bound : float, optional
-        That no weight exceeds; needed with `weight`.
-    groups : str, optional
-        Column that tells persons apart; the guarantee then covers all rows of one person.
-    rows_per_group : int, optional
-        Rows of one person at one organisation, at most; needed with `groups`.
-    """
-
-    label: str
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    categories: Mapping[str, Any] = field(default_factory=dict)
-    label_bounds: list[float] | None = None
-    max_bin: int = 255
-    spacing: str = "mixed"
-    weight: str | None = None
-    weight_bound: float | None = None
-    groups: str | None = None
-    rows_per_group: int | None = None
+    label: str = entry("column of labels; for classes, these are numbered from 0")
+    bounds: Mapping[str, list[float]] = entry("`[low, high]` of each column of numbers", {})
+    categories: Mapping[str, list[Any]] = entry("values of each column of categories: texts or integers", {})
+    label_bounds: list[float] | None = entry("`[low, high]` of targets that are numbers, which need it", None)
+    max_bin: int = entry("bins of a column", 255)
+    spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
+    weight: str | None = entry("column of weights", None)
+    weight_bound: float | None = entry("bound of all weights; needed with `weight`", None)
+    groups: str | None = entry(
+        "column that tells persons apart; the guarantee then covers all rows of one person", None
+    )
+    rows_per_group: int | None = entry(
+        "rows of one person at one organisation, at most; needed with `groups`", None
+    )
 
     @property
     def columns(self) -> list[str]:
@@ -135,21 +115,6 @@ class Rows:
     ids: list[str]
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "label": (str,),
-    "bounds": (Mapping,),
-    "categories": (Mapping,),
-    "label_bounds": (list,),
-    "max_bin": (int,),
-    "spacing": (str,),
-    "weight": (str,),
-    "weight_bound": _OF_NUMBERS,
-    "groups": (str,),
-    "rows_per_group": (int,),
-}
-"""Of the entries of the file; what numbers are accepted is up to `lgb_dp.Dataset`."""
-
-
 def read_declared(path: str | Path) -> Declared:
     """Read a file of declarations, TOML or YAML.
 
@@ -159,23 +124,16 @@ def read_declared(path: str | Path) -> Declared:
         Naming the file, and the entry that is missing, unknown, or of another type.
     """
     path = Path(path)
-    content = parsed(path)
-    check_known(content, {f.name for f in fields(Declared)}, str(path))
-    if "label" not in content:
-        raise PlanError(f"{path}: label is missing")
-    for name, value in content.items():
-        if not isinstance(value, _TYPES[name]) or isinstance(value, bool):
-            raise PlanError(f"{path}: {name}={shown(value)} is of another type than declared entries are")
-    pairs = dict(content.get("bounds", {}))
-    if "label_bounds" in content:
-        pairs["label_bounds"] = content["label_bounds"]
+    declared: Declared = read_section(Declared, parsed(path), str(path))
+    pairs: dict[str, Any] = dict(declared.bounds)
+    if declared.label_bounds is not None:
+        pairs["label_bounds"] = declared.label_bounds
     for name, pair in pairs.items():
         if not _is_pair(pair):
             raise PlanError(f"{path}: bounds of {shown(name)} must be [low, high], two numbers")
-    for name, values in content.get("categories", {}).items():
+    for name, values in declared.categories.items():
         if not isinstance(values, list) or not all(_is_category(value) for value in values):
             raise PlanError(f"{path}: categories of {shown(name)} must be a list of texts or of integers")
-    declared = Declared(**content)
     twice = [name for name in declared.bounds if name in declared.categories]
     if twice:
         raise PlanError(f"{path}: column {shown(twice[0])} has both bounds and categories")
@@ -188,7 +146,7 @@ def read_declared(path: str | Path) -> Declared:
 
 
 def _is_pair(value: Any) -> bool:
-    numbers = [isinstance(one, _OF_NUMBERS) and not isinstance(one, bool) for one in _as_list(value)]
+    numbers = [isinstance(one, (int, float)) and not isinstance(one, bool) for one in _as_list(value)]
     return len(numbers) == 2 and all(numbers)
 
 

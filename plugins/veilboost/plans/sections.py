@@ -1,270 +1,174 @@
-"""The sections of a plan, by method: what a plan may say of data, of the other parties and of training."""
+"""The sections that plans of several kinds of training share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from xgb_fed.ciphers.base import Scheme
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR
-from xgb_fed.horizontal.exact.rows.samples import MAX_SAMPLES
-from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
+from veilboost.plans.entries import entry
 
-CIPHERS: dict[str, Callable[[int], Scheme]] = {"paillier": Paillier, "okamoto-uchiyama": OkamotoUchiyama}
+DataT = TypeVar("DataT")
+TrainingT = TypeVar("TrainingT", bound="Training")
 
 
-@dataclass(frozen=True)
-class DataPlan:
-    """The active party's file.
+@dataclass(frozen=True, kw_only=True)
+class PartyAddress:
+    """A party that a run's initiator connects to."""
 
-    Attributes
-    ----------
-    file : str
-    label : str
-    id : str or None
-        Column of ids; without it, the parties' files must have the same rows in the same order.
-    drop, one_hot, categorical : list of str
-    aligned : str
-        Where `align` writes the ids in common.
-    valid : str or None
-        File of rows to evaluate the model on after every round, with the same columns; needs `id`.
-    aligned_valid : str
-        Where `align` writes the ids in common of those.
-    """
-
-    file: str
-    label: str
-    id: str | None = None
-    drop: list[str] = field(default_factory=list)
-    one_hot: list[str] = field(default_factory=list)
-    categorical: list[str] = field(default_factory=list)
-    aligned: str = "aligned.ids"
-    valid: str | None = None
-    aligned_valid: str = "aligned-valid.ids"
+    name: str = entry("name in the model, in messages and in the record; the certificate must be for it")
+    address: str = entry("`host:port`")
+    server_name: str | None = entry("name that the certificate is for, if it is another one", None)
 
 
-@dataclass(frozen=True)
-class PartyPlan:
-    """A passive party: its name in the model, its address, and the name its certificate must be for."""
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Settings of a training run by any method."""
 
-    name: str
-    address: str
-    server_name: str | None = None
+    rounds: int = entry("boosting rounds", 100, least=1)
+    early_stopping_rounds: int | None = entry(
+        "stop when the last metric of `valid` (with `exact`, of all parties' held-out rows) has not improved "
+        "for this many rounds; not with `private`",
+        None,
+    )
+    timeout: float = entry("seconds of silence after which a party is unavailable", 30.0, above=0, most=1e7)
+    patience: float = entry(
+        "seconds to wait for an unavailable party, in all within one tree, with `simfl` within one round, "
+        "with `exact` within one question",
+        600.0,
+        least=0,
+        most=1e7,
+    )
+    checkpoint: str = entry("folder of the progress", "checkpoint")
+    model: str = entry("folder of the model", "model")
+    record: str = entry("file of the record", "record.jsonl")
 
 
 @dataclass(frozen=True)
-class OwnRowsPlan:
-    """The coordinator's file in horizontal training; without it, only the parties' servers have rows.
+class Plan(Generic[DataT, TrainingT]):
+    """A whole plan of a run's initiator; its paths are relative to its folder."""
 
-    Attributes
-    ----------
-    file : str or None
-        Rows and labels that take part in training.
-    label : str or None
-        Column of labels, in `file` and in `valid`.
-    id : str or None
-        Column of ids, which is no feature; predictions are written beside it.
-    drop : list of str
-    labels : str
-        Kind of the labels, "classes" or "numbers".
-    name : str
-        Name of the coordinator's rows among the parties.
-    min_similar, known_features, max_rows, max_rounds : int
-        As in `HorizontalParty`.
-    state : str
-        Folder of what these rows must not forget: groups of rows, hashes given away, part in training runs.
-    valid : str or None
-        File of rows to evaluate the model on after every round.
-    """
+    method: str
+    folder: Path
+    tls: str
+    parties: list[PartyAddress]
+    parameters: dict[str, Any]
+    data: DataT
+    training: TrainingT
 
-    file: str | None = None
-    label: str | None = None
-    id: str | None = None
-    drop: list[str] = field(default_factory=list)
-    labels: str = "classes"
-    name: str = "own"
-    min_similar: int = MIN_SIMILAR
-    known_features: int = 0
-    max_rows: int = MAX_ROWS
-    max_rounds: int = MAX_ROUNDS
-    state: str = "party"
-    valid: str | None = None
+    def path(self, name: str) -> Path:
+        """Resolve a path of the plan."""
+        return self.folder / name
 
 
-@dataclass(frozen=True)
-class ExactRowsPlan:
-    """The coordinator's file in exact training; without it, only the parties' servers have rows.
+@dataclass(frozen=True, kw_only=True)
+class OwnRows:
+    """The file of an initiator who has rows of its own; without it, it only passes messages on."""
 
-    Attributes
-    ----------
-    file : str or None
-        Rows and labels that take part in training.
-    label : str or None
-        Column of labels; needed with `file`.
-    id : str or None
-        Column of ids, which is no feature; predictions are written beside it.
-    drop : list of str
-    labels : str
-        Kind of the labels, "classes" or "numbers".
-    allowed : list of str
-        The other organisations, by the fingerprints of their certificates; needed with `file`.
-    max_rows, max_rounds : int
-        As in `HorizontalParty`.
-    max_samples : int
-        As in `ExactTerms`.
-    state : str
-        Folder of what these rows must not forget: rounds, keys of runs under way, digests of answers.
-    valid : str or None
-        File of rows that are not trained on; metrics are of those of all parties together.
-    """
-
-    file: str | None = None
-    label: str | None = None
-    id: str | None = None
-    drop: list[str] = field(default_factory=list)
-    labels: str = "classes"
-    allowed: list[str] = field(default_factory=list)
-    max_rows: int = MAX_ROWS
-    max_rounds: int = MAX_ROUNDS
-    max_samples: int = MAX_SAMPLES
-    state: str = "party"
-    valid: str | None = None
+    file: str | None = entry("CSV, Parquet or LIBSVM file of rows that take part", None)
+    id: str | None = entry("column of ids, which is no feature; predictions are written beside it", None)
+    state: str = entry("folder of what must not be forgotten of these rows' answers", "party")
 
 
-@dataclass(frozen=True)
-class PrivateRowsPlan:
-    """The coordinator's file in private training; without it, only the parties' servers have rows.
+@dataclass(frozen=True, kw_only=True)
+class HorizontalTerms:
+    """Limits of horizontal training without noise, as a party sets them for its rows."""
 
-    Attributes
-    ----------
-    declared : str or None
-        File of what all organisations declare about their columns; needed with `file` and for predictions.
-    file : str or None
-        Rows that take part in training.
-    id : str or None
-        Column of ids; predictions are written beside it.
-    allowed : list of str
-        The other organisations, by the fingerprints of their certificates; needed with `file`.
-    min_parties, colluding : int
-        This organisation's own demands.
-    budget_epsilon, budget_delta : float or None
-        Of all that these rows answer, in all runs; the first run's unless given.
-    state : str
-        Folder of these rows' ledger, and of keys of runs under way.
-    """
-
-    declared: str | None = None
-    file: str | None = None
-    id: str | None = None
-    allowed: list[str] = field(default_factory=list)
-    min_parties: int = 2
-    colluding: int = 1
-    budget_epsilon: float | None = None
-    budget_delta: float | None = None
-    state: str = "party"
+    max_rows: int = entry("rows of all parties together", 10_000_000, least=1)
+    max_rounds: int = entry(
+        "rounds in all training runs together; those of a run are counted before its first answer",
+        10_000,
+        least=0,
+    )
 
 
-@dataclass(frozen=True)
-class RunPlan:
-    """How to train, by any method.
+@dataclass(frozen=True, kw_only=True)
+class LabelledRows(HorizontalTerms, OwnRows):
+    """Rows of an initiator that takes part in training without noise."""
 
-    Attributes
-    ----------
-    rounds : int
-    early_stopping_rounds : int or None
-        Stop when the last metric of the rows in `valid` has not improved for this many rounds.
-    timeout : float
-        Seconds of silence after which a party is unavailable.
-    patience : float
-        Seconds to wait for an unavailable party.
-    checkpoint, model, record : str
-        Folder of the progress, folder of the model, file of the record.
-    """
-
-    rounds: int = 100
-    early_stopping_rounds: int | None = None
-    timeout: float = 30.0
-    patience: float = 600.0
-    checkpoint: str = "checkpoint"
-    model: str = "model"
-    record: str = "record.jsonl"
+    label: str | None = entry("column of labels; needed with `file`, and with `valid`", None)
+    drop: list[str] = entry("columns not to use", [])
+    labels: str = entry(
+        '`"classes"` or `"numbers"`; decides between `binary:logistic` (`multi:softprob` for more than two '
+        "classes) and `reg:squarederror`",
+        "classes",
+        choices=("classes", "numbers"),
+    )
 
 
-@dataclass(frozen=True)
-class TrainingPlan(RunPlan):
-    """How to train by SecureBoost.
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """Settings of a party that answers, whatever the kind of training."""
 
-    Attributes
-    ----------
-    cipher : str
-    key_length : int
-    """
-
-    cipher: str = "paillier"
-    key_length: int = 2048
-
-    @property
-    def scheme(self) -> Scheme:
-        """The cipher, with its key length."""
-        return CIPHERS[self.cipher](self.key_length)
-
-
-@dataclass(frozen=True)
-class ExactTrainingPlan(RunPlan):
-    """How to train exactly.
-
-    Attributes
-    ----------
-    cuts : str
-        "grid" or "exact".
-    min_rows_per_node : int
-        Rows of all parties that both sides of a split must have.
-    min_parties : int
-        Parties that must take part.
-    """
-
-    cuts: str = "grid"
-    min_rows_per_node: int = MIN_ROWS_PER_NODE
-    min_parties: int = 2
+    data: str = entry("CSV, Parquet or LIBSVM file", is_path=True, metavar="FILE")
+    tls: str = entry("folder with ca.pem, party.pem and party.key", is_path=True, metavar="FOLDER")
+    allow: list[str] = entry(
+        "callers, by name or `sha256:FINGERPRINT`",
+        option="caller, by name or sha256:FINGERPRINT; repeatable",
+        metavar="NAME",
+        is_repeated=True,
+    )
+    listen: str = entry("address to listen at", "127.0.0.1:7001", metavar="HOST:PORT")
+    models: str = entry(
+        "folder of models, training runs, aligned rows and record",
+        "models",
+        option="folder of models, runs and record",
+        is_path=True,
+        metavar="FOLDER",
+    )
+    sessions_per_hour: int = entry(
+        "training runs and predictions of one caller; in horizontal training, a party that is restarted and "
+        "a connection that breaks take one of every party",
+        240,
+        least=1,
+    )
+    max_models: int = entry("models kept for one caller", 1000, least=0)
 
 
-@dataclass(frozen=True)
-class SimFLPlan(RunPlan):
-    """How to train by SimFL.
+@dataclass(frozen=True, kw_only=True)
+class ServedTable(Served):
+    """Settings of a party whose columns are those of its file."""
 
-    Attributes
-    ----------
-    n_hashes : int or None
-    known_features : int
-    """
+    columns: list[str] | None = entry("the only columns to use", None, metavar="A,B,C")
+    drop: list[str] = entry("columns not to use", [], metavar="A,B,C")
+    max_features: int | None = entry("columns to use, above which the server does not start", None, least=1)
+    max_bin: int = entry("bins of a column", 256, least=2)
+    max_depth: int = entry("depth of a tree", 10, least=1)
+    questions_per_hour: int = entry(
+        "alignments, predictions and resumptions of one caller; sessions on rows that are not aligned count, "
+        "too",
+        120,
+        least=0,
+    )
+    max_memory: float = entry(
+        "GiB of rows, blinded ids (512 bytes each), gradients, statistics and trees held for one caller",
+        8.0,
+        least=0.001,
+        metavar="GIB",
+    )
 
-    n_hashes: int | None = None
-    known_features: int = 0
+
+@dataclass(frozen=True, kw_only=True)
+class ServedLabels(ServedTable, HorizontalTerms):
+    """Settings of a party with rows and labels, in training without noise."""
+
+    label: str = entry("column of labels", metavar="COLUMN")
+    categorical_labels: bool = entry(
+        "whether labels are classes, whose distinct values others then learn; else there is only regression",
+        False,
+        option="labels are classes, whose values others learn",
+    )
 
 
-@dataclass(frozen=True)
-class PrivateTrainingPlan(RunPlan):
-    """How to train privately.
+@dataclass(frozen=True, kw_only=True)
+class SummedRows:
+    """The others whose sums a served party's rows may be part of."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        Budget of the model, against what up to `colluding` parties know together.
-    min_parties : int or None
-        Parties that must take part in every sum; one more than `colluding` by default.
-    colluding : int
-        Parties whose noise counts as known.
-    max_attempts : int or None
-        Releases that the noise is planned for; 5 per cent more than `rounds` by default.
-    parties_per_person : int
-        Parties that may have rows of one person.
-    """
-
-    epsilon: float = field(kw_only=True)
-    delta: float = field(kw_only=True)
-    min_parties: int | None = None
-    colluding: int = 1
-    max_attempts: int | None = None
-    parties_per_person: int = 1
+    party: list[str] = entry(
+        "certificates of the other organisations that take part, `sha256:…`; a roster with another one is "
+        "not signed",
+        option="certificate of another organisation; repeatable",
+        metavar="sha256:…",
+        is_repeated=True,
+    )
+    min_parties: int = entry("parties that must take part in a sum", 2, least=2)

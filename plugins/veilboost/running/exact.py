@@ -1,76 +1,78 @@
-"""Exact horizontal training by the command: the coordinator's part."""
+"""Exact horizontal runs of the command: the coordinator's part, and predictions."""
 
 from __future__ import annotations
 
-import logging
-import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
-from gbdt_parties.channel import Party
-from gbdt_parties.identity.certificates import TLS, Identity
-from gbdt_parties.identity.record import write_traffic
-from gbdt_parties.traffic import Traffic
-from veilboost.model_folders import check_free
-from veilboost.plans.plan import ExactPlan
-from veilboost.plans.tables import Table, read_table
-from veilboost.running.connections import connect
-from veilboost.running.simfl import MODEL_FILE, OBJECTIVES, write_model
+from veilboost.plans.exact import ExactPlan
+from veilboost.running.native_models import MODEL_FILE, OBJECTIVES, labelled_rows, predict, write_model
+from veilboost.running.run import Run, own_credentials
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.errors import FewPartiesWarning
+from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.exact.checkpoint import ExactCheckpoint
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.train_exact import train_exact
 
-logger = logging.getLogger(__name__)
+__all__ = ["TrainingRun", "predict"]
 
 
-def train(plan: ExactPlan, overwrite: bool) -> None:
-    """Coordinate an exact training run, and write the model."""
-    directory, training = plan.path(plan.training.model), plan.training
-    check_free(directory / MODEL_FILE, overwrite)
-    checkpoint, traffic = plan.path(training.checkpoint), Traffic()
-    with ExitStack() as stack, warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", FewPartiesWarning)
-        own = [] if plan.data.file is None else [_own_party(plan, plan.data.file, stack)]
-        parties: list[Party] = [*own, *connect(plan, training.timeout, stack)]
-        try:
-            model = train_exact(
-                {"objective": OBJECTIVES[plan.data.labels], **plan.parameters},
-                parties,
-                training.rounds,
-                cuts=training.cuts,
-                min_rows_per_node=training.min_rows_per_node,
-                min_parties=training.min_parties,
-                early_stopping_rounds=training.early_stopping_rounds,
-                verbose_eval=False,
-                traffic=traffic,
-                checkpoint=checkpoint,
-                patience=training.patience,
-            )
-        finally:
-            write_traffic(plan.path(training.record), traffic)
-            for one in warned:
-                logger.warning("%s", one.message)
-    # Once more: somebody else's may be there by now.
-    check_free(directory / MODEL_FILE, overwrite)
-    write_model(directory, model)
-    ExactCheckpoint(checkpoint).clear()
-    print(f"{model.booster.num_boosted_rounds()} rounds with {len(parties)} parties: {directory}")
+class TrainingRun(Run[ExactPlan]):
+    """Training on sums over all parties."""
+
+    model_file = MODEL_FILE
+    warnings = (FewPartiesWarning,)
+
+    def __init__(self, plan: ExactPlan, plan_file: str, stack: ExitStack) -> None:
+        super().__init__(plan, plan_file, stack)
+        if plan.data.file is not None:
+            party = _own_party(plan, plan.data.file)
+            stack.callback(party.close)
+            self.own = [party]
+
+    def train(self, parties: Sequence[Any]) -> HorizontalModel:
+        """Coordinate the training run."""
+        settings = self.plan.training
+        return train_exact(
+            {"objective": OBJECTIVES[self.plan.data.labels], **self.plan.parameters},
+            parties,
+            settings.rounds,
+            cuts=settings.cuts,
+            min_rows_per_node=settings.min_rows_per_node,
+            min_parties=settings.min_parties,
+            early_stopping_rounds=settings.early_stopping_rounds,
+            verbose_eval=False,
+            traffic=self.traffic,
+            checkpoint=self.plan.path(settings.checkpoint),
+            patience=settings.patience,
+        )
+
+    def save(self, model: HorizontalModel, directory: Path) -> None:
+        """Write the model."""
+        write_model(directory, model)
+
+    def forget(self) -> None:
+        """Remove the checkpoint."""
+        ExactCheckpoint(self.plan.path(self.plan.training.checkpoint)).clear()
+
+    def summary(self, model: HorizontalModel, n_parties: int) -> str:
+        """The numbers of rounds and parties."""
+        return f"{model.booster.num_boosted_rounds()} rounds with {n_parties} parties: {{}}"
 
 
-def _own_party(plan: ExactPlan, file: str, stack: ExitStack) -> HorizontalParty:
+def _own_party(plan: ExactPlan, file: str) -> HorizontalParty:
     """The coordinator's own rows, as a party in this process; its demands are those of the plan."""
-    data, training, tls = plan.data, plan.training, TLS.from_directory(plan.path(plan.tls))
-    table, held_out = _table(plan, file), []
-    if data.valid is not None:
-        valid = _table(plan, data.valid)
-        held_out = [(valid.columns, valid.label)]
-    party = HorizontalParty(
-        table.columns,
-        table.label,
-        Identity.of(tls.certificate).name,
+    data, training = plan.data, plan.training
+    tls, name = own_credentials(plan)
+    columns, label = labelled_rows(plan, file)
+    return HorizontalParty(
+        columns,
+        label,
+        name,
         categorical_labels=data.labels == "classes",
         max_rows=data.max_rows,
         max_rounds=data.max_rounds,
@@ -80,16 +82,9 @@ def _own_party(plan: ExactPlan, file: str, stack: ExitStack) -> HorizontalParty:
             min_parties=training.min_parties,
             cuts=[training.cuts],
             max_bin=MAX_BINS,
-            held_out=held_out,
+            held_out=[] if data.valid is None else [labelled_rows(plan, data.valid)],
             tls=tls,
             allowed=data.allowed,
             max_samples=data.max_samples,
         ),
     )
-    stack.callback(party.close)
-    return party
-
-
-def _table(plan: ExactPlan, file: str) -> Table:
-    data = plan.data
-    return read_table(plan.path(file), id_column=data.id, label=data.label, drop=data.drop)

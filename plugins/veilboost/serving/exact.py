@@ -1,78 +1,41 @@
-"""The options of ``serve --horizontal --party``, and the party of exact training that they describe."""
+"""The service of a party in exact training."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
-from gbdt_parties.identity.certificates import TLS
-from veilboost.parsers import names
-from veilboost.plans.tables import Table, read_table
-from xgb_fed.horizontal.common.rows import MAX_ROWS
-from xgb_fed.horizontal.exact.rows.samples import MAX_SAMPLES
-from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
+from gbdt_parties.identity.certificates import TLS, Identity
+from veilboost.plans.exact import ExactServed
+from veilboost.plans.tables import read_table
+from veilboost.serving.rows import limits_of, read_rows
+from veilboost.serving.server import Answering
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
-
-OPTIONS: dict[str, Any] = {
-    "min_rows_per_node": MIN_ROWS_PER_NODE,
-    "cuts": ["grid"],
-    "valid": None,
-    "max_samples": MAX_SAMPLES,
-}
-"""Options that are for exact training alone, by the names of their values, with their defaults."""
+from xgb_fed.horizontal.service import HorizontalService
 
 
-def add_options(group: Any) -> None:
-    """Add the options."""
-    add = group.add_argument
-    add(
-        "--min-rows-per-node",
-        type=int,
-        default=MIN_ROWS_PER_NODE,
-        help="rows of all parties that both sides of a split must have, at least (%(default)s)",
-    )
-    add(
-        "--cuts",
-        type=names,
-        default=["grid"],
-        help="how columns may be cut, of grid,exact,given: exact and given cuts tell more (grid)",
-    )
-    add(
-        "--max-samples",
-        type=int,
-        default=MAX_SAMPLES,
-        help="samples of rows that trees are grown on, in all training runs together (%(default)s)",
-    )
-    add("--valid", metavar="FILE", help="rows that are not trained on; all parties' metrics count them")
-
-
-def make_service(
-    args: argparse.Namespace, table: Table, name: str, tls: TLS, limits: HorizontalLimits
-) -> HorizontalService:
-    """The service of a party with its rows."""
-    held_out = []
-    if args.valid is not None:
-        valid = read_table(args.valid, label=args.label, keep=args.columns, drop=args.drop)
+def make_service(served: ExactServed, tls: TLS) -> Answering:
+    """Read the party's file, and make its service."""
+    table, held_out = read_rows(served, label=served.label), []
+    if served.valid is not None:
+        valid = read_table(served.valid, label=served.label, keep=served.columns, drop=served.drop)
         held_out = [(valid.columns, valid.label)]
     party = HorizontalParty(
         table.columns,
         table.label,
-        name,
-        categorical_labels=args.categorical_labels,
-        max_rows=MAX_ROWS if args.max_rows is None else args.max_rows,
-        max_rounds=args.max_rounds,
-        directory=args.models,
+        Identity.of(tls.certificate).name,
+        categorical_labels=served.categorical_labels,
+        max_rows=served.max_rows,
+        max_rounds=served.max_rounds,
+        directory=served.models,
         exact=ExactTerms(
-            min_rows_per_node=args.min_rows_per_node,
-            min_parties=args.min_parties,
-            cuts=args.cuts,
-            max_bin=args.max_bin,
+            min_rows_per_node=served.min_rows_per_node,
+            min_parties=served.min_parties,
+            cuts=served.cuts,
+            max_bin=served.max_bin,
             held_out=held_out,
             tls=tls,
-            allowed=args.party,
-            max_samples=args.max_samples,
+            allowed=served.party,
+            max_samples=served.max_samples,
         ),
     )
-    return HorizontalService(party, args.models, limits)
+    service = HorizontalService(party, served.models, limits_of(served))
+    return Answering(service, table.columns.n_rows, table.columns.n_features)

@@ -1,73 +1,71 @@
-"""The options of ``serve`` that are for vertical training."""
+"""The service of a passive party."""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from importlib import import_module
+from pathlib import Path
 
-from veilboost.parsers import names
-from xgb_fed.vertical.passive.explanations import LEVELS
-from xgb_fed.vertical.passive.service import Limits
+from gbdt_commons.files import make_folder
+from gbdt_commons.sealed import write_sealed
+from gbdt_parties.identity.certificates import TLS, Identity
+from veilboost.kept_files import read_json
+from veilboost.plans.tables import Table, log_unseen
+from veilboost.plans.vertical import VerticalServed
+from veilboost.serving.rows import read_rows
+from veilboost.serving.server import Answering
+from xgb_fed.vertical.passive.service import Limits, NamedRows, PassiveService
 
-OPTIONS: dict[str, Any] = {
-    "id": None,
-    "one_hot": [],
-    "categorical": [],
-    "dask": None,
-    "min_rows": Limits.min_rows,
-    "min_node_rows": Limits.min_node_rows,
-    "max_statistics": Limits.max_statistics,
-    "max_thresholds": Limits.max_thresholds,
-    "allow_explanations": Limits.allow_explanations,
-    "consent_to_export": False,
-    "require_consent_for_export": False,
-}
-"""Options that are for vertical training alone, by the names of their values, with their defaults."""
+logger = logging.getLogger(__name__)
+
+CATEGORIES_FILE = "categories.json"
+"""In a passive party's models folder: values of its one-hot encoded columns."""
 
 
-def add_options(group: Any) -> None:
-    """Add the options."""
-    add = group.add_argument
-    add("--id", help="column of ids; without it, rows are taken in the file's order")
-    add("--one-hot", type=names, default=[], help="text columns to encode, a,b,c; values are kept for later")
-    add(
-        "--categorical",
-        type=names,
-        default=[],
-        help="text columns to split by category, a,b,c; values are kept for later",
+def make_service(served: VerticalServed, tls: TLS) -> Answering:
+    """Read the party's file, and make its service."""
+    table = table_of(served)
+    rows: NamedRows = table
+    if served.dask is not None:
+        # Loaded where it is asked for: Dask is optional.
+        on_cluster = import_module("veilboost.dask").rows_on_cluster
+        rows = on_cluster(served.dask, served.data, table, served.id, served.columns, served.drop)
+    name = served.name or Identity.of(tls.certificate).name
+    service = PassiveService(rows, served.models, name, limits_of(served))
+    return Answering(service, table.columns.n_rows, table.columns.n_features)
+
+
+def limits_of(served: VerticalServed) -> Limits:
+    """Limits of the passive party."""
+    return Limits(
+        min_rows=served.min_rows,
+        max_rows=served.max_rows,
+        questions_per_hour=served.questions_per_hour,
+        consents_to_export=served.consent_to_export,
+        sessions_per_hour=served.sessions_per_hour,
+        max_memory=int(served.max_memory * 2**30),
+        max_models=served.max_models,
+        min_node_rows=served.min_node_rows,
+        max_statistics=served.max_statistics,
+        max_thresholds=served.max_thresholds,
+        allow_explanations=served.allow_explanations,
+        max_bin=served.max_bin,
+        max_depth=served.max_depth,
     )
-    add(
-        "--dask",
-        metavar="ADDRESS",
-        help="scheduler of a Dask cluster whose workers read the file and hold it",
+
+
+def table_of(served: VerticalServed) -> Table:
+    """Read the file, with the values of categories of the first start: models depend on them."""
+    kept = Path(served.models) / CATEGORIES_FILE
+    known = read_json(kept) if kept.exists() else {}
+    one_hot, categorical = (
+        {name: known[name] for name in columns} if set(columns) <= set(known) else columns
+        for columns in (served.one_hot, served.categorical)
     )
-    add("--min-rows", type=int, default=100, help="minimum number of rows to train on (%(default)s)")
-    add(
-        "--min-node-rows",
-        type=int,
-        default=10,
-        help="rows of a node that statistics are given of (%(default)s)",
-    )
-    add(
-        "--max-statistics",
-        type=float,
-        default=Limits.max_statistics,
-        help="statistics per row that an active party gets in all its training runs: about one per row tells "
-        "it the bins of most values; a few hundred rows need more than the default, inf is no limit "
-        "(%(default)s)",
-    )
-    add(
-        "--max-thresholds",
-        type=float,
-        default=Limits.max_thresholds,
-        help="thresholds of a column at which an active party learns the sides of rows, in all its training "
-        "runs and predictions; inf is no limit (%(default)s)",
-    )
-    add(
-        "--allow-explanations",
-        choices=LEVELS,
-        default=Limits.allow_explanations,
-        help="tell every row's side at this party's splits, for explanations and predictions that hide "
-        "paths, and the splits' columns by position or for their sum only (%(default)s)",
-    )
-    add("--consent-to-export", action="store_true", help="give splits to export_booster when asked")
-    add("--require-consent-for-export", action="store_true", help="do not give splits (the default)")
+    table = read_rows(served, id_column=served.id, one_hot=one_hot, categorical=categorical)
+    log_unseen(table, served.data, logger)
+    values = {**table.categories, **table.categorical}
+    if values and values != known:
+        make_folder(kept.parent)
+        write_sealed(kept, values)
+    return table

@@ -13,7 +13,8 @@ from gbdt_parties.transport.server import NOBODY
 from veilboost import command_line as cli
 from veilboost.dask import rows_on_cluster
 from veilboost.plans.tables import read_table
-from veilboost.serving import serve as serving
+from veilboost.serving import vertical as serving
+from veilboost.serving.options import settings_of
 from vertical_training import text_of, train
 from xgb_fed.errors import InvalidArgumentError
 
@@ -45,8 +46,9 @@ def at_exit(monkeypatch):
 
 
 def serving_options(bank, *more):
-    given = ["--data", str(bank), "--tls", "certs", "--allow", "acme"]
-    return cli._parser().parse_args(["serve", *given, "--models", str(bank.parent / "models"), *more])
+    given = ["--data", str(bank), "--tls", "certs", "--allow", "acme", "--name", "bank"]
+    given += ["--models", str(bank.parent / "models"), *more]
+    return settings_of(cli._parser().parse_args(["serve", "vertical", *given]), "vertical")
 
 
 class Served:
@@ -54,8 +56,8 @@ class Served:
 
     name = "bank"
 
-    def __init__(self, args):
-        self.service = serving._passive_service(args, serving._passive_table(args), "bank")
+    def __init__(self, served):
+        self.service = serving.make_service(served, None).service
 
     def handle(self, request):
         return self.service.handle(Identity("acme", "", NOBODY.expires), (), request)
@@ -83,8 +85,3 @@ def test_a_scheduler_that_does_not_answer_is_named(bank, monkeypatch):
     monkeypatch.setattr("veilboost.dask.TIMEOUT", 0.2)
     with pytest.raises(InvalidArgumentError, match=r"--dask tcp://127\.0\.0\.1:9: the scheduler"):
         rows_on_cluster("tcp://127.0.0.1:9", bank, read_table(bank, keep=["b1"]), keep=["b1"])
-
-
-def test_the_option_is_for_vertical_training(bank):
-    with pytest.raises(InvalidArgumentError, match="--dask is for vertical training"):
-        serving.check_options(serving_options(bank, "--horizontal", "--label", "b1", "--dask", "tcp://x:1"))

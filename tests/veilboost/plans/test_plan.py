@@ -4,20 +4,15 @@ from dataclasses import MISSING, fields
 import pytest
 import yaml
 
-from veilboost.plans import plan as plan_file
-from veilboost.plans.declared import read_declared
-from veilboost.plans.plan import (
-    CIPHERS,
-    DataPlan,
-    HorizontalPlan,
-    OwnRowsPlan,
-    PartyPlan,
-    PlanError,
-    SimFLPlan,
-    TrainingPlan,
-    VerticalPlan,
-    read_plan,
-)
+from veilboost.plans import entries
+from veilboost.plans.declared import Declared, read_declared
+from veilboost.plans.entries import PlanError
+from veilboost.plans.exact import ExactTraining
+from veilboost.plans.plan import METHODS, read_plan
+from veilboost.plans.sections import PartyAddress
+from veilboost.plans.simfl import SimFLData, SimFLTraining
+from veilboost.plans.vertical import CIPHERS, VerticalData, VerticalTraining
+from xgb_fed.horizontal.exact.cuts import DIGITS
 
 TOML = """
 tls = "certs"
@@ -57,8 +52,11 @@ def test_toml_and_yaml_say_the_same(tmp_path):
     (tmp_path / "plan.toml").write_text(TOML)
     plan = read_plan(tmp_path / "plan.toml")
     assert read(tmp_path, CONTENT) == plan
-    assert plan.data == DataPlan("a.csv", "y", drop=["x", "z"])
-    assert plan.parties == [PartyPlan("bank", "h:1", "b"), PartyPlan("insurer", "i:2")]
+    assert plan.data == VerticalData(file="a.csv", label="y", drop=["x", "z"])
+    assert plan.parties == [
+        PartyAddress(name="bank", address="h:1", server_name="b"),
+        PartyAddress(name="insurer", address="i:2"),
+    ]
     assert plan.parameters == {"max_depth": 3, "eta": 0.1}
     assert plan.path("model") == tmp_path / "model"
     assert plan.path("/elsewhere/model").parent.as_posix() == "/elsewhere"
@@ -68,7 +66,7 @@ def test_toml_and_yaml_say_the_same(tmp_path):
 
 def test_what_a_plan_leaves_out(tmp_path):
     plan = read(tmp_path, LEAST)
-    assert plan.training == TrainingPlan()
+    assert plan.training == VerticalTraining()
     assert plan.parameters == {}
     assert (type(plan.training.scheme).__name__, plan.training.scheme.key_length) == ("Paillier", 2048)
 
@@ -87,7 +85,7 @@ def wrong_for(kind):
 
 ENTRIES = [
     (section, f, value)
-    for section, kind in (("data", DataPlan), ("parties", PartyPlan), ("training", TrainingPlan))
+    for section, kind in (("data", VerticalData), ("parties", PartyAddress), ("training", VerticalTraining))
     for f in fields(kind)
     for value in wrong_for(str(f.type))
 ]
@@ -114,7 +112,7 @@ def test_an_unknown_entry_is_named(tmp_path, section):
 
 
 def test_a_missing_entry_is_named(tmp_path):
-    for section, kind in (("data", DataPlan), ("parties", PartyPlan)):
+    for section, kind in (("data", VerticalData), ("parties", PartyAddress)):
         for f in fields(kind):
             if f.default is MISSING and f.default_factory is MISSING:
                 own = LEAST[section][0] if section == "parties" else LEAST[section]
@@ -172,9 +170,19 @@ def test_files_that_are_no_plans(tmp_path):
 def test_ciphers_of_plans_encrypt():
     """Clear text is for experiments in one process, not for plans."""
     assert set(CIPHERS) == {"paillier", "okamoto-uchiyama"}
-    assert set(plan_file._TYPES) >= {
-        str(f.type) for k in (DataPlan, OwnRowsPlan, PartyPlan, SimFLPlan, TrainingPlan) for f in fields(k)
-    }
+    for name in CIPHERS:
+        assert VerticalTraining(cipher=name).scheme.key_length == 2048
+
+
+def test_every_entry_has_a_type_that_is_checked():
+    sections = {s for one in METHODS.values() for s in (one.data, one.training, one.served)}
+    for section in (*sections, PartyAddress, Declared):
+        assert {entries.type_of(f) for f in fields(section)} <= set(entries._TYPES)
+
+
+def test_cuts_of_plans_are_those_of_exact_training():
+    (cuts,) = (f for f in fields(ExactTraining) if f.name == "cuts")
+    assert set(entries.Entry.of(cuts).choices) == set(DIGITS)
 
 
 SIMFL = {
@@ -186,14 +194,14 @@ SIMFL = {
 
 def test_plans_of_horizontal_training(tmp_path):
     plan = read(tmp_path, SIMFL)
-    assert isinstance(plan, HorizontalPlan)
-    assert plan.data == OwnRowsPlan()
-    assert plan.training == SimFLPlan()
+    assert plan.method == "simfl"
+    assert plan.data == SimFLData()
+    assert plan.training == SimFLTraining()
     given = {"data": {"file": "a.csv", "label": "y", "labels": "numbers", "min_similar": 5}}
     plan = read(tmp_path, {**SIMFL, **given, "training": {"n_hashes": 7, "rounds": 9}})
-    assert plan.data == OwnRowsPlan("a.csv", "y", labels="numbers", min_similar=5)
+    assert plan.data == SimFLData(file="a.csv", label="y", labels="numbers", min_similar=5)
     assert (plan.training.n_hashes, plan.training.rounds, plan.training.patience) == (7, 9, 600.0)
-    assert isinstance(read(tmp_path, {**LEAST, "method": "secureboost"}), VerticalPlan)
+    assert read(tmp_path, {**LEAST, "method": "vertical"}) == read(tmp_path, LEAST)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +209,7 @@ def test_plans_of_horizontal_training(tmp_path):
     [
         (
             {"method": "simfl2"},
-            r"method='simfl2' must be one of \['secureboost', 'exact', 'simfl', 'private'\]",
+            r"method='simfl2' must be one of \['vertical', 'exact', 'private', 'simfl'\]",
         ),
         ({"training": {"cipher": "paillier"}}, "training: unknown entry 'cipher'"),
         ({"data": {"one_hot": ["city"]}}, "data: unknown entry 'one_hot'"),
@@ -210,7 +218,7 @@ def test_plans_of_horizontal_training(tmp_path):
         ({"data": {"valid": "a.csv"}}, "data.label is missing"),
         ({"parties": SIMFL["parties"][:1]}, "training needs at least two parties"),
         ({"training": {"early_stopping_rounds": 3}}, "needs data.valid"),
-        ({"method": "secureboost"}, "data must be a table"),
+        ({"method": "vertical"}, "data must be a table"),
     ],
 )
 def test_what_makes_no_plan_of_horizontal_training(tmp_path, change, words):

@@ -14,7 +14,8 @@ import yaml
 from deployment import when_file_has
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
-from veilboost.plans.plan import ExactPlan, PlanError, read_plan
+from veilboost.plans.entries import PlanError
+from veilboost.plans.plan import read_plan
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -137,7 +138,7 @@ def read(tmp_path, content):
 
 def test_a_plan_without_own_rows(tmp_path):
     plan = read(tmp_path, {**PLAN, "training": {"early_stopping_rounds": 5}})
-    assert isinstance(plan, ExactPlan)
+    assert plan.method == "exact"
     assert (plan.training.cuts, plan.training.min_rows_per_node, plan.data.file) == ("grid", 10, None)
 
 
@@ -157,20 +158,3 @@ def test_a_plan_without_own_rows(tmp_path):
 def test_what_makes_no_plan_of_exact_training(tmp_path, change, text):
     with pytest.raises(PlanError, match=text):
         read(tmp_path, {**PLAN, **change})
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--horizontal", "--label", "y", "--party", "sha256:0", "--min-similar", "1"], "is for SimFL"),
-        (["--horizontal", "--label", "y", "--valid", "v.csv"], "--valid is for exact training"),
-        (["--horizontal", "--label", "y", "--min-parties", "3"], "--min-parties is for exact training"),
-        (["--horizontal", "--label", "y", "--party", "sha256:0", "--min-rows-per-node", "0"], "at least 1"),
-        (["--horizontal", "--label", "y", "--party", "sha256:0", "--budget", "1", "1e-5"], "is for private"),
-        (["--party", "sha256:0"], "--party is for exact training"),
-    ],
-)
-def test_options_of_other_kinds_of_training_are_refused(capsys, options, text):
-    serve = ["serve", "--data", "x.csv", "--tls", "certs", "--allow", "acme"]
-    assert cli.main([*serve, *options]) == cli.WRONG_USE
-    assert text in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""Sections of plans of differentially private horizontal training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from veilboost.plans.entries import entry
+from veilboost.plans.sections import OwnRows, Plan, Served, SummedRows, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateData(OwnRows):
+    """The coordinator's file."""
+
+    file: str | None = entry("CSV or Parquet file of rows that take part", None)
+    declared: str | None = entry(
+        "file of what all declare about their columns; needed with `file` and for predictions", None
+    )
+    allowed: list[str] = entry("the other organisations' certificates, `sha256:…`; needed with `file`", [])
+    min_parties: int = entry("parties that must take part in every sum, as these rows demand", 2)
+    colluding: int = entry("parties that may pool what they know, as these rows demand at least", 1)
+    budget_epsilon: float | None = entry(
+        "ε of all that these rows answer in all runs; that of the first run by default", None
+    )
+    budget_delta: float | None = entry("its δ", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateTraining(Training):
+    """Settings of private training."""
+
+    epsilon: float = entry("ε of the model, against what up to `colluding` parties know together")
+    delta: float = entry("its δ")
+    min_parties: int | None = entry(
+        "parties that must take part in every sum; one more than `colluding` by default", None
+    )
+    colluding: int = entry("parties whose noise may be known to all", 1)
+    max_attempts: int | None = entry(
+        "releases that the noise is planned for; 5 per cent more than `rounds` by default", None
+    )
+    parties_per_person: int = entry("parties that may have rows of one person", 1)
+
+
+PrivatePlan: TypeAlias = Plan[PrivateData, PrivateTraining]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateServed(SummedRows, Served):
+    """Settings of a party in private training."""
+
+    data: str = entry("CSV or Parquet file", is_path=True, metavar="FILE")
+    declared: str = entry(
+        "file of what all declare about their columns, the same at all parties",
+        option="TOML or YAML file of what all declare of columns",
+        is_path=True,
+        metavar="FILE",
+    )
+    budget: list[float] | None = entry(
+        "ε and δ of all that these rows answer, in all runs together; fixed when the ledger is made, and "
+        "needed until then: otherwise the first coordinator would choose it",
+        None,
+        option="of all answers; needed unless the ledger has one",
+        metavar=("EPSILON", "DELTA"),
+    )
+    colluding: int = entry(
+        "parties that may pool what they know, which a run must assume at least", 1, least=0
+    )
+    parties_per_person: int = entry(
+        "parties that may have rows of one person; runs that assume fewer are refused", 1, least=1
+    )
+
+
+def faults(plan: PrivatePlan) -> Iterator[str]:
+    """Entries of a plan that contradict each other."""
+    data = plan.data
+    if plan.training.early_stopping_rounds is not None:
+        yield (
+            "training.early_stopping_rounds is not for private training, whose model is written at the end"
+        )
+    if data.file is not None and (data.declared is None or not data.allowed):
+        yield "data.file needs data.declared and data.allowed"
+    if (data.budget_epsilon is None) != (data.budget_delta is None):
+        yield "data.budget_epsilon and data.budget_delta go together"
+
+
+def faults_of_served(served: PrivateServed, called: Callable[[str], str]) -> Iterator[str]:
+    """Settings that contradict each other."""
+    if served.budget is not None and len(served.budget) != 2:
+        yield f"{called('budget')} must be two numbers, epsilon and delta"

@@ -1,0 +1,65 @@
+"""Models of horizontal training as XGBoost's own, with what predictions by the command need beside them."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+from typing import Any
+
+import xgboost
+
+from gbdt_commons.files import write_atomically
+from gbdt_commons.sealed import write_sealed
+from gbdt_parties.errors import InvalidDataError
+from veilboost.kept_files import read_json
+from veilboost.plans.exact import ExactPlan
+from veilboost.plans.simfl import SimFLPlan
+from veilboost.plans.tables import read_table
+from veilboost.running.predictions import Predicted, predictions_of
+from veilboost.running.run import rows_to_predict
+from xgb_fed.horizontal.common.model import HorizontalModel
+
+logger = logging.getLogger(__name__)
+MODEL_FILE = "model.json"
+ABOUT_FILE = "about.json"
+"""In the model's folder: XGBoost's model, and the labels of its classes."""
+
+OBJECTIVES = {"classes": "binary:logistic", "numbers": "reg:squarederror"}
+
+
+def write_model(directory: Path, model: HorizontalModel) -> None:
+    """Write a model and the labels of its classes, and log its best round."""
+    classes = None if model.classes is None else model.classes.tolist()
+    about = {"classes": classes, "best_iteration": model.best_iteration}
+    write_sealed(directory / ABOUT_FILE, about)
+    write_atomically(directory / MODEL_FILE, model.as_json())
+    if model.best_iteration is not None:
+        logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
+
+
+def labelled_rows(plan: ExactPlan | SimFLPlan, file: str) -> tuple[Any, Any]:
+    """Columns and labels of a file of the coordinator."""
+    data = plan.data
+    table = read_table(plan.path(file), id_column=data.id, label=data.label, drop=data.drop)
+    return table.columns, table.label
+
+
+def predict(plan: ExactPlan | SimFLPlan, args: argparse.Namespace) -> Predicted:
+    """Predict rows of a file by the model; no other party is asked."""
+    directory = plan.path(plan.training.model)
+    if not (directory / MODEL_FILE).exists():
+        raise FileNotFoundError(f"{directory} holds no model; train first")
+    file = rows_to_predict(plan, args)
+    booster = xgboost.Booster(model_file=directory / MODEL_FILE)
+    about = read_json(directory / ABOUT_FILE)
+    names = booster.feature_names
+    table = read_table(file, id_column=plan.data.id, keep=names)
+    if table.columns.n_features != booster.num_features():
+        raise InvalidDataError(
+            f"{file} has {table.columns.n_features} columns; the model has {booster.num_features()}"
+        )
+    rows = xgboost.DMatrix(table.columns.data, feature_names=names)
+    best = about["best_iteration"]
+    predictions = booster.predict(rows, iteration_range=(0, 0 if best is None else best + 1))
+    return predictions_of(table.ids, table.ids, predictions, about["classes"])

@@ -1,0 +1,155 @@
+"""The skeleton of a training run by a plan; modules named after the kinds of training hold what differs."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from gbdt_commons.files import make_folder
+from gbdt_parties.channel import Party
+from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.identity.record import write_traffic
+from gbdt_parties.traffic import Traffic
+from gbdt_parties.transport.remote import RemoteParty
+from veilboost.model_folders import check_free
+from veilboost.plans.entries import PlanError
+from veilboost.plans.sections import Plan
+from veilboost.running.predictions import Predicted
+
+logger = logging.getLogger(__name__)
+PlanT = TypeVar("PlanT", bound=Plan[Any, Any])
+
+
+class Run(ABC, Generic[PlanT]):
+    """A training run by a plan; the constructor reads the rows of the run's initiator.
+
+    Parameters
+    ----------
+    plan : Plan
+    plan_file : str
+        Its name, for errors.
+    stack : ExitStack
+        Closes what the run has opened.
+
+    Attributes
+    ----------
+    own : list of Party
+        The initiator's rows as a party in this process, if it has any and is a party.
+    row_sets : list of bytes
+        Alignments of the rows that requests are about.
+    traffic : Traffic
+    """
+
+    model_file: ClassVar[str]
+    """In the model's folder, the file that is written last."""
+
+    warnings: ClassVar[tuple[type[Warning], ...]] = ()
+    """Warnings of training that the log shows; others are left out."""
+
+    def __init__(self, plan: PlanT, plan_file: str, stack: ExitStack) -> None:
+        self.plan = plan
+        self.own: list[Party] = []
+        self.row_sets: list[bytes] = []
+        self.traffic = Traffic()
+
+    @abstractmethod
+    def train(self, parties: Sequence[Any]) -> Any:
+        """Train with the parties; gives the model."""
+
+    @abstractmethod
+    def save(self, model: Any, directory: Path) -> None:
+        """Write the model into its folder."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Remove the checkpoint, which a written model does not need."""
+
+    @abstractmethod
+    def summary(self, model: Any, n_parties: int) -> str:
+        """The model's size, and with whom it was trained; ``{}`` is where the folder is named."""
+
+
+class Kind(Protocol):
+    """A module for one kind of training."""
+
+    TrainingRun: type[Run[Any]]
+
+    def predict(self, plan: Any, args: argparse.Namespace) -> Predicted:
+        """Predict rows of a file by the model of a plan."""
+
+
+def train(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
+    """Train by a plan, and write the model, the record and a line about them."""
+    directory = plan.path(plan.training.model)
+    target = directory / kind.TrainingRun.model_file
+    check_free(target, args.overwrite)
+    with ExitStack() as stack:
+        run = kind.TrainingRun(plan, args.plan, stack)
+        parties = [*run.own, *connect(plan, stack, run.row_sets)]
+        try:
+            with logged(run.warnings):
+                model = run.train(parties)
+        finally:
+            write_traffic(plan.path(plan.training.record), run.traffic)
+    # Once more: somebody else's may be there by now.
+    check_free(target, args.overwrite)
+    make_folder(directory)
+    run.save(model, directory)
+    run.forget()
+    print(run.summary(model, len(parties)).format(directory))
+
+
+@contextmanager
+def logged(kinds: tuple[type[Warning], ...]) -> Iterator[None]:
+    """Write warnings of these kinds into the log, and leave out the others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
+        yield
+
+
+def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
+    """Parties of a plan, whose connections end with the stack.
+
+    Parameters
+    ----------
+    plan : Plan
+    stack : ExitStack
+    row_sets : sequence of bytes
+        Alignments of the rows that requests are about.
+    """
+    parties = []
+    for party in plan.parties:
+        tls = TLS.from_directory(plan.path(plan.tls), party.server_name)
+        remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, row_sets=row_sets)
+        stack.callback(remote.close)
+        parties.append(remote)
+    return parties
+
+
+def own_credentials(plan: Plan[Any, Any]) -> tuple[TLS, str]:
+    """The initiator's credentials, and the name in its certificate."""
+    tls = TLS.from_directory(plan.path(plan.tls))
+    return tls, Identity.of(tls.certificate).name
+
+
+def rows_to_predict(plan: Plan[Any, Any], args: argparse.Namespace) -> Path:
+    """The file of the rows that a command predicts.
+
+    Raises
+    ------
+    PlanError
+        If neither the command nor the plan names one.
+    """
+    file = args.data or (None if plan.data.file is None else plan.path(plan.data.file))
+    if file is None:
+        raise PlanError("--data is missing, and the plan has no data.file")
+    return Path(file)

@@ -1,0 +1,45 @@
+"""The rows of a served party's file, as its settings say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gbdt_parties.errors import InvalidDataError
+from veilboost.plans.sections import ServedLabels, ServedTable
+from veilboost.plans.tables import Table, read_table
+from xgb_fed.horizontal.service import HorizontalLimits
+
+
+def read_rows(served: ServedTable, **how: Any) -> Table:
+    """Read a party's file.
+
+    Parameters
+    ----------
+    served : ServedTable
+    **how
+        Further arguments of `read_table`.
+
+    Raises
+    ------
+    InvalidDataError
+        If the file cannot be used, or has more columns than the party accepts.
+    """
+    table = read_table(served.data, keep=served.columns, drop=served.drop, **how)
+    n_features = table.columns.n_features
+    if served.max_features is not None and n_features > served.max_features:
+        raise InvalidDataError(
+            f"{served.data} has {n_features} columns to use, --max-features {served.max_features}"
+        )
+    return table
+
+
+def limits_of(served: ServedLabels) -> HorizontalLimits:
+    """Limits of a party's service, beside the terms of the party."""
+    return HorizontalLimits(
+        questions_per_hour=served.questions_per_hour,
+        sessions_per_hour=served.sessions_per_hour,
+        max_memory=int(served.max_memory * 2**30),
+        max_models=served.max_models,
+        max_bin=served.max_bin,
+        max_depth=served.max_depth,
+    )
