@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import xgboost
 
@@ -17,9 +17,11 @@ from veilboost.plans.exact import ExactPlan
 from veilboost.plans.simfl import SimFLPlan
 from veilboost.plans.tables import read_table
 from veilboost.running.predictions import Predicted, predictions_of
-from veilboost.running.run import rows_to_predict
+from veilboost.running.run import Run, rows_to_predict
 from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.party import HorizontalParty
 
+PlanT = TypeVar("PlanT", ExactPlan, SimFLPlan)
 logger = logging.getLogger(__name__)
 MODEL_FILE = "model.json"
 ABOUT_FILE = "about.json"
@@ -28,14 +30,36 @@ ABOUT_FILE = "about.json"
 OBJECTIVES = {"classes": "binary:logistic", "numbers": "reg:squarederror"}
 
 
-def write_model(directory: Path, model: HorizontalModel) -> None:
-    """Write a model and the labels of its classes, and log its best round."""
-    classes = None if model.classes is None else model.classes.tolist()
-    about = {"classes": classes, "best_iteration": model.best_iteration}
-    write_sealed(directory / ABOUT_FILE, about)
-    write_atomically(directory / MODEL_FILE, model.as_json())
-    if model.best_iteration is not None:
-        logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
+class NativeRun(Run[PlanT]):
+    """A training run that ends in a model of XGBoost, which all parties have."""
+
+    model_file = MODEL_FILE
+
+    def own_party(self, file: str, name: str, **more: Any) -> HorizontalParty:
+        """The coordinator's own rows, as a party in this process, with arguments for one kind of training."""
+        data = self.plan.data
+        return HorizontalParty(
+            *labelled_rows(self.plan, file),
+            name,
+            categorical_labels=data.labels == "classes",
+            max_rows=data.max_rows,
+            max_rounds=data.max_rounds,
+            directory=self.plan.path(data.state),
+            **more,
+        )
+
+    def save(self, model: HorizontalModel, directory: Path) -> None:
+        """Write the model and the labels of its classes, and log its best round."""
+        classes = None if model.classes is None else model.classes.tolist()
+        about = {"classes": classes, "best_iteration": model.best_iteration}
+        write_sealed(directory / ABOUT_FILE, about)
+        write_atomically(directory / MODEL_FILE, model.as_json())
+        if model.best_iteration is not None:
+            logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
+
+    def summary(self, model: HorizontalModel, n_parties: int) -> str:
+        """The numbers of rounds and parties."""
+        return f"{model.booster.num_boosted_rounds()} rounds with {n_parties} parties: {{}}"
 
 
 def labelled_rows(plan: ExactPlan | SimFLPlan, file: str) -> tuple[Any, Any]:

@@ -55,9 +55,9 @@ class TrainingRun(Run[PrivatePlan]):
         """Write the model."""
         write_atomically(directory / MODEL_FILE, model.model_to_string(num_iteration=-1))
 
-    def forget(self) -> None:
-        """Remove the checkpoint."""
-        Checkpoint(self.plan.path(self.plan.training.checkpoint)).clear()
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """The progress in a folder."""
+        return Checkpoint(folder)
 
     def summary(self, model: DPBooster, n_parties: int) -> str:
         """The numbers of trees and parties, and the guarantee."""

@@ -67,12 +67,19 @@ class Run(ABC, Generic[PlanT]):
         """Write the model into its folder."""
 
     @abstractmethod
-    def forget(self) -> None:
-        """Remove the checkpoint, which a written model does not need."""
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """The progress in a folder, which a written model does not need."""
 
     @abstractmethod
     def summary(self, model: Any, n_parties: int) -> str:
         """The model's size, and with whom it was trained; ``{}`` is where the folder is named."""
+
+
+class Checkpoint(Protocol):
+    """The progress of a training run."""
+
+    def clear(self) -> None:
+        """Remove it."""
 
 
 class Kind(Protocol):
@@ -101,7 +108,7 @@ def train(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
     check_free(target, args.overwrite)
     make_folder(directory)
     run.save(model, directory)
-    run.forget()
+    run.checkpoint(plan.path(plan.training.checkpoint)).clear()
     print(run.summary(model, len(parties)).format(directory))
 
 

@@ -132,9 +132,9 @@ class TrainingRun(Run[VerticalPlan]):
         if model.best_iteration is not None:
             logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
 
-    def forget(self) -> None:
-        """Remove the checkpoint."""
-        Checkpoint(self.plan.path(self.plan.training.checkpoint), "").clear()
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """The progress in a folder."""
+        return Checkpoint(folder, "")
 
     def summary(self, model: VerticalModel, n_parties: int) -> str:
         """The numbers of trees and rows."""

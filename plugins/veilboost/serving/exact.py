@@ -5,11 +5,9 @@ from __future__ import annotations
 from gbdt_parties.identity.certificates import TLS, Identity
 from veilboost.plans.exact import ExactServed
 from veilboost.plans.tables import read_table
-from veilboost.serving.rows import limits_of, read_rows
+from veilboost.serving.rows import horizontal_service, read_rows
 from veilboost.serving.server import Answering
 from xgb_fed.horizontal.exact.terms import ExactTerms
-from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.service import HorizontalService
 
 
 def make_service(served: ExactServed, tls: TLS) -> Answering:
@@ -18,24 +16,14 @@ def make_service(served: ExactServed, tls: TLS) -> Answering:
     if served.valid is not None:
         valid = read_table(served.valid, label=served.label, keep=served.columns, drop=served.drop)
         held_out = [(valid.columns, valid.label)]
-    party = HorizontalParty(
-        table.columns,
-        table.label,
-        Identity.of(tls.certificate).name,
-        categorical_labels=served.categorical_labels,
-        max_rows=served.max_rows,
-        max_rounds=served.max_rounds,
-        directory=served.models,
-        exact=ExactTerms(
-            min_rows_per_node=served.min_rows_per_node,
-            min_parties=served.min_parties,
-            cuts=served.cuts,
-            max_bin=served.max_bin,
-            held_out=held_out,
-            tls=tls,
-            allowed=served.party,
-            max_samples=served.max_samples,
-        ),
+    terms = ExactTerms(
+        min_rows_per_node=served.min_rows_per_node,
+        min_parties=served.min_parties,
+        cuts=served.cuts,
+        max_bin=served.max_bin,
+        held_out=held_out,
+        tls=tls,
+        allowed=served.party,
+        max_samples=served.max_samples,
     )
-    service = HorizontalService(party, served.models, limits_of(served))
-    return Answering(service, table.columns.n_rows, table.columns.n_features)
+    return horizontal_service(served, table, Identity.of(tls.certificate).name, exact=terms)

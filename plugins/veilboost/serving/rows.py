@@ -1,4 +1,4 @@
-"""The rows of a served party's file, as its settings say."""
+"""The rows of a served party's file, and the service of a party that has labels, too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.sections import ServedLabels, ServedTable
 from veilboost.plans.tables import Table, read_table
-from xgb_fed.horizontal.service import HorizontalLimits
+from veilboost.serving.server import Answering
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
 
 def read_rows(served: ServedTable, **how: Any) -> Table:
@@ -31,6 +33,22 @@ def read_rows(served: ServedTable, **how: Any) -> Table:
             f"{served.data} has {n_features} columns to use, --max-features {served.max_features}"
         )
     return table
+
+
+def horizontal_service(served: ServedLabels, table: Table, name: str, **terms: Any) -> Answering:
+    """The service of a party with rows and labels, with arguments for one kind of training."""
+    party = HorizontalParty(
+        table.columns,
+        table.label,
+        name,
+        categorical_labels=served.categorical_labels,
+        max_rows=served.max_rows,
+        max_rounds=served.max_rounds,
+        directory=served.models,
+        **terms,
+    )
+    service = HorizontalService(party, served.models, limits_of(served))
+    return Answering(service, table.columns.n_rows, table.columns.n_features)
 
 
 def limits_of(served: ServedLabels) -> HorizontalLimits:
