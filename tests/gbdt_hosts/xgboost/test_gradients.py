@@ -8,49 +8,9 @@ import xgboost
 
 from gbdt_hosts.xgboost import gradients
 from gbdt_hosts.xgboost.gradients import XGBoostGradients, custom_gradients
-from gbdt_hosts.xgboost.margins import margins_of, objective_config, predictions_of, words_of
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.targets import Targets
-
-RNG = np.random.default_rng(0)
-N = 200
-X = RNG.normal(size=(N, 3)).astype(np.float32)
-TIMES = RNG.gamma(2, 1, N).astype(np.float32)
-MARGIN = RNG.normal(size=(N, 1)).astype(np.float32)
-WEIGHT = RNG.uniform(0.1, 1, N).astype(np.float32)
-CLASSES = (RNG.random(N) < 0.3).astype(np.float32)
-LABELS = {
-    "reg:squarederror": TIMES,
-    "reg:squaredlogerror": TIMES,
-    "reg:pseudohubererror": TIMES,
-    "reg:absoluteerror": TIMES,
-    "reg:quantileerror": TIMES,
-    "reg:gamma": TIMES,
-    "reg:tweedie": np.where(CLASSES, 0, TIMES),
-    "reg:logistic": (X[:, 0] > 0) * 0.9,
-    "count:poisson": np.floor(TIMES),
-    "binary:logistic": CLASSES,
-    "binary:logitraw": CLASSES,
-    "binary:hinge": CLASSES,
-    "survival:cox": np.where(CLASSES, -TIMES, TIMES),
-    "survival:aft": TIMES,
-    "rank:pairwise": np.minimum(np.floor(TIMES), 3),
-    "rank:ndcg": np.minimum(np.floor(TIMES), 3),
-    "rank:map": CLASSES,
-}
-
-
-def targets_of(objective):
-    label = LABELS[objective].astype(np.float32)
-    if objective.startswith("rank"):
-        return Targets(label, WEIGHT[: N // 10], query_sizes=np.full(N // 10, 10))
-    bounds = (TIMES * 0.9, TIMES * 1.2) if objective == "survival:aft" else (None, None)
-    return Targets(label, WEIGHT, *bounds)
-
-
-def params_of(objective):
-    own = {"quantile_alpha": 0.7} if objective == "reg:quantileerror" else {}
-    return {"objective": objective, **own}
+from targets import LABELS, MARGIN, N, X, params_of, targets_of
 
 
 def grown(params, targets):
@@ -91,14 +51,6 @@ def test_rows_are_told_apart_by_two_columns_where_one_is_too_short(monkeypatch):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_one_row():
-    g, h = XGBoostGradients(params_of("reg:squarederror"), Targets(np.ones(1, dtype=np.float32)))(
-        np.full((1, 1), 3, dtype=np.float32), 0
-    )
-    assert g.tolist() == [[2]]
-    assert h.tolist() == [[1]]
-
-
 def test_gradients_beside_large_hessians_are_exact():
     """(m − y)·w with a weight beyond 2^31."""
     targets = Targets(np.zeros(3, dtype=np.float32), np.array([1, 3, 2e12], dtype=np.float32))
@@ -106,19 +58,6 @@ def test_gradients_beside_large_hessians_are_exact():
     g, h = XGBoostGradients(params_of("reg:squarederror"), targets)(margin, 0)
     np.testing.assert_array_equal(g[:, 0], margin[:, 0] * targets.weight)
     np.testing.assert_array_equal(h[:, 0], targets.weight)
-
-
-@pytest.mark.parametrize(
-    ("objective", "label"), [("count:poisson", -1.0), ("reg:tweedie", -1.0), ("rank:map", 3.0)]
-)
-def test_labels_that_xgboost_refuses(objective, label):
-    targets = targets_of(objective)
-    wrong = Targets(np.where(np.arange(N) == 7, label, targets.label), query_sizes=targets.query_sizes)
-    with pytest.raises(ValueError, match=r"label|[Rr]elevance") as error:
-        XGBoostGradients(params_of(objective), wrong)(MARGIN, 0)
-    words = words_of(error.value)
-    assert "\n" not in words
-    assert not words.startswith("[")
 
 
 def test_gradients_of_a_user():
@@ -141,26 +80,3 @@ def test_gradients_of_a_user():
     ):
         with pytest.raises(ValueError, match="gradients and hessians"):
             custom_gradients(wrong, data, MARGIN)
-
-
-@pytest.mark.parametrize("score", [0.3, 1.3128658e1, -3.75, 1e-7])
-def test_base_scores_are_read_to_the_last_bit(score):
-    exact = np.array([score], dtype=np.float32)
-    np.testing.assert_array_equal(margins_of({"objective": "reg:squarederror"}, exact), exact)
-
-
-def test_predictions_of_margins():
-    margin = np.array([[-1.0], [0.0], [2.0]], dtype=np.float32)
-    mean = predictions_of({"objective": "count:poisson"}, margin)
-    np.testing.assert_allclose(mean, np.exp(margin[:, 0]), rtol=1e-6)
-    assert predictions_of({"objective": "binary:hinge"}, margin).tolist() == [0, 0, 1]
-    three = np.array([[1, 0, 3], [2, 1, 0]], dtype=np.float32)
-    assert predictions_of({"objective": "multi:softmax", "num_class": 3}, three).tolist() == [2, 0]
-    assert predictions_of({"objective": "multi:softprob", "num_class": 3}, three[:0]).shape == (0, 3)
-
-
-def test_an_objective_as_a_model_has_it():
-    config = objective_config({"objective": "reg:tweedie", "tweedie_variance_power": 1.25})
-    assert config["tweedie_regression_param"]["tweedie_variance_power"] == "1.25"
-    with pytest.raises(ValueError, match="tweedie_variance_power"):
-        objective_config({"objective": "reg:tweedie", "tweedie_variance_power": 2.5})

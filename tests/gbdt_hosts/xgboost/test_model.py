@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import xgboost
 
+import xgb_fed
+from gbdt_hosts.xgboost import versions
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees, read_trees
+from vertical_training import assert_same_trees, parties_of, stock, train
+from xgb_fed.vertical.protocol.splits import Splits
+
+MONOTONE = {"objective": "binary:logistic", "max_depth": 3, "monotone_constraints": (0, 0, 0, 0, 1, 0)}
 
 X, Y = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32), np.arange(200) % 3
 
@@ -69,3 +75,46 @@ def test_a_tree_of_one_leaf():
     assert np.float32(kept) == np.float32(0.1)
     got = booster.predict(xgboost.DMatrix(X[:, :2]))
     np.testing.assert_array_equal(got, np.full(200, np.float32(0.1) + np.float32(0.5)))
+
+
+def missing_left():
+    """Rows without a value are the larger ones, and a constraint forbids them to go right."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6)).astype(np.float32)
+    is_missing = rng.random(300) < 0.4
+    X[is_missing, 4] = np.nan
+    return X, (~is_missing ^ (rng.random(300) < 0.1)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n_passive", [0, 3])
+def test_missing_values_alone_go_left(n_passive, tmp_path):
+    """Before, splits at -inf were lost: in exports as "splits that are none", and in files as damaged."""
+    X, y = missing_left()
+    parties = parties_of([X[:, 3:]]) if n_passive else []
+    model = train(MONOTONE, X[:, :3] if n_passive else X, y, parties, 2)
+    theirs = stock(MONOTONE, X, y, 2)
+    assert_same_trees(model.export_booster(parties), theirs)
+    thresholds = np.concatenate([tree["split_conditions"] for tree in read_trees(theirs)])
+    assert np.isneginf(thresholds).any() == versions.lowest_bounds_are_infinite()
+    splits = next(iter(parties[0]._splits_by_model.values())) if n_passive else model.splits
+    splits.save(tmp_path / "a.splits.json")
+    assert Splits.load(tmp_path / "a.splits.json").entries(0) == splits.entries(0)
+    model.save(tmp_path / "model")
+    again = xgb_fed.VerticalModel.load(tmp_path / "model")
+    own = X[:, :3] if n_passive else X
+    expected = theirs.predict(xgboost.DMatrix(X))
+    np.testing.assert_allclose(again.predict(own, parties), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "default_left"), [(np.inf, True), (np.nan, True), (-np.inf, False), (np.inf, False)]
+)
+def test_other_infinite_thresholds_are_no_splits(threshold, default_left, tmp_path):
+    splits = Splits(["a"])
+    splits.add(0, -np.inf, True)
+    splits.save(tmp_path / "a.json")
+    assert Splits.load(tmp_path / "a.json").rule(0).threshold == -np.inf
+    splits.add(0, float(threshold), default_left)
+    splits.save(tmp_path / "a.json")
+    with pytest.raises(xgb_fed.CorruptDataError):
+        Splits.load(tmp_path / "a.json")

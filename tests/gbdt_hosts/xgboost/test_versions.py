@@ -11,6 +11,9 @@ from gbdt_hosts.xgboost import versions
 from gbdt_hosts.xgboost.gradients import XGBoostGradients
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.targets import Targets
+from xgb_fed.boosting.features import bin_features, read_columns
+
+STUMPS = {"nthread": 1, "verbosity": 0, "tree_method": "hist", "base_score": 0.0, "max_depth": 1}
 
 QUIET = {"nthread": 1, "tree_method": "hist", "verbosity": 0, "base_score": 0.0, "learning_rate": 1.0}
 
@@ -125,3 +128,38 @@ def test_the_state_of_random_numbers_is_in_the_configuration():
     state = json.loads(booster.save_config())["learner"]["generic_param"]["rng_state"].split()
     _, words, place = np.random.RandomState(3).get_state()[:3]
     assert [int(word) for word in state] == [*words.tolist(), place]
+
+
+def test_lowest_bounds():
+    data = np.array([[3], [4], [5], [np.nan]], dtype=np.float32)
+    lower = bin_features(read_columns(data), 4).lower
+    assert np.isneginf(lower).all() == versions.lowest_bounds_are_infinite()
+
+
+def test_how_much_hessian_sides_of_vector_leaves_need():
+    """A side whose first class has next to none: the mean over classes decides since 3.4."""
+    X = np.repeat([[0], [1]], 50, axis=0).astype(np.float32)
+    data = xgboost.DMatrix(X, label=np.zeros((100, 2)))
+    params = {**STUMPS, "multi_strategy": "multi_output_tree", "min_child_weight": 60, "max_bin": 4}
+
+    def gradients(margin, data):
+        g = np.where(X == 0, [[1, 1]], [[-1, -1]]).astype(np.float32)
+        return g, np.ones_like(g)
+
+    tree = read_trees(xgboost.train({**params, "num_target": 2}, data, 1, obj=gradients))[0]
+    is_split = len(tree["left_children"]) > 1
+    # Each side has 50 per class: not enough for the mean; before, such weights are 0, and so is the gain.
+    assert not is_split
+    params["min_child_weight"] = 40
+
+    def uneven(margin, data):
+        g, h = gradients(margin, data)
+        h[:, 0] = np.where(X[:, 0] == 0, 1.6, 0.5)
+        h[:, 1] = np.where(X[:, 0] == 0, 0.5, 1.6)
+        return g, h
+
+    tree = read_trees(xgboost.train({**params, "num_target": 2}, data, 1, obj=uneven))[0]
+    assert len(tree["left_children"]) > 1
+    light = np.float32(tree["loss_changes"][0])
+    full = 2 * (50**2 / 81 + 50**2 / 26)
+    assert (light == pytest.approx(full, rel=1e-5)) == versions.vector_leaves_share_hessians()

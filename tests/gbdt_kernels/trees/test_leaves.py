@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from complete_trees import Forest
 from gbdt_kernels.trees import DenseCodes, by_columns
-from gbdt_kernels.trees.planes import bit_planes
 
 
 @settings(max_examples=60, deadline=None)
@@ -52,12 +51,3 @@ def test_rows_beyond_one_block(depth, n_codes):
     for first, last in pairwise([0, 3, 512, 700, 1500]):
         columns.leaves(forest.feature[0], forest.goes_left[0], first, last, leaf)
     assert leaf.tolist() == [forest.leaf(row, 0) for row in range(1500)]
-
-
-def test_a_column_of_two_codes_takes_one_bit_per_row():
-    codes = np.where(np.arange(1024)[:, None] % 3 == 0, [[7, 9]], [[7, 200]]).astype(np.uint8)
-    planes = bit_planes(codes)
-    assert planes.present.tolist() == [7, 9, 200]
-    assert planes.bits.nbytes == 1024 // 8
-    bits = np.unpackbits(planes.bits.view(np.uint8), bitorder="little")
-    assert bits.tolist() == (codes[:, 1] == 200).tolist()

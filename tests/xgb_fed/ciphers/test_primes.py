@@ -2,7 +2,6 @@ import gmpy2
 import pytest
 
 from xgb_fed.ciphers import primes
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import PaillierKey
 from xgb_fed.errors import CipherError, WeakKeyError
 
@@ -65,9 +64,3 @@ def test_attack_on_primes_that_are_close_and_their_refusal():
     assert primes.are_too_close(within, p)
     assert not primes.are_too_close(p, beyond)
     assert PaillierKey(p, beyond).public.n == p * beyond
-
-
-def test_okamoto_uchiyama_keys_have_distant_primes_too():
-    prime = primes.random_factored_prime(primes.smallest_of(683, 3), 1 << 683)
-    with pytest.raises(WeakKeyError, match="close to each other"):
-        OkamotoUchiyamaKey(prime, int(gmpy2.next_prime(prime.value)), allow_weak_key=True)

@@ -1,7 +1,7 @@
-"""Exchange with phe, and stored test vectors.
+"""Key-holder encryption draws exactly the textbook's n-th residues, uniformly: toy primes, chi-square.
 
-data/vectors.json holds a 768-bit phe key with ciphertexts that phe made, and keys and ciphertexts in this
-package's own format; data/generate_vectors.py wrote it.
+With fixed streams the tests are deterministic; the bound is the statistic's 1 - 1e-6
+quantile, which a correct sampler exceeds for one stream in a million.
 """
 
 import json
@@ -9,13 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from gbdt_kernels.residues import decode
+from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier, PaillierKey
+from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.ciphers.residue_key import ResidueKey
 from xgb_fed.errors import WeakKeyError
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
 PLAINTEXTS = VECTORS["plaintexts"]
+
+Q = FactoredPrime(29, (2, 7))
+
+
+@pytest.mark.parametrize("primes", [(P, Q), (23, 29), (P, 29)], ids=["factored", "imported", "mixed"])
+def test_paillier_residues(primes):
+    key = PaillierKey(*primes, allow_weak_key=True, random=stream(1))
+    n = 23 * 29
+    residues = sorted({pow(r, n, n * n) for r in range(1, n) if r % 23 and r % 29})
+    assert len(residues) == 22 * 28
+    drawn = decode(key.obfuscators.take(DRAWS_PER_CELL * len(residues)), key.public.modulus)
+    check_uniform(drawn, residues)
 
 
 def test_stored_phe_ciphertexts():

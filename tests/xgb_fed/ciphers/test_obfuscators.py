@@ -1,0 +1,81 @@
+"""Obfuscators are drawn ahead, bounded in number and used once."""
+
+import os
+
+import gmpy2
+import numpy as np
+import pytest
+
+from gbdt_kernels.residues import decode
+from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
+from xgb_fed import OkamotoUchiyama, Paillier
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
+
+SCHEMES = [Paillier(256, allow_weak_key=True), OkamotoUchiyama(256, allow_weak_key=True)]
+
+
+def test_rerandomisers_are_encryptions_of_zero_in_the_same_group_as_the_key_holders(key):
+    """Raised to the order of the group of randomness, both give 1."""
+    n = key.public.n
+    zeros = np.concatenate([key.public.obfuscators.take(5), key.obfuscators.take(5)])
+    if isinstance(key, OkamotoUchiyamaKey):
+        order = (key._p.value - 1) * (key._q - 1)
+    else:
+        order = np.prod([prime.value - 1 for prime in key._primes], dtype=object)
+    modulus = key.public.modulus.value
+    assert {int(gmpy2.powmod(z, order, modulus)) for z in key.public.to_integers(zeros)} == {1}
+    assert order % n != 0
+
+
+def test_pools_are_bounded_and_used_once(key):
+    pool = key.obfuscators
+    pool.take(len(pool))
+    pool._capacity, capacity = 10, pool._capacity
+    assert pool.prepare(6) == 6
+    assert pool.prepare(100) == 10
+    taken = np.concatenate([pool.take(7), pool.take(7), pool.take(1)])
+    assert len(pool) == 0
+    assert len({row.tobytes() for row in taken}) == 15
+    pool._capacity = capacity
+    pool.prepare(3)
+    assert key.decrypt(key.encrypt([1, 2, 3, 4])) == [1, 2, 3, 4]
+
+
+def test_rerandomisers_are_uniform_too():
+    """r^n for uniform r, as the other parties draw it; multiples of the toy primes are left out."""
+    key = OkamotoUchiyamaKey(P, 29, allow_weak_key=True)
+    public = key.public
+    public._random = stream(3)
+    n = public.n
+    zeros = sorted({pow(r, n, n) for r in range(1, n) if r % 23 and r % 29})
+    drawn = [
+        z
+        for z in decode(public.obfuscators.take(DRAWS_PER_CELL * len(zeros)), public.modulus)
+        if z % 23 and z % 29
+    ]
+    check_uniform(drawn, zeros)
+
+
+def in_a_forked_child(work):
+    """The bytes that `work` gives in a forked child."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, work())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        return answer.read()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+def test_a_forked_child_uses_no_obfuscator_of_its_parent(scheme):
+    key = scheme.generate()
+    key.obfuscators.prepare(4)
+    key.public.obfuscators.prepare(4)
+    one = key.encrypt([1])
+    key.obfuscators.prepare(4)
+    for work in (lambda: key.encrypt([1]).tobytes(), lambda: key.public.rerandomise(one).tobytes()):
+        assert in_a_forked_child(work) != work()

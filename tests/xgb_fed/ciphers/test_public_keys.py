@@ -1,0 +1,25 @@
+"""Public keys that cannot be honest are refused."""
+
+import math
+
+import pytest
+
+from xgb_fed.ciphers.residue_key import ResidueKey
+from xgb_fed.errors import CipherError
+
+
+@pytest.mark.parametrize(
+    ("factors", "is_accepted"),
+    [
+        ((65521, 2**521 - 1), False),  # the largest prime below 2^16
+        ((65537, 2**521 - 1), True),  # the smallest above: larger factors are not looked for
+        ((65537, 65537), False),
+    ],
+)
+def test_public_keys_with_a_factor_below_65536_or_that_are_powers_are_refused(factors, is_accepted):
+    data = ResidueKey("paillier", math.prod(factors)).public_bytes()
+    if is_accepted:
+        assert ResidueKey.from_public_bytes(data).key_id == ResidueKey("paillier", math.prod(factors)).key_id
+    else:
+        with pytest.raises(CipherError, match="not the public part of such a key"):
+            ResidueKey.from_public_bytes(data)
