@@ -1,8 +1,10 @@
 """Fixtures of the tests of lgb_dp."""
 
+import lightgbm as lgb
 import pytest
 
 from pinned_world import differences
+from threads_at_once import QUIET, X, Y
 
 
 @pytest.fixture
@@ -14,3 +16,10 @@ def assert_nothing_differs(monkeypatch, capfd):
         assert fails or seen["releases"]
 
     return check
+
+
+@pytest.fixture(scope="module")
+def stock():
+    return lgb.train(
+        {**QUIET, "max_depth": -1, "num_leaves": 60, "min_data_in_leaf": 1}, lgb.Dataset(X, Y), 3
+    )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import edwards
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -16,6 +17,7 @@ from gbdt_parties.identity.alignment_messages import (
     ProveRows,
     TellIds,
 )
+from gbdt_parties.identity.intersector import Intersector
 from gbdt_parties.identity.masked_ids import (
     ACTIVE,
     PASSIVE,
@@ -25,6 +27,11 @@ from gbdt_parties.identity.masked_ids import (
     matches,
     run_of,
 )
+
+THEIRS = [f"customer-{k:03d}" for k in range(10, 30)]
+OURS = [f"customer-{k:03d}" for k in range(20)]
+MIXED = edwards.encoded(edwards.add(edwards.GENERATOR, edwards.TORSION[4]))
+NEUTRAL = edwards.encoded(edwards.NEUTRAL)
 
 
 class Bank:
@@ -122,3 +129,28 @@ class Asker:
         if isinstance(self.aligned, messages.Refusal):
             return self.aligned
         return self.aligned.proof == wanted
+
+
+def bank(lies=None, ids=THEIRS, name="bank"):
+    return Bank(Intersector(ids, 1000, name), lies, name)
+
+
+def split(points):
+    return [points[k : k + 32] for k in range(0, len(points), 32)]
+
+
+def asker(service, ids=OURS, session=b"s" * 16, **how):
+    def ask(message):
+        return messages.read(service.handle(messages.write(session, 0, message))).message
+
+    return Asker(ask, ids, **how)
+
+
+def swapped(points):
+    one, other, *rest = split(points)
+    return b"".join((other, one, *rest))
+
+
+def twice(points):
+    one, _, *rest = split(points)
+    return b"".join((one, one, *rest))

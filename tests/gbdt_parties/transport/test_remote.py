@@ -19,9 +19,10 @@ from gbdt_parties.transport import own_certificate as own_certificate_module
 from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams
-from gbdt_parties.transport.own_certificate import is_refused, out_of_date
+from gbdt_parties.transport.own_certificate import is_refused
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
+from served_parties import Echo, with_certificate_of
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.protocol.messages import Gradients
 
@@ -33,11 +34,6 @@ def problem(n=200, seed=0):
     X = random.normal(size=(n, 6)).astype(np.float32)
     y = (X @ random.normal(size=6) > 0).astype(np.float32)
     return X[:, :2], X[:, 2:], y
-
-
-class Echo:
-    def handle(self, request):
-        return bytes(request)
 
 
 def trained(party, X, y, cipher):
@@ -265,37 +261,6 @@ def test_other_callers_are_turned_away(caller):
     assert not service.exchanges
 
 
-def with_certificate_of(which, days=365):
-    """What knows the bank's authority, and shows a certificate of any."""
-    own = tls("acme", which, days)
-    return TLS(tls("acme").authority, own.certificate, own.key)
-
-
-def test_an_expired_certificate_is_named_before_a_connection_is_made(monkeypatch):
-    monkeypatch.setattr(remote_module._Connection, "exchange", lambda self: pytest.fail("connected"))
-    party = RemoteParty("127.0.0.1:9", tls("acme", days=-1), "bank", 5.0)
-    with pytest.raises(AuthenticationError, match=r"this side's certificate expired at \d{4}-.*'bank'"):
-        party.handle(b"x")
-    party.close()
-
-
-@pytest.mark.parametrize(("which", "days"), [("other", 365), ("ca", -1)], ids=["authority", "clock"])
-def test_a_refused_certificate_is_named_at_once(which, days, monkeypatch):
-    """gRPC says "Socket closed", as of a server that was killed, which patience waits for."""
-    # As if this side's clock were behind.
-    monkeypatch.setattr(remote_module, "out_of_date", lambda certificates: "")
-    service = HandlerService(Echo())
-    begun = time.monotonic()
-    with serving(service) as server:
-        own = with_certificate_of(which, days)
-        party = RemoteParty(f"127.0.0.1:{server.port}", own, "bank", 5.0)
-        with pytest.raises(AuthenticationError, match=r"'bank'.* ends connections with this"):
-            party.handle(b"x")
-        party.close()
-    assert time.monotonic() - begun < 4
-    assert not service.exchanges
-
-
 @pytest.mark.parametrize("end", ["closed at once", "silent"])
 def test_a_server_that_is_not_there_is_not_taken_for_one_that_refuses(end):
     """Whatever takes the connection: without the bank's handshake nothing is known of certificates."""
@@ -379,13 +344,6 @@ def test_a_tls_end_that_refuses_the_certificate_by_an_alert_is_believed(which, d
     with tls_end(tls("bank"), oldest) as (port, completed):
         assert is_refused("127.0.0.1", port, "bank", with_certificate_of(which, days))
         assert not completed
-
-
-def test_only_the_own_certificate_must_be_in_date():
-    """A file may hold further ones, of which this side needs none."""
-    own, expired = tls("acme").certificate, tls("acme", days=-1).certificate
-    assert not out_of_date(own + expired)
-    assert "expired at" in out_of_date(expired + own)
 
 
 @pytest.mark.parametrize("how", [dict(which="other"), dict(days=-1)], ids=["another authority", "expired"])

@@ -15,13 +15,8 @@ from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import selection_scale
-from small_training import binary_data, dataset, train
-
-X, Y = binary_data()
-
-
-def release(epsilon, group, part):
-    return Release("leaf values", "discrete Laplace", epsilon, group, part)
+from reports_of_models import X, Y, release, report
+from small_training import dataset, train
 
 
 def test_same_part_adds_disjoint_parts_take_the_largest_groups_add():
@@ -64,27 +59,6 @@ def test_table_counts_equal_releases():
         ledger.charge(release(0.5, 0, part))
     (row,) = ledger.table()
     assert (row["count"], row["disjoint_sets_of_rows"], row["epsilon"]) == (3, 2, 0.5)
-
-
-def report(**changes):
-    values = {
-        "epsilon": 1.5,
-        "delta": 0.0,
-        "private": True,
-        "reasons": (),
-        "notes": ("a note: with [brackets]",),
-        "ledger": (
-            {
-                "group": 0,
-                "release": "r",
-                "mechanism": "m",
-                "epsilon": 1.5,
-                "count": 1,
-                "disjoint_sets_of_rows": 1,
-            },
-        ),
-    }
-    return PrivacyReport(**{**values, **changes})
 
 
 def test_what_is_left_of_a_plan_can_be_replaced_at_no_higher_cost():
@@ -146,12 +120,6 @@ def test_trees_of_one_iteration_read_the_same_rows_and_add_up():
     for row in booster.privacy.ledger:
         assert (row["count"], row["disjoint_sets_of_rows"]) == (12, 4)
     assert booster.privacy.epsilon == pytest.approx(3 * sum(row["epsilon"] for row in booster.privacy.ledger))
-
-
-def test_para_composes_in_parallel():
-    report = train(dataset(X, Y), lgb_dp.ParallelBoost(1.0), n_rounds=5).privacy
-    assert report.epsilon == 1.0
-    assert {row["disjoint_sets_of_rows"] for row in report.ledger} == {5}
 
 
 def test_replace_one_doubles_epsilon_and_more_than_doubles_delta():

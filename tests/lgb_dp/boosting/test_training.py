@@ -43,14 +43,6 @@ def test_result_is_a_native_booster_that_lightgbm_alone_reads(tmp_path):
     assert lgb_dp.privacy_of(path).epsilon == 1.0
 
 
-def test_native_predictions_equal_the_scores_training_kept():
-    data = dataset(X, Y)
-    booster = lgb.train(QUIET, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
-    with pytest.warns(lgb_dp.NotPrivateWarning):
-        kept = booster._grower.raw_score(data)[:, 0]
-    np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
-
-
 def test_evaluation_equals_lightgbms_on_the_predictions():
     from sklearn.metrics import log_loss, roc_auc_score
 
@@ -157,17 +149,6 @@ def test_continued_training_composes():
     assert second.privacy.epsilon == 1.5
     assert second.privacy.private
     np.testing.assert_array_equal(second.predict(X, num_iteration=3), first.predict(X))
-
-
-def test_continuing_fits_what_the_first_model_left():
-    centre = np.full(len(X), 30.0)
-    data = {"bounds": (-3, 3), "label_bounds": (0, 40)}
-    params = {**QUIET, "objective": "regression", "lambda_l2": 0.0}
-    first = lgb.train(params, lgb_dp.Dataset(X, centre, **data), 3, callbacks=[lgb_dp.DPBoost(500.0)])
-    second = lgb.train(
-        params, lgb_dp.Dataset(X, centre, **data), 10, init_model=first, callbacks=[lgb_dp.DPBoost(500.0)]
-    )
-    assert np.abs(second.predict(X) - 30).mean() < 0.5 * np.abs(first.predict(X) - 30).mean()
 
 
 def test_continuing_a_model_without_a_guarantee_is_not_private_unless_declared_public():
@@ -349,16 +330,6 @@ def test_plain_validation_sets_need_their_raw_data():
     assert history["valid_0"]["auc"][-1] == pytest.approx(roc_auc_score(Y, booster.predict(X)))
     with pytest.raises(ValueError, match="free_raw_data=False"):
         train(dataset(X, Y), lgb_dp.DPBoost(1.0), valid_sets=[lgb.Dataset(X, Y)])
-
-
-def test_init_score_is_where_training_starts():
-    booster = train(
-        dataset(X, Y, init_score=2 * Y - 1, public_init_score=True),
-        lgb_dp.DPBoost(2000.0),
-        n_rounds=1,
-        learning_rate=1.0,
-    )
-    assert np.abs(booster.predict(X, raw_score=True)).max() < 0.05
 
 
 def test_weights_move_the_fit():

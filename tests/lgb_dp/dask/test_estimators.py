@@ -5,22 +5,15 @@ import pickle
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
 from sklearn.base import clone
 
 import lgb_dp
-from dask_training import X, Y, collections, local_cluster
+from dask_estimators import SETTINGS
+from dask_training import X, Y, collections
 from lgb_dp.dask import DaskDPLGBMClassifier, DaskDPLGBMRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")
-SETTINGS = {"epsilon": 5.0, "n_estimators": 6, "max_bin": 16, "random_state": 1}
 LENGTHS = (100, 0, 540)
-
-
-@pytest.fixture(scope="module")
-def client():
-    with local_cluster(2) as cluster, Client(cluster) as client:
-        yield client
 
 
 @pytest.mark.parametrize("names", [None, np.array(["no", "perhaps", "yes"])])
@@ -55,20 +48,6 @@ def test_a_regressor_is_that_of_one_process(client):
     np.testing.assert_array_equal(many.predict(Xd).compute(scheduler="synchronous"), one.predict(X))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be given"):
         DaskDPLGBMRegressor().fit(Xd, yd, bounds=(-3, 3))
-
-
-def test_data_frames_are_fitted_and_predicted_by_their_names(client):
-    pd = pytest.importorskip("pandas")
-    dd = pytest.importorskip("dask.dataframe")
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    rows, labels = (dd.from_pandas(part, npartitions=3) for part in (frame, pd.Series(Y > 0)))
-    many = DaskDPLGBMClassifier(**SETTINGS).fit(rows, labels, bounds=(-3, 3))
-    one = lgb_dp.DPLGBMClassifier(**SETTINGS).fit(frame, Y > 0, bounds=(-3, 3))
-    assert many.feature_names_in_.tolist() == list("abcd")
-    assert many.booster_.model_to_string() == one.booster_.model_to_string()
-    turned = many.predict(rows[list("dcba")]).compute(scheduler="synchronous")
-    assert turned.dtype == bool
-    np.testing.assert_array_equal(turned, one.predict(frame))
 
 
 def test_public_evaluation_sets_stop_a_fit(client):

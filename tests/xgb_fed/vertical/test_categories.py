@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xgb_fed
+from categorical_columns import BASE, frames
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, ProtocolError
 from vertical_training import Recorder, assert_same_tree, text_of, train
-from xgb_fed.boosting.features import MAX_BINS, Columns, bin_features, read_columns, read_columns_like
+from xgb_fed.boosting.features import MAX_BINS, read_columns
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.vertical.growing import row_places
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns
@@ -34,7 +35,6 @@ from xgb_fed.vertical.protocol.messages import (
 from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
-BASE = {"objective": "binary:logistic", "max_depth": 4, "max_bin": 16}
 
 
 def drawn(seed):
@@ -170,18 +170,6 @@ def test_sparse_columns():
     problem = SimpleNamespace(X=sparse, y=y, params=BASE, weight=None, bounds=[0, 2, 4], types=types)
     model, parties, *_ = federated(problem, 2)
     assert_same(model.export_booster(parties), stock(problem, 2))
-
-
-def frames(n=240, seed=3):
-    """Two parties' data frames; categories are not in the order of the alphabet, and some have no rows."""
-    rng = np.random.default_rng(seed)
-    region = pd.Categorical.from_codes(rng.integers(-1, 5, n), [*"nosew", "unused"])
-    plan = pd.Categorical.from_codes(rng.integers(0, 3, n), [30, 10, 20])
-    shop = pd.Categorical.from_codes(rng.integers(-1, 12, n), [f"shop {k}" for k in range(12)])
-    own = pd.DataFrame({"region": region, "age": rng.normal(size=n)})
-    theirs = pd.DataFrame({"income": rng.normal(size=n), "shop": shop, "plan": plan})
-    effects = rng.normal(size=6)[region.codes] + rng.normal(size=13)[shop.codes] + own["age"]
-    return own, theirs, (effects + rng.normal(size=n) * 0.3 > 0).astype(np.float32).to_numpy()
 
 
 def fitted(own, theirs, y, **settings):
@@ -426,16 +414,6 @@ def test_a_run_that_was_interrupted_ends_in_the_same_model(tmp_path):
 # What the passive party checks.
 
 
-@pytest.fixture(scope="module")
-def recorded():
-    _, theirs, y = frames(120)
-    party = Recorder(xgb_fed.LocalParty(theirs, "bank", enable_categorical=True, allow_export=True))
-    model = train({**BASE, "max_depth": 2, "enable_categorical": True}, None, y, [party], 1)
-    model.predict(None, [party])
-    model.export_booster([party])
-    return party, theirs
-
-
 def test_names_of_categories_do_not_leave_their_party(recorded):
     party, theirs = recorded
     spoken = b"".join(party.answers)
@@ -597,18 +575,6 @@ def test_a_column_of_many_categories_takes_limited_memory(monkeypatch):
         places.note(split, rows, ~left)
 
 
-def test_announced_columns_that_cannot_be_are_refused():
-    for categorical, n_bins in ((frozenset({1}), 3), (frozenset({-1}), 3), (frozenset({0}), MAX_BINS + 1)):
-        counts = np.zeros(n_bins + 1, dtype=np.int64)
-        counts[0] = 4
-        with pytest.raises(ProtocolError, match="announces impossible columns"):
-            AgreedColumns(np.array([n_bins]), counts, 2, categorical).check(4, 8)
-    counts = np.array([4, 0, 0, 0, 0])
-    AgreedColumns(np.array([4]), counts, 2, frozenset({0})).check(4, 2)
-    kinds = {AgreedColumns(np.array([4]), counts, 2, frozenset(one)).digest() for one in ((), (0,))}
-    assert len(kinds) == 2
-
-
 def test_a_party_that_sends_other_categories_left_is_caught():
     """It answers with a set of rows of another category of the same size."""
     n = 60
@@ -672,53 +638,6 @@ def test_attack_by_categories_that_are_drawn_anew_is_refused(tmp_path):
     party.until = None
     with pytest.raises(ProtocolError, match=r"'bank': (rows are in another|more rows)"):
         train(params, None, y, [party], 10, checkpoint=tmp_path)
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"categorical": np.array([5], dtype=np.int32)},
-        {"categorical": np.array([-1], dtype=np.int32)},
-        {"n_right": np.zeros(1, dtype=np.int32)},
-        {"right": np.zeros(0, dtype=np.int32)},
-        {"categorical": np.zeros(0, dtype=np.int32)},
-    ],
-    ids=str,
-)
-def test_revealed_categories_that_cannot_be_are_refused(recorded, lie):
-    _, theirs = recorded
-    own, _, y = frames(120)
-
-    def change(_, answer):
-        envelope = messages.read(answer)
-        if not isinstance(envelope.message, RevealedCategories):
-            return answer
-        return messages.write(
-            envelope.session,
-            envelope.sequence,
-            RevealedCategories(**{**envelope.message.__dict__, **lie}),
-        )
-
-    bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True, allow_export=True)
-    party = Recorder(bank, change)
-    model = train({**BASE, "max_depth": 2, "enable_categorical": True}, own[["age"]], y, [party], 1)
-    with pytest.raises(ProtocolError, match="party 'bank' sent malformed splits"):
-        model.export_booster([party])
-
-
-def test_codes_and_bins_of_categories():
-    codes = np.array([[2.0], [np.nan], [0.7], [5.0]])
-    columns = read_columns(codes, feature_types=["c"])
-    binned = bin_features(columns, 2)
-    assert binned.codes[:, 0].tolist() == [2, 6, 0, 5]  # one bin up to the largest; fractions are cut off
-    assert binned.categorical == {0}
-    assert bin_features(read_columns(np.full((3, 1), np.nan), feature_types=["c"]), 2).counts().tolist() == [
-        0,
-        3,
-    ]
-    known = read_columns_like(codes, ["f0"], {0: ("a", "b")})
-    assert known.categories == {0: ("a", "b")}
-    assert isinstance(known, Columns)
 
 
 def test_messages_of_numeric_columns_stay_as_they_were():

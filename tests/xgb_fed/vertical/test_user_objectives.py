@@ -1,7 +1,5 @@
 """A user's own objective: what it may do with what it is given, and how a run with one is taken up."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.protocol.messages import FindSplits
 from xgb_fed.vertical.training.task import TrainingTask
-from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 PARAMS = {"objective": "reg:squarederror", "max_depth": 3, "max_bin": 16, "random_state": 1}
 
@@ -94,11 +91,6 @@ def test_an_objective_that_does_not_repeat_itself_is_named_when_a_run_is_taken_u
         train(PARAMS, active, y, [Losing(party, 8)], 3, obj=Counting(), checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="obj gives other gradients for tree 2"):
         train(PARAMS, active, y, [party], 3, obj=Counting(), checkpoint=tmp_path)
-
-
-def test_records_of_earlier_releases_have_no_gradients():
-    kept = {"tree": 2, "digests": {"bank": ["a"]}, "told": [], "restarts": []}
-    assert TreeRecord(kept=json.loads(json.dumps(kept))).start(2, "anything") == []
 
 
 def test_margins_of_other_rows_make_another_run():

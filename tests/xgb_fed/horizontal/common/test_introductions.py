@@ -11,7 +11,6 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.boosting.labels import places_among
 from xgb_fed.horizontal.common.introductions import common_mean_label
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
@@ -120,18 +119,6 @@ def test_a_party_does_not_tell_classes_of_long_texts():
     south = HorizontalParty(X, labels, "south", categorical_labels=True, n_jobs=1)
     with pytest.raises(PartyRefusedError, match="a class of more than 200 characters"):
         train(south)
-
-
-def test_labels_do_not_widen_to_the_longest_class():
-    labels = np.array(["a", "b"])[np.arange(100_000) % 2]
-    tracemalloc.start()
-    try:
-        codes = places_among(["a", "b", "c" * 200], labels)
-        assert tracemalloc.get_traced_memory()[1] < 100 * len(labels)
-    finally:
-        tracemalloc.stop()
-    assert codes[:3].tolist() == [0, 1, 0]
-    assert places_among(["a"], ["b", "a"]).tolist() == [-1, 0]
 
 
 def test_classes_of_all_parties_are_at_most_as_many_as_are_told():

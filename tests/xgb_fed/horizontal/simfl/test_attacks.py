@@ -30,25 +30,17 @@ from made_up_coordinator import (
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
     Introduce,
     Introduction,
-    OpenHorizontal,
     Trees,
 )
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
-from xgb_fed.horizontal.simfl.hash_seed import MAX_ABANDONED
 from xgb_fed.horizontal.simfl.lsh import typical_distance
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
-    ColumnMoments,
     GrowTrees,
     HashRows,
-    HashTable,
-    RevealSeed,
-    SeedContribution,
     StartBoosting,
-    TellMoments,
 )
 
 
@@ -120,51 +112,6 @@ def test_attack_tables_of_more_rows_than_agreed_are_refused():
         Coordinator(victim(max_rows=1000), rows=1000)
     with pytest.raises(PartyRefusedError, match="this party accepts"):
         Coordinator(victim(), rows=-5)
-
-
-def test_attack_a_seed_is_not_revealed_to_whoever_has_not_committed():
-    coordinator = Coordinator(victim())
-    with pytest.raises(PartyRefusedError, match="after all parties have committed"):
-        coordinator.ask(RevealSeed(bytes(64)), SeedContribution)
-    coordinator = Coordinator(victim())
-    coordinator.commitments()
-    with pytest.raises(PartyRefusedError, match="32 bytes for 2 parties"):
-        coordinator.ask(RevealSeed(bytes(32)), SeedContribution)
-    coordinator = Coordinator(victim())
-    coordinator.commitments()
-    with pytest.raises(PartyRefusedError, match="commitment was replaced"):
-        coordinator.ask(RevealSeed(bytes(64)), SeedContribution)
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_attack_a_seed_cannot_be_changed_after_it_is_known(place):
-    coordinator = Coordinator(victim())
-    coordinator.ask(TellMoments(0), ColumnMoments)
-    told = bytearray(coordinator.agreed())
-    told[32 * place] ^= 1
-    with pytest.raises(PartyRefusedError, match=f"party {place} revealed another hash seed"):
-        coordinator.ask(HashRows(bytes(told), 2, np.zeros(N_FEATURES), np.ones(N_FEATURES)), HashTable)
-
-
-def test_attack_seeds_are_not_drawn_until_one_is_liked():
-    party = victim()
-    for _ in range(MAX_ABANDONED):
-        Coordinator(party).agreed()
-    with pytest.raises(PartyRefusedError, match="were revealed and not used"):
-        Coordinator(party).agreed()
-
-
-def test_attack_an_earlier_seed_is_the_partys_own_last_one_only():
-    party = victim()
-    request = HashRows(b"", 2, np.zeros(N_FEATURES), np.ones(N_FEATURES))
-    coordinator = Coordinator(party)
-    coordinator.ask(TellMoments(0), ColumnMoments)
-    with pytest.raises(PartyRefusedError, match="no previous session"):
-        coordinator.ask(request, HashTable)
-    _, table = Coordinator(party).hash_table(n_hashes=2)
-    coordinator = Coordinator(party)
-    coordinator.ask(TellMoments(0), ColumnMoments)
-    assert np.array_equal(coordinator.ask(request, HashTable).hashes, table.reshape(-1))
 
 
 def made_up_tables(table):
@@ -267,35 +214,6 @@ def test_attack_rows_without_weight_do_not_fill_a_group():
     assert n_added.sum() == 100
     with pytest.raises(PartyRefusedError, match="fewer than min_similar=3"):
         Coordinator(victim(sample_weight=np.arange(N_ROWS) < 2)).hash_table()
-
-
-def test_attack_a_hash_table_is_taken_once_from_each_party():
-    coordinator = Coordinator(victim())
-    _, table = coordinator.hash_table()
-    message = HashTable(0, table.reshape(-1))
-    coordinator.ask(message, messages.Done)
-    with pytest.raises(PartyRefusedError, match="out of turn"):
-        coordinator.ask(message, messages.Done)
-
-
-def test_attack_hash_tables_of_another_size_are_refused():
-    coordinator = Coordinator(victim())
-    _, table = coordinator.hash_table()
-    with pytest.raises(PartyRefusedError, match="another size"):
-        coordinator.ask(HashTable(0, table.reshape(-1)[1:]), messages.Done)
-
-
-def test_attack_more_hashes_than_columns_are_refused():
-    with pytest.raises(PartyRefusedError, match=r"L < d"):
-        Coordinator(victim()).hash_table(n_hashes=N_FEATURES)
-
-
-def test_attack_opening_a_session_twice_does_not_hash_twice():
-    coordinator = Coordinator(victim())
-    coordinator.hash_table(n_hashes=2)
-    again = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 0, np.array([N_ROWS, N_ROWS]), 1, 100)
-    with pytest.raises(PartyRefusedError, match="opened already"):
-        coordinator.ask(again, HorizontalOpened)
 
 
 def test_attack_factors_of_gradients_that_tell_labels_in_a_group_apart_are_refused():

@@ -6,26 +6,16 @@ import xgboost
 from sklearn.metrics import mean_absolute_error
 
 import xgb_fed
-from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRanker, VerticalXGBRegressor
+from estimator_objectives import QID, RELEVANCE, RNG, SCORE, SMALL, N, X, party
+from xgb_fed import Plain, VerticalXGBClassifier, VerticalXGBRanker, VerticalXGBRegressor
 from xgb_fed.boosting.objectives import REGRESSIONS
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.errors.NotEncryptedWarning")
 
-RNG = np.random.default_rng(0)
-N = 240
-X = RNG.normal(size=(N, 5)).astype(np.float32)
-SCORE = X[:, 0] + X[:, 3] * X[:, 1] + RNG.normal(size=N) / 3
 WORDS = np.where(SCORE > 0, "yes", "no")
-QID = np.repeat(np.arange(12), 20)
-RELEVANCE = np.digitize(SCORE, [-1, 1])
-SMALL = {"n_estimators": 3, "max_depth": 3, "max_bin": 16}
 REFUSED = UnsupportedParameterError
 ALPHA = {"reg:quantileerror": {"quantile_alpha": 0.3}}
-
-
-def party(**kwargs):
-    return LocalParty(X[:, 3:], "bank", **kwargs)
 
 
 def stock(cls, **params):
@@ -63,34 +53,6 @@ def test_regressor(objective, tmp_path):
     np.testing.assert_array_equal(again.predict(X[:, :3]), model.predict(X[:, :3]))
     with pytest.raises(CorruptDataError, match="ranker"):
         VerticalXGBRanker().load_model(tmp_path)
-
-
-def test_ranker(tmp_path):
-    bank = party(eval_sets=[X[:, 3:]])
-    model = VerticalXGBRanker(**SMALL, cipher=Plain(), eval_metric="ndcg@5", lambdarank_num_pair_per_sample=4)
-    model.fit(
-        X[:, :3],
-        RELEVANCE,
-        qid=QID,
-        parties=[bank],
-        sample_weight=np.arange(1, 13),
-        eval_set=[(X[:, :3], RELEVANCE)],
-        eval_qid=[QID],
-    )
-    data = xgboost.QuantileDMatrix(X, max_bin=16)
-    data.set_info(label=RELEVANCE, qid=QID, weight=np.arange(1, 13))
-    params = {"objective": "rank:ndcg", "lambdarank_num_pair_per_sample": 4, "max_depth": 3, "nthread": 1}
-    theirs = xgboost.train({**params, "max_bin": 16, "eval_metric": "ndcg@5"}, data, 3)
-    np.testing.assert_allclose(
-        model.predict(X[:, :3]), theirs.predict(xgboost.DMatrix(X)), rtol=1e-5, atol=1e-6
-    )
-    plain = xgboost.DMatrix(X, label=RELEVANCE, qid=QID)
-    expected = float(theirs.eval(plain).split(":")[-1])
-    assert model.evals_result()["validation_0"]["ndcg@5"][-1] == pytest.approx(expected, rel=1e-5)
-    model.save_model(tmp_path)
-    again = VerticalXGBRanker()
-    again.load_model(tmp_path, [bank])
-    np.testing.assert_array_equal(again.predict(X[:, :3]), model.predict(X[:, :3]))
 
 
 @pytest.mark.parametrize(

@@ -8,32 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packed_fields import decoded
+from scaled_gradients import CLOSE, LIMIT, gradients, scaled
 from xgb_fed.vertical.growing.gradients import FixedPointGradients, apart_from_zero, packing_for
-from xgb_fed.vertical.protocol.halves import HALF_BITS
 from xgb_fed.vertical.trees.partition import Partition
-
-LIMIT = 1 << 2047
-ANY = st.floats(width=32, allow_nan=False, allow_infinity=False)
-CLOSE = st.floats(-1, 1, width=16)
-
-
-@st.composite
-def gradients(draw, values=ANY | CLOSE):
-    """g and h of some rows and classes, from the smallest float32 to the largest."""
-    shape = (draw(st.integers(1, 12)), draw(st.integers(1, 3)))
-    size = shape[0] * shape[1]
-    g = draw(st.lists(values, min_size=size, max_size=size))
-    h = draw(st.lists(values, min_size=size, max_size=size))
-    return np.array(g).reshape(shape), np.abs(np.array(h)).reshape(shape)
-
-
-def scaled(g, h):
-    return FixedPointGradients.scaled(g, h, packing_for(*g.shape, LIMIT))
-
-
-def integers_of(halves):
-    """Python integers of halves of shape (2, n)."""
-    return [(int(high) << HALF_BITS) + int(low) for high, low in zip(*halves, strict=True)]
 
 
 def added_plaintexts(own, selections):
@@ -88,26 +65,6 @@ def test_values_of_one_scale_come_back_exactly(pair):
         np.testing.assert_array_equal(got, expected)
 
 
-@given(gradients(), st.data())
-@settings(max_examples=40)
-def test_sums_are_exact_and_their_floats_the_nearest(pair, data):
-    own = scaled(*pair)
-    n_rows, n_classes = pair[0].shape
-    left = np.array(data.draw(st.lists(st.booleans(), min_size=n_rows, max_size=n_rows)))
-    partition = Partition.root(n_rows).children({0: left})
-    sums, counts = own.node_sums(partition)
-    assert counts.tolist() == [left.sum(), (~left).sum()]
-    units = [Fraction(2) ** (exponent - 53) for exponent in (own.g_exponent, own.h_exponent)]
-    floats = own.to_float(sums)
-    for k in range(n_classes):
-        exact = [integers_of(part[:, k]) for part in sums]
-        for node, rows in enumerate((left, ~left)):
-            for which, integers in enumerate((own.g, own.h)):
-                total = sum(integers[rows, k].tolist())
-                assert exact[which][node] == total
-                assert floats[which][k, node] == float(total * units[which])
-
-
 @given(gradients(), st.sampled_from([LIMIT, 1 << 250]), st.data())
 @settings(max_examples=40)
 def test_sums_of_plaintexts_decode_to_the_sums(pair, limit, data):
@@ -140,15 +97,6 @@ def test_fields_hold_the_sum_of_all_rows_at_their_largest(sign, scale):
     total = n_rows * float(np.float32(scale))
     np.testing.assert_array_equal(np.ldexp(got_g, own.g_exponent), [[sign * total] * 2])
     np.testing.assert_array_equal(np.ldexp(got_h, own.h_exponent), [[total] * 2])
-
-
-def test_sums_of_many_rows_are_exact():
-    """Halves of 27 bits: a hundred thousand rows at the largest, one of them off by the last bit."""
-    g = np.ones((100_000, 1))
-    g[-1] -= 2.0**-53
-    own = scaled(g, g)
-    sums, _ = own.node_sums(Partition.root(len(g)))
-    assert [integers_of(part[:, 0]) for part in sums] == [[(100_000 << 53) - 1]] * 2
 
 
 def test_no_rows_and_no_gradients():

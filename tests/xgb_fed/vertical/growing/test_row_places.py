@@ -8,38 +8,14 @@ from hypothesis import strategies as st
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from placed_rows import left_of, places_of
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.growing.bin_sums import AgreedColumns
-from xgb_fed.vertical.growing.row_places import RowPlaces
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.messages import FindSplits, StartTree
 from xgb_fed.vertical.protocol.splits import NamedSplit
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 PARAMS = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 4, "base_score": 0.5}
-
-
-def places_of(codes, n_bins):
-    """Of one column, whose missing values have the code `n_bins`."""
-    counts = np.bincount(codes, minlength=n_bins + 1)
-    return RowPlaces(AgreedColumns(np.array([n_bins]), counts, 2), len(codes))
-
-
-def left_of(codes, split, n_bins):
-    return np.where(codes == n_bins, split.default_left, codes <= split.last_left)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_columns_that_stay_the_same_are_never_refused(data):
-    n_bins = data.draw(st.integers(1, 6))
-    codes = np.array(data.draw(st.lists(st.integers(0, n_bins), min_size=1, max_size=20)))
-    places = places_of(codes, n_bins)
-    for _ in range(data.draw(st.integers(1, 8))):
-        split = NamedSplit(0, data.draw(st.integers(-1, n_bins - 1)), data.draw(st.booleans()))
-        mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(codes), max_size=len(codes))))
-        rows = np.flatnonzero(mask)
-        places.note(split, rows, left_of(codes[rows], split, n_bins))
 
 
 @settings(max_examples=100, deadline=None)
@@ -154,12 +130,3 @@ def test_what_splits_told_outlives_the_process(tmp_path):
     # One tree on other columns: it is the splits of the first three trees that it does not fit.
     with pytest.raises(ProtocolError, match=r"'bank': (rows are on another|more rows)"):
         xgb_fed.train(PARAMS, active, [party], 8, **how)
-
-
-def test_more_bins_than_a_code_can_number_are_not_possible():
-    """Before, the place of a row with a missing value overflowed its 16 bits."""
-    counts = np.zeros(65_537, dtype=np.int64)
-    counts[0] = 5
-    AgreedColumns(np.array([65_534]), counts[:65_535], 2).check(5, 65_535)
-    with pytest.raises(ProtocolError, match="announces impossible columns"):
-        AgreedColumns(np.array([65_536]), counts, 2).check(5, 65_535)

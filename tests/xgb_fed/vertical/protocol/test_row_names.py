@@ -1,32 +1,15 @@
 """Rows that are not the same rows, and columns that are not the same columns, never give a result."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import xgb_fed
-from xgb_fed import ActiveData, Alignment, LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor
-from xgb_fed.errors import InvalidArgumentError
+from named_rows import IDS, NEW, OWN, SHUFFLED, SMALL, THEIRS, TRAIN, N, Y, bank, fitted
+from xgb_fed import ActiveData, Alignment, Plain, VerticalXGBClassifier, VerticalXGBRegressor
 from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
-
-N = 60
-RANDOM = np.random.default_rng(2)
-VALUES = RANDOM.standard_normal((2 * N, 4)).astype(np.float32)
-IDS = [f"p{k:03d}" for k in range(2 * N)]
-FRAME = pd.DataFrame(VALUES, columns=["age", "income", "dose", "weight"], index=IDS)
-Y = (VALUES.sum(axis=1) > 0).astype(int)
-OWN, THEIRS = ["age", "income"], ["dose", "weight"]
-SHUFFLED = RANDOM.permutation(N)
-SMALL = {"n_estimators": 2, "max_depth": 2, "max_bin": 8, "cipher": Plain()}
-TRAIN, NEW = FRAME.iloc[:N], FRAME.iloc[N:]
-
-
-def bank(frame=TRAIN[THEIRS], **how):
-    return LocalParty(frame, "bank", **how)
 
 
 class Counted:
@@ -38,10 +21,6 @@ class Counted:
     def handle(self, request):
         self.n_requests += 1
         return self.party.handle(request)
-
-
-def fitted(X=TRAIN[OWN], party=None, cls=VerticalXGBClassifier, **how):
-    return cls(**SMALL, **how).fit(X, Y[: len(X)], parties=[bank() if party is None else party])
 
 
 @pytest.mark.parametrize("cls", [VerticalXGBClassifier, VerticalXGBRegressor])
@@ -119,73 +98,6 @@ def test_evaluation_sets_of_a_party_with_other_columns_are_refused(columns):
         bank(eval_sets=[NEW[columns]])
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "apply"])
-@pytest.mark.parametrize("kind", ["named", "unnamed", "array"])
-def test_other_rows_than_those_of_fit_need_the_parties_rows(method, kind):
-    """As many rows as were trained on: the parties' rows of `fit` would give a result, and a wrong one."""
-    as_kind = {
-        "named": lambda frame: frame,
-        "unnamed": lambda frame: frame.reset_index(drop=True),
-        "array": lambda frame: frame.to_numpy(),
-    }[kind]
-    model = fitted(as_kind(TRAIN[OWN]), bank(as_kind(TRAIN[THEIRS])))
-    ask = getattr(model, method)
-    kept = ask(as_kind(TRAIN[OWN]))
-    for rows in (NEW, TRAIN.iloc[SHUFFLED], NEW.iloc[:10]):
-        with pytest.raises(xgb_fed.RowMismatchError, match=r"parties=\[party.with_rows"):
-            ask(as_kind(rows[OWN]))
-    party = model.parties_[0].with_rows(as_kind(NEW[THEIRS]))
-    got = ask(as_kind(NEW[OWN]), [party])
-    pooled = ask(as_kind(FRAME[OWN]), [party.with_rows(as_kind(FRAME[THEIRS]))])
-    np.testing.assert_array_equal(got, pooled[N:])
-    np.testing.assert_array_equal(kept, pooled[:N])
-
-
-def test_changed_values_of_the_same_named_rows_are_predicted():
-    """Permutation importance and what-if questions."""
-    model = fitted()
-    assert model.predict(TRAIN[OWN] + 1).shape == (N,)
-    array = fitted(TRAIN[OWN].to_numpy(), bank(TRAIN[THEIRS].to_numpy()))
-    changed = TRAIN[OWN].to_numpy() + 1
-    with pytest.raises(xgb_fed.RowMismatchError):
-        array.predict(changed)
-    assert array.predict(changed, array.parties_).shape == (N,)
-
-
-def test_parties_given_at_prediction_are_checked_too():
-    model = fitted()
-    party = model.parties_[0]
-    for wrong in (party, party.with_rows(NEW.iloc[SHUFFLED][THEIRS])):
-        with pytest.raises(xgb_fed.RowMismatchError, match="index of X"):
-            model.predict(NEW[OWN], [wrong])
-        with pytest.raises(xgb_fed.RowMismatchError, match="index of X"):
-            model.model_.predict(NEW[OWN], [wrong])
-
-
-def test_a_loaded_models_parties_have_the_rows_that_were_predicted_first(tmp_path):
-    model = fitted(TRAIN[OWN].to_numpy(), bank(TRAIN[THEIRS].to_numpy()))
-    model.save_model(tmp_path)
-    party = model.parties_[0].with_rows(NEW[THEIRS].to_numpy())
-    again = VerticalXGBClassifier()
-    again.load_model(tmp_path, [party])
-    first = again.predict(NEW[OWN].to_numpy())
-    np.testing.assert_array_equal(first, model.predict(NEW[OWN].to_numpy(), [party]))
-    with pytest.raises(xgb_fed.RowMismatchError):
-        again.predict(TRAIN[OWN].to_numpy())
-    np.testing.assert_array_equal(again.predict(NEW[OWN].to_numpy()), first)
-
-
-def test_positions_from_the_index_are_those_of_the_parties_frame():
-    plain = FRAME.reset_index(drop=True)
-    model = VerticalXGBClassifier(**SMALL, rows_by_index=True)
-    rows = plain.iloc[SHUFFLED]
-    model.fit(rows[OWN], Y[SHUFFLED], parties=[bank(plain[THEIRS])])
-    expected = model.predict(plain[OWN])
-    np.testing.assert_array_equal(model.predict(rows[OWN]), expected[SHUFFLED])
-    with pytest.raises(xgb_fed.RowMismatchError):
-        model.fit(rows[OWN], Y[SHUFFLED], parties=[bank(plain.iloc[::-1][THEIRS])])
-
-
 def test_columns_of_a_party_in_another_order_are_refused():
     model = fitted()
     swapped = model.parties_[0].with_rows(TRAIN[THEIRS[::-1]])
@@ -241,13 +153,6 @@ def test_a_remote_partys_row_sets_are_known():
     party = xgb_fed.RemoteParty("127.0.0.1:1", insecure=True, row_sets=[digest])
     assert party.row_sets == (digest,)
     party.close()
-
-
-def test_a_pickled_model_needs_parties():
-    again = pickle.loads(pickle.dumps(fitted()))
-    with pytest.raises(InvalidArgumentError, match="parties must be given"):
-        again.predict(NEW[OWN])
-    assert again._rows_of_parties is None
 
 
 @pytest.mark.parametrize(

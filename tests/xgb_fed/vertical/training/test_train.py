@@ -2,17 +2,14 @@
 
 import numpy as np
 import pytest
-import scipy.sparse
 import xgboost
 
 import xgb_fed
+from compared_trees import BASE, X, Y, compare, xgb_params
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from vertical_training import assert_same_trees, parties_of, parts, problem, stock, text_of, train
-from xgb_fed import OkamotoUchiyama, Paillier
-from xgb_fed.boosting.features import bin_features, read_columns
+from vertical_training import parties_of, parts, problem, stock, text_of, train
 from xgb_fed.errors import UnsupportedParameterError
 
-BASE = {"max_depth": 4, "max_bin": 16}
 CASES = {
     "binary": {},
     "regression": {"objective": "reg:squarederror"},
@@ -30,19 +27,6 @@ CASES = {
     "learning rate": {"learning_rate": 0.07},
     "256 bins": {"max_bin": 256},
 }
-
-
-def xgb_params(case):
-    return {"objective": "binary:logistic", **BASE, **case}
-
-
-def compare(params, X, y, bounds, weight=None, rounds=3):
-    active, *passive = parts(X, *bounds)
-    parties = parties_of(passive)
-    model = train(params, active if active.shape[1] else None, y, parties, rounds, weight)
-    ours, theirs = model.export_booster(parties), stock(params, X, y, rounds, weight)
-    assert_same_trees(ours, theirs)
-    return model, parties, theirs
 
 
 @pytest.mark.parametrize(
@@ -66,102 +50,6 @@ def test_sample_weights(objective):
     weight = np.random.default_rng(1).exponential(size=len(y)).astype(np.float32)
     weight[:40] = 0
     compare(params, X, y, (3,), weight)
-
-
-@pytest.mark.parametrize("bounds", [(2, 4, 5), (0,), (0, 3), (5,)], ids=str)
-def test_any_division_of_the_columns(bounds):
-    """Three passive parties; an active party without features; one with all but one."""
-    X, y = problem(missing=0.1, n_features=6)
-    compare(xgb_params({}), X, y, bounds)
-
-
-def test_an_active_party_alone():
-    X, y = problem(missing=0.1)
-    compare(xgb_params({}), X, y, ())
-
-
-def test_equal_columns_of_different_parties():
-    """Equal gains everywhere: the first column wins, as in XGBoost, across and within parties."""
-    X, y = problem(n_features=3, missing=0.1)
-    compare(xgb_params({}), np.concatenate([X, X, X[:, ::-1]], axis=1), y, (3, 6))
-    compare(xgb_params({}), np.concatenate([X, X, X[:, ::-1]], axis=1), y, (0, 5))
-
-
-def test_mirrored_columns_and_few_values():
-    """Many equal gains within a column, and between a column and its mirror image."""
-    rng = np.random.default_rng(2)
-    X = rng.integers(0, 4, (300, 4)).astype(np.float32)
-    X[rng.random(X.shape) < 0.3] = np.nan
-    y = (np.nansum(X[:, :2], axis=1) > 3).astype(np.float32)
-    compare(xgb_params({}), np.concatenate([X, -X], axis=1), y, (3, 5))
-
-
-def test_columns_without_a_value_and_of_one_value():
-    X, y = problem(missing=0.1)
-    X[:, 1] = np.nan
-    X[:, 4] = np.nan
-    X[:, 5] = 7.0
-    compare(xgb_params({}), X, y, (3,))
-    X[::2, 5] = np.nan
-    compare(xgb_params({}), X, y, (3,))
-
-
-def test_sparse_columns():
-    """Entries that are not stored are missing, stored zeros are zeros."""
-    X, y = problem()
-    rng = np.random.default_rng(3)
-    X[rng.random(X.shape) < 0.7] = 0
-    sparse = scipy.sparse.csr_matrix(X)
-    sparse.data[::9] = 0
-    params = xgb_params({})
-    parties = parties_of([sparse[:, 3:]])
-    model = train(params, sparse[:, :3], y, parties)
-    assert_same_trees(model.export_booster(parties), stock(params, sparse, y))
-    dense = sparse.toarray()
-    dense[(sparse != 0).toarray() == 0] = np.nan
-    stored = scipy.sparse.coo_matrix(sparse)
-    dense[stored.row, stored.col] = stored.data
-    got = model.predict(sparse[:, :3], parties)
-    np.testing.assert_array_equal(model.predict(dense[:, :3], [parties[0].with_rows(dense[:, 3:])]), got)
-
-
-def test_more_bins_than_a_byte_holds():
-    """257 codes a feature, missing values included."""
-    X, y = problem("reg:squarederror", n=1500, n_features=3, missing=0.1)
-    compare({"objective": "reg:squarederror", "max_depth": 5, "max_bin": 256}, X, y, (1,), rounds=3)
-    assert bin_features(read_columns(X[:, 1:]), 256).codes.dtype == np.uint16
-
-
-@pytest.mark.parametrize(
-    "scheme",
-    [Paillier(512, True), OkamotoUchiyama(512, True), OkamotoUchiyama(1024, True)],
-    ids=lambda s: f"{type(s).__name__}-{s.key_length}",
-)
-@pytest.mark.parametrize("extra", [{}, {"multi_output": True}], ids=["trees", "multi_output"])
-def test_ciphers_give_the_same_model(scheme, extra):
-    """The same text, to the last digit: a ciphertext sum is the sum of the integers that `Plain` adds."""
-    objective = "multi:softprob" if extra else "binary:logistic"
-    X, y = problem(objective, n=60, n_features=4, missing=0.1)
-    params = {"objective": objective, "max_depth": 3, "max_bin": 6, **extra}
-    params |= {"num_class": 3} if extra else {}
-    texts = []
-    for cipher in (None, scheme):
-        parties = parties_of([X[:, 2:]])
-        texts.append(text_of(train(params, X[:, :2], y, parties, 2, cipher=cipher)))
-        splits = next(iter(parties[0]._splits_by_model.values()))
-        texts.append(str(splits.__dict__))
-    assert texts[:2] == texts[2:]
-
-
-def test_equal_trainings_give_equal_models():
-    X, y = problem(n=100)
-    params = xgb_params({"subsample": 0.7, "colsample_bytree": 0.7, "random_state": 4})
-    texts = {text_of(train(params, X[:, :3], y, parties_of([X[:, 3:]]))) for _ in range(2)}
-    assert len(texts) == 1
-    assert text_of(train({**params, "random_state": 5}, X[:, :3], y, parties_of([X[:, 3:]]))) not in texts
-
-
-X, Y = problem(n=50)
 
 
 def bad(params=None, active=None, label=Y, parties=None, rounds=2, weight=None, **kwargs):

@@ -5,30 +5,11 @@ import pandas as pd
 import pytest
 
 import xgb_fed
-from vertical_training import Recorder, assert_same_trees, parties_of, parts, problem, stock, train
+from constrained import BASE, GROUPS, SIGNS, compare, text
+from vertical_training import Recorder, assert_same_trees, parties_of, problem, stock, train
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.vertical.trees.constraints import Constraints, PooledColumns
-
-BASE = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 16}
-SIGNS = (1, -1, 0, 1, 0, -1)
-GROUPS = [[0, 3], [1, 2, 4], [2, 5]]
-
-
-def compare(params, ours=None, objective="binary:logistic", missing=0.1, rounds=3, bounds=(3,), seed=0):
-    """Train on split columns with `ours` in place of some of XGBoost's own parameters, and compare."""
-    X, y = problem(objective, missing=missing, seed=seed)
-    params = {**BASE, "objective": objective, **params}
-    active, *passive = parts(X, *bounds)
-    parties = parties_of(passive)
-    model = train({**params, **(ours or {})}, active, y, parties, rounds)
-    assert_same_trees(model.export_booster(parties), stock(params, X, y, rounds))
-    return model
-
-
-def text(value):
-    return str(value).replace(" ", "")
-
 
 MONOTONE = {
     "binary": {},
@@ -57,21 +38,6 @@ def test_constraints_of_zero_still_change_how_xgboost_rounds_gains():
     compare({"monotone_constraints": (0,) * 6})
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "(1,-1,0,1,0,-1)",
-        list(SIGNS),
-        np.array(SIGNS),
-        {"f0": 1, "f1": -1, "party 0:0": 1, "party 0: column 2": -1},
-        {0: 1, 1: -1, 3: 1, 5: -1},
-    ],
-    ids=["text", "list", "array", "names", "numbers"],
-)
-def test_forms_of_monotone_constraints(value):
-    compare({"monotone_constraints": SIGNS}, {"monotone_constraints": value}, rounds=1)
-
-
 def test_predictions_are_monotone_in_a_passive_party_s_column():
     X, y = problem(n=300)
     party = xgb_fed.LocalParty(X[:, 3:], "bank")
@@ -86,19 +52,6 @@ def test_predictions_are_monotone_in_a_passive_party_s_column():
 @pytest.mark.parametrize("groups", [GROUPS, [[0, 1]], [[0, 1, 2, 3, 4, 5]], [], [[2, 3], [3, 4]]], ids=str)
 def test_interaction_constraints(groups):
     compare({"interaction_constraints": text(groups)}, {"interaction_constraints": groups})
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "[[0,3],[1,2,4],[2,5]]",
-        [("f0", "party 0:0"), ("f1", "f2", "party 0:1"), ("f2", "party 0:2")],
-        [["f0", 3], ["f1", 2, "party 0:1"], [2, "party 0:2"]],
-    ],
-    ids=["text", "names", "names and numbers"],
-)
-def test_forms_of_interaction_constraints(value):
-    compare({"interaction_constraints": text(GROUPS)}, {"interaction_constraints": value}, rounds=1)
 
 
 def test_several_parties_and_none():
@@ -151,24 +104,6 @@ def test_columns_beyond_a_party_s_number_are_named_before_training(params, words
         train({**BASE, **params}, X[:, :3], y, [party])
     names = [type(message).__name__ for message in party.messages()]
     assert names == ["OpenTraining", "Abort", "TrainingOpened", "Done"]
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"monotone_constraints": value}
-        for value in ("1,0", "(1,x)", (2, 0), (0.5,), {"f0": "up"}, 1, (True,), {1.5: 1}, "1", "")
-    ]
-    + [
-        {"interaction_constraints": value}
-        for value in ("()", "[[0", "[0,1]", [0, 1], ["ab"], [[0.5]], 3, {"f0": 1}, "[[true]]")
-    ],
-    ids=str,
-)
-def test_what_is_not_a_constraint_is_refused(params):
-    (name,) = params
-    with pytest.raises(InvalidArgumentError, match=f"^{name}="):
-        Settings.from_params(params)
 
 
 def test_values_without_constraints():

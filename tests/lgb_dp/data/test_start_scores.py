@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 import lgb_dp
-from small_training import binary_data, dataset, train
+from continued_models import QUIET, X, Y, fit
+from lgb_dp.data.start_scores import StartScores
+from small_training import dataset, leaf_values, train
 
-X, Y = binary_data()
-QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}
 SECRET = np.where(Y > 0, 5.0, -5.0)
 
 
@@ -20,11 +20,6 @@ def private_model():
 def fold_part(data):
     rows = next(lgb_dp.folds(3, data).split())[0]
     return data.subset(rows), rows
-
-
-def fit(data, **kwargs):
-    callback = lgb_dp.NewtonBoost(1.0, 1e-6)
-    return lgb.train(QUIET, data, 3, callbacks=[callback], keep_training_booster=True, **kwargs)
 
 
 @pytest.mark.parametrize("init_score", [None, SECRET])
@@ -129,21 +124,17 @@ def test_side_door_the_type_of_a_column_of_declared_codes_is_not_in_the_model():
     assert tails == ["pandas_categorical:null"] * 4
 
 
-@pytest.mark.parametrize("odd", ["b", None, 1.5, (1,)])
-def test_side_door_no_cell_decides_whether_an_init_model_of_lightgbms_own_can_be_read(odd):
-    cells = np.where(Y > 0, "a", "b")
-    plain = lgb.train(QUIET, lgb.Dataset(pd.DataFrame({"c": pd.Categorical(cells), "x": X[:, 0]}), Y), 3)
-    column = pd.Series([*cells[:-1], odd], dtype=object)
-    frame = pd.DataFrame({"c": column, "x": X[:, 0]})
-    data = lgb_dp.Dataset(frame, Y, bounds=(-3, 3), categories={"c": ["b", "a"]}, free_raw_data=False)
-    fit(data, init_model=plain)
-    known = frame.assign(c=pd.Categorical(column.where(column.isin(["a", "b"])), ["a", "b"]))
-    np.testing.assert_allclose(data.start_scores[:, 0], plain.predict(known, raw_score=True))
+def test_an_altered_initial_model_voids_the_guarantee():
+    first = train(dataset(X, Y), lgb_dp.DPBoost(1.0))
+    altered = lgb.Booster(model_str=first.model_to_string()).set_leaf_output(0, 0, 123.0)
+    params = {"objective": "binary", "verbosity": -1}
+    second = lgb.train(params, dataset(X, Y), 2, init_model=altered, callbacks=[lgb_dp.DPBoost(1.0)])
+    assert not second.privacy.private
+    assert "init_model" in second.privacy.reasons[0]
 
 
-def test_category_columns_of_an_init_model_are_counted():
-    frame = pd.DataFrame({"c": pd.Categorical(np.where(Y > 0, "a", "b")), "x": X[:, 0]})
-    plain = lgb.train(QUIET, lgb.Dataset(frame, Y), 3)
-    data = lgb_dp.Dataset(frame.assign(c=X[:, 1]), Y, bounds=(-3, 3), free_raw_data=False)
-    with pytest.raises(ValueError, match="init_model has 1 category columns, and the Dataset 0"):
-        fit(data, init_model=plain)
+def test_scores_that_an_initial_model_gives_need_not_be_finite():
+    data = dataset(X, Y, public_init_score=True).construct()
+    data._used_scores = StartScores(np.full((len(X), 1), np.nan), is_public=True)
+    values = leaf_values(train(data, lgb_dp.DPBoost(1.0, gdf=False), n_rounds=1, learning_rate=0.1))
+    assert np.abs(values).max() <= 0.1

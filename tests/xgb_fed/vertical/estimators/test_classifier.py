@@ -1,7 +1,6 @@
 """The estimators: XGBoost's habits, splits on disk, export with consent, bad input."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,45 +10,15 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
+from fitted_estimators import NEW, NEW_Y, SMALL, X, Y, classifier, party, stock_model
 from gbdt_parties import messages
-from gbdt_parties.errors import ConsentError, InvalidDataError, ProtocolError
+from gbdt_parties.errors import InvalidDataError, ProtocolError
 from vertical_training import Recorder, assert_same_trees, problem
-from xgb_fed import LocalParty, Plain, VerticalXGBClassifier, VerticalXGBRegressor
-from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.vertical.protocol.messages import ModelOpened, RevealedSplits
+from xgb_fed import LocalParty
+from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.vertical.protocol.messages import ModelOpened
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.errors.NotEncryptedWarning")
-
-X, Y = problem(n=300, missing=0.1)
-NEW, NEW_Y = problem(n=150, missing=0.1, seed=1)
-SMALL = {"n_estimators": 4, "max_depth": 3, "max_bin": 8}
-
-
-def party(**kwargs):
-    return LocalParty(X[:, 3:], "bank", **{"allow_export": True, **kwargs})
-
-
-def classifier(**kwargs):
-    return VerticalXGBClassifier(**{**SMALL, **kwargs}, cipher=Plain())
-
-
-def stock_model(cls, y=Y, **kwargs):
-    """XGBoost's estimator, cut as `QuantileDMatrix` cuts."""
-    return cls(**{**SMALL, **kwargs}, n_jobs=1, tree_method="hist").fit(X, y)
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return classifier().fit(X[:, :3], Y, parties=[party()])
-
-
-@pytest.fixture(scope="module")
-def theirs():
-    return stock_model(xgboost.XGBClassifier)
 
 
 def test_binary_classifier(fitted, theirs):
@@ -88,20 +57,6 @@ def test_classes_of_any_kind(kind, tmp_path):
     np.testing.assert_array_equal(model.apply(X[:, :3]), reference.apply(X).reshape(300, -1))
 
 
-def test_regressor(tmp_path):
-    _, y = problem("reg:squarederror", n=300, missing=0.1)
-    model = VerticalXGBRegressor(**SMALL, cipher=Plain()).fit(X[:, :3], y, parties=[party()])
-    reference = stock_model(xgboost.XGBRegressor, y)
-    np.testing.assert_allclose(model.predict(X[:, :3]), reference.predict(X), rtol=1e-5)
-    assert model.score(X[:, :3], y) == pytest.approx(reference.score(X, y), rel=1e-5)
-    model.save_model(tmp_path)
-    again = VerticalXGBRegressor()
-    again.load_model(tmp_path, model.parties_)
-    np.testing.assert_array_equal(again.predict(X[:, :3]), model.predict(X[:, :3]))
-    with pytest.raises(CorruptDataError):
-        VerticalXGBClassifier().load_model(tmp_path)
-
-
 def test_an_active_party_without_columns_predicts():
     model = classifier().fit(None, Y, parties=[LocalParty(X, "bank", allow_export=True)])
     reference = stock_model(xgboost.XGBClassifier)
@@ -118,111 +73,6 @@ def test_an_active_party_without_columns_predicts():
         liar.change = lie
         with pytest.raises(ProtocolError, match="'bank'"):
             model.predict(None, [liar])
-
-
-@pytest.mark.parametrize(
-    "y",
-    [Y.astype(bool), np.where(Y == 1, "a\nb", "c"), np.where(Y == 1, 2.5, -1)],
-    ids=["bool", "text", "float"],
-)
-def test_splits_on_disk(y, tmp_path):
-    """Each party keeps its own; together they predict as before."""
-    one = party()
-    model = classifier().fit(X[:, :3], y, parties=[one])
-    model.save_model(tmp_path / "active")
-    one.save_model(tmp_path / "bank")
-    again, other = VerticalXGBClassifier(), LocalParty(NEW[:, 3:], "bank")
-    again.load_model(tmp_path / "active", [other])
-    with pytest.raises(xgb_fed.PartyRefusedError, match="no splits"):
-        again.predict(NEW[:, :3])
-    other.load_model(tmp_path / "bank")
-    got, expected = again.predict(NEW[:, :3]), model.predict(NEW[:, :3], [one.with_rows(NEW[:, 3:])])
-    np.testing.assert_array_equal(got, expected)
-    assert got.dtype == expected.dtype
-    splits = next(iter(one._splits_by_model.values()))
-    active = "".join(path.read_text() for path in (tmp_path / "active").iterdir())
-    assert not [t for t in splits.thresholds if repr(t) in active]
-
-
-def test_damaged_splits(fitted, tmp_path):
-    fitted.save_model(tmp_path / "active")
-    path = tmp_path / "active" / "active.model.json"
-    text = path.read_text()
-    for damaged in ("", text[:-10], "[]", "{}", text.replace('"format": 1', '"format": 2'), '{"format": 1}'):
-        path.write_text(damaged)
-        with pytest.raises(CorruptDataError):
-            VerticalXGBClassifier().load_model(tmp_path / "active")
-    path.write_text(text.replace(fitted.model_.model_id.hex(), "no hex"))
-    with pytest.raises(CorruptDataError):
-        VerticalXGBClassifier().load_model(tmp_path / "active")
-    path.write_text(text)
-    classes = tmp_path / "active" / "active.classes.json"
-    for damaged in ("", "garbage\n1\n2", "{}"):
-        classes.write_text(damaged)
-        with pytest.raises(CorruptDataError):
-            VerticalXGBClassifier().load_model(tmp_path / "active")
-    fitted.parties_[0].save_model(tmp_path / "bank")
-    splits = next((tmp_path / "bank").glob("*.splits.json"))
-    for damaged in (
-        "",
-        "{}",
-        '{"format": 1, "names": [], "features": [3], "thresholds": [], "default_left": []}',
-    ):
-        splits.write_text(damaged)
-        with pytest.raises(CorruptDataError):
-            LocalParty(X[:, 3:], "bank").load_model(tmp_path / "bank")
-
-
-def test_export_needs_consent(fitted):
-    silent = LocalParty(X[:, 3:], "bank")
-    model = classifier().fit(X[:, :3], Y, parties=[silent])
-    recorder = Recorder(silent)
-    with pytest.raises(ConsentError, match="'bank'"):
-        model.export_booster([recorder])
-    assert not [a for a in recorder.answers if isinstance(messages.read(a).message, RevealedSplits)]
-    importances = model.model_.importances("weight")
-    anonymous = [name for name in importances if name not in model.model_.splits.names]
-    assert anonymous
-    assert all(name.startswith("bank: split ") for name in anonymous)
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"names": "[" * 100_000},
-        {"names": "no json"},
-        {"names": "[1, 2, 3]"},
-        {"names": '["a", "b"]'},
-        {"features": np.array([0], dtype=np.int32)},
-        {"thresholds": np.empty(0, dtype=np.float32)},
-    ],
-    ids=lambda lie: str(lie)[:30],
-)
-def test_revealed_splits_that_are_not_the_model_s(fitted, lie):
-    def change(request, answer):
-        envelope = messages.read(answer)
-        if not isinstance(envelope.message, RevealedSplits):
-            return answer
-        other = RevealedSplits(**(dict(envelope.message.__dict__) | lie))
-        return messages.write(envelope.session, envelope.sequence, other)
-
-    with pytest.raises(ProtocolError, match="'bank'"):
-        fitted.export_booster([Recorder(fitted.parties_[0], change)])
-
-
-def test_importances(fitted, theirs):
-    ours = fitted.export_booster()
-    for kind in ("gain", "weight", "cover", "total_gain", "total_cover"):
-        expected = theirs.get_booster().get_score(importance_type=kind)
-        got = ours.get_score(importance_type=kind)
-        assert got == pytest.approx(expected, rel=1e-4)
-        own = {k: v for k, v in fitted.model_.importances(kind).items() if not k.startswith("bank")}
-        assert own == pytest.approx({k: v for k, v in expected.items() if k in ("f0", "f1", "f2")}, rel=1e-4)
-    with pytest.raises(ValueError, match="importance_type"):
-        fitted.model_.importances("loss")
-    total = theirs.get_booster().get_score(importance_type="total_gain")
-    shares = [total.get(f"f{k}", 0) for k in range(3)] + [sum(total.get(f"f{k}", 0) for k in range(3, 6))]
-    np.testing.assert_allclose(fitted.feature_importances_, np.array(shares) / sum(shares), rtol=1e-4)
 
 
 def test_data_frames():
@@ -322,14 +172,6 @@ def test_callbacks_that_would_have_no_effect_are_refused(tmp_path):
             )
 
 
-def test_verbose_prints_metrics(capsys):
-    bank = party(eval_sets=[X[:, 3:]])
-    classifier(n_estimators=2).fit(X[:, :3], Y, parties=[bank], eval_set=[(X[:, :3], Y)], verbose=True)
-    assert "validation_0-logloss" in capsys.readouterr().out
-    classifier(n_estimators=2).fit(X[:, :3], Y, parties=[bank], eval_set=[(X[:, :3], Y)])
-    assert "logloss" not in capsys.readouterr().out
-
-
 def test_clone_and_pickle(fitted):
     copy = clone(fitted)
     assert copy.get_params()["max_depth"] == 3
@@ -397,38 +239,7 @@ def test_no_evaluation_set_as_xgboost_says_it():
     assert classifier(n_estimators=1).fit(X[:, :3], Y, parties=[party()], eval_set=None).evals_result() == {}
 
 
-def test_missing_parties_at_prediction(fitted):
-    with pytest.raises(ValueError, match="lacks"):
-        fitted.predict(X[:, :3], [])
-    with pytest.raises(xgb_fed.RowMismatchError, match=r"other rows than the 300 .* parties="):
-        fitted.predict(NEW[:, :3])
-    with pytest.raises(xgb_fed.PartyRefusedError, match="300"):
-        fitted.predict(NEW[:, :3], fitted.parties_)
-
-
 @pytest.mark.parametrize("name", ["", "active", None, "a\nb"])
 def test_names_of_parties(name):
     with pytest.raises(ValueError, match="name"):
         LocalParty(X, name)
-
-
-def test_columns_of_parties():
-    with pytest.raises(InvalidDataError, match="no columns"):
-        LocalParty(X[:, :0], "bank")
-    with pytest.raises(InvalidDataError, match="'bank'"):
-        LocalParty(X, "bank", eval_sets=[X[:, :2]])
-    with pytest.raises(InvalidDataError, match="categorical"):
-        LocalParty(pd.DataFrame({"a": pd.Categorical(["x", "y"])}), "bank")
-    with pytest.raises(InvalidDataError, match="'bank'"):
-        party().with_rows(X)
-
-
-def test_exported_trees_of_a_written_model(fitted, tmp_path):
-    """XGBoost reads its own JSON and binary formats of what was exported."""
-    booster = fitted.export_booster()
-    expected = booster.predict(xgboost.DMatrix(X))
-    for kind in ("json", "ubj"):
-        booster.save_model(tmp_path / f"model.{kind}")
-        again = xgboost.Booster(model_file=tmp_path / f"model.{kind}")
-        np.testing.assert_array_equal(again.predict(xgboost.DMatrix(X)), expected)
-        assert len(read_trees(again)) == 4

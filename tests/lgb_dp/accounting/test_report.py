@@ -1,19 +1,21 @@
 """Composition of reports, and the plots."""
 
+import json
 import math
 
+import lightgbm as lgb
 import matplotlib
 import pytest
 
 import lgb_dp
+from gbdt_hosts.lightgbm.text import guarantee_in, with_guarantee
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Cost, Ledger, Release, total_cost
 from lgb_dp.accounting.report import PrivacyReport
+from reports_of_models import DELTA, X, Y
 from small_training import binary_data, dataset, train
 
 matplotlib.use("Agg")
-X, Y = binary_data()
-DELTA = 1e-5
 
 
 def gaussian_report(mu, delta=DELTA, private=True):
@@ -103,16 +105,86 @@ def test_bad_arguments_are_named():
         lgb_dp.compose(gaussian_report(0.1), delta=0.0)
 
 
-def test_plots_show_every_method_and_every_release():
-    axes = lgb_dp.plot_utility({"a": {0.1: [0.7, 0.8], 1.0: [0.9]}, "b": {1.0: [0.5]}}, metric="accuracy")
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
-    assert axes.get_ylabel() == "accuracy"
-    assert axes.lines[0].get_ydata().tolist() == [0.75, 0.9]
-    booster = train(dataset(X, Y), lgb_dp.NewtonBoost(1.0, DELTA))
-    axes = lgb_dp.plot_budget(booster.privacy)
-    shares = [bar.get_width() for bar in axes.patches]
-    assert shares == pytest.approx([0.01, 0.99], rel=1e-6)
-    pure = lgb_dp.plot_budget(train(dataset(X, Y), lgb_dp.DPBoost(1.0)).privacy)
-    assert sum(bar.get_width() for bar in pure.patches) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="results"):
-        lgb_dp.plot_utility({})
+@pytest.fixture(scope="module")
+def theirs():
+    return train(dataset(*binary_data()), lgb_dp.DPBoost(0.5)).model_to_string()
+
+
+def forged(text, cost=(), **fields):
+    guarantee = guarantee_in(text)
+    guarantee["cost"].update(cost)
+    for name in ("epsilon", "delta"):
+        guarantee[name] = guarantee["cost"][name]
+    return lgb.Booster(model_str=with_guarantee(text, {**guarantee, **fields}))
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        {"epsilon": -9.9},
+        {"delta": -0.001},
+        {"mu": -1.0},
+        {"epsilon": math.nan},
+        {"epsilon": "1"},
+        {"epsilon": True},
+        {"sampled": [[1.0, 0.5, -5]]},
+        {"sampled": [[1.0, 0.5, 10**15]]},
+    ],
+)
+def test_side_door_a_forged_cost_is_no_guarantee(theirs, cost):
+    model = forged(theirs, cost)
+    with pytest.raises(lgb_dp.NoGuaranteeError):
+        lgb_dp.privacy_of(model)
+    X, y = binary_data(seed=1)
+    budget = lgb_dp.Budget(20.0)
+    ours = lgb.train(
+        {"objective": "binary", "verbosity": -1, "max_depth": 2},
+        dataset(X, y, free_raw_data=False),
+        2,
+        init_model=model,
+        callbacks=[lgb_dp.DPBoost(10.0, budget=budget)],
+    )
+    assert not ours.privacy.private
+    assert ours.privacy.epsilon >= 10
+    assert budget.spent.epsilon >= 10
+
+
+def test_side_door_a_verdict_without_a_reason_still_voids(theirs):
+    report = lgb_dp.privacy_of(forged(theirs, private=False, reasons=[]))
+    assert not report.private
+    assert report.reasons
+    X, y = binary_data(seed=1)
+    model = train(dataset(X, y, paid_for=[report]), lgb_dp.DPBoost(1.0))
+    assert not model.privacy.private
+
+
+def test_texts_of_a_guarantee_are_escaped_and_cut(theirs):
+    evil = "\x1b[2J\nprivate: epsilon = 0.001"
+    guarantee = guarantee_in(theirs)
+    ledger = [{**row, "release": evil} for row in guarantee["ledger"]]
+    report = lgb_dp.privacy_of(forged(theirs, notes=[evil, "x" * 10**6], reasons=[evil], ledger=ledger))
+    assert "\x1b" not in str(report)
+    assert sum(line.startswith("private") for line in str(report).splitlines()) == 1
+    assert len(str(report)) < 10_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ledger": [{}]},
+        {"ledger": [3]},
+        {"private": "yes"},
+        {"spent": [1]},
+        {"spent": ["a", "b"]},
+        {"notes": 3},
+    ],
+)
+def test_what_is_not_a_report_is_no_guarantee(theirs, fields):
+    with pytest.raises(lgb_dp.NoGuaranteeError):
+        lgb_dp.privacy_of(forged(theirs, **fields))
+
+
+def test_a_report_survives_its_own_dictionary(theirs):
+    report = lgb_dp.privacy_of(lgb.Booster(model_str=theirs))
+    again = lgb_dp.PrivacyReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    assert again == report

@@ -1,0 +1,40 @@
+"""Scores of training rows are the model's."""
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import lgb_dp
+from small_training import binary_data, dataset, train
+
+X, Y = binary_data()
+QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "learning_rate": 0.3}
+
+
+def test_native_predictions_equal_the_scores_training_kept():
+    data = dataset(X, Y)
+    booster = lgb.train(QUIET, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        kept = booster._grower.raw_score(data)[:, 0]
+    np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
+
+
+def test_continuing_fits_what_the_first_model_left():
+    centre = np.full(len(X), 30.0)
+    data = {"bounds": (-3, 3), "label_bounds": (0, 40)}
+    params = {**QUIET, "objective": "regression", "lambda_l2": 0.0}
+    first = lgb.train(params, lgb_dp.Dataset(X, centre, **data), 3, callbacks=[lgb_dp.DPBoost(500.0)])
+    second = lgb.train(
+        params, lgb_dp.Dataset(X, centre, **data), 10, init_model=first, callbacks=[lgb_dp.DPBoost(500.0)]
+    )
+    assert np.abs(second.predict(X) - 30).mean() < 0.5 * np.abs(first.predict(X) - 30).mean()
+
+
+def test_init_score_is_where_training_starts():
+    booster = train(
+        dataset(X, Y, init_score=2 * Y - 1, public_init_score=True),
+        lgb_dp.DPBoost(2000.0),
+        n_rounds=1,
+        learning_rate=1.0,
+    )
+    assert np.abs(booster.predict(X, raw_score=True)).max() < 0.05

@@ -1,0 +1,44 @@
+"""Bins are those of the public bounds, whatever the rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+import lgb_dp
+from small_training import binary_data, dataset, train
+
+X, Y = binary_data()
+
+
+def test_bins_and_header_do_not_depend_on_the_rows():
+    other = lgb_dp.Dataset(X[:50] * 0.01, label=1 - Y[:50], bounds=(-3, 3), max_bin=8).construct()
+    mine = dataset(X, Y).construct()
+    for a, b in zip(mine.bins.values, other.bins.values, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert mine.bins.feature_infos == other.bins.feature_infos == ["[-3.0:3.0]"] * 4
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, scipy.sparse.csr_matrix])
+def test_bins_are_those_of_the_bounds_in_every_kind_of_matrix(kind):
+    data = lgb_dp.Dataset(kind(X * [0, 0.01, 0.01, 0.01]), Y, bounds=(-3, 3), max_bin=8).construct()
+    for edges in data.bins.values:
+        np.testing.assert_array_equal(edges, np.linspace(-3, 3, 9)[1:-1])
+    assert data.bins.feature_infos == ["[-3.0:3.0]"] * 4
+
+
+def test_categories_that_no_row_has_are_kept():
+    frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200, categories=list("wxyz")), "b": [1, 3] * 200})
+    bins = lgb_dp.Dataset(frame, Y, categories={"a": "dtype", "b": range(5)}).construct().bins
+    assert bins.columns.categories == {0: tuple("wxyz")}
+    assert bins.n_bins.tolist() == [4, 5]
+    assert bins.feature_infos == ["0:1:2:3", "0:1:2:3:4"]
+
+
+@pytest.mark.parametrize("n_rows", [2, 400])
+def test_settings_left_open_do_not_depend_on_the_number_of_rows(n_rows):
+    booster = train(dataset(X[:n_rows], Y[:n_rows]), lgb_dp.DPBoost(1.0), max_depth=-1)
+    assert "[max_depth: 6]" in booster.model_to_string()
+    releases = [*(f"splits of level {level}" for level in range(1, 7)), "leaf values"]
+    assert [row["release"] for row in booster.privacy.ledger] == releases
+    assert {row["disjoint_sets_of_rows"] for row in booster.privacy.ledger} == {3}

@@ -1,0 +1,51 @@
+"""A tree does not depend on how columns are divided, nor on ciphers."""
+
+import numpy as np
+import pytest
+
+from compared_trees import compare, xgb_params
+from vertical_training import parties_of, problem, text_of, train
+from xgb_fed import OkamotoUchiyama, Paillier
+
+
+@pytest.mark.parametrize("bounds", [(2, 4, 5), (0,), (0, 3), (5,)], ids=str)
+def test_any_division_of_the_columns(bounds):
+    """Three passive parties; an active party without features; one with all but one."""
+    X, y = problem(missing=0.1, n_features=6)
+    compare(xgb_params({}), X, y, bounds)
+
+
+def test_equal_columns_of_different_parties():
+    """Equal gains everywhere: the first column wins, as in XGBoost, across and within parties."""
+    X, y = problem(n_features=3, missing=0.1)
+    compare(xgb_params({}), np.concatenate([X, X, X[:, ::-1]], axis=1), y, (3, 6))
+    compare(xgb_params({}), np.concatenate([X, X, X[:, ::-1]], axis=1), y, (0, 5))
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [Paillier(512, True), OkamotoUchiyama(512, True), OkamotoUchiyama(1024, True)],
+    ids=lambda s: f"{type(s).__name__}-{s.key_length}",
+)
+@pytest.mark.parametrize("extra", [{}, {"multi_output": True}], ids=["trees", "multi_output"])
+def test_ciphers_give_the_same_model(scheme, extra):
+    """The same text, to the last digit: a ciphertext sum is the sum of the integers that `Plain` adds."""
+    objective = "multi:softprob" if extra else "binary:logistic"
+    X, y = problem(objective, n=60, n_features=4, missing=0.1)
+    params = {"objective": objective, "max_depth": 3, "max_bin": 6, **extra}
+    params |= {"num_class": 3} if extra else {}
+    texts = []
+    for cipher in (None, scheme):
+        parties = parties_of([X[:, 2:]])
+        texts.append(text_of(train(params, X[:, :2], y, parties, 2, cipher=cipher)))
+        splits = next(iter(parties[0]._splits_by_model.values()))
+        texts.append(str(splits.__dict__))
+    assert texts[:2] == texts[2:]
+
+
+def test_equal_trainings_give_equal_models():
+    X, y = problem(n=100)
+    params = xgb_params({"subsample": 0.7, "colsample_bytree": 0.7, "random_state": 4})
+    texts = {text_of(train(params, X[:, :3], y, parties_of([X[:, 3:]]))) for _ in range(2)}
+    assert len(texts) == 1
+    assert text_of(train({**params, "random_state": 5}, X[:, :3], y, parties_of([X[:, 3:]]))) not in texts
