@@ -10,6 +10,7 @@ missing and unknown categories always go right.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,11 @@ class BinLayout:
         per_threshold = 2 * (self.n_bins - 1)
         counts = np.where(self.is_categorical, per_category, per_threshold)
         object.__setattr__(self, "candidate_offsets", offsets(counts))
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All arrays, in the order in which kernels take them apart."""
+        return self.n_bins, self.is_categorical, self.bin_offsets, self.candidate_offsets, self.subsets
 
     @property
     def n_features(self) -> int:

@@ -13,6 +13,8 @@ out would depend on private data.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,8 +58,9 @@ def _numeric_sums(histogram, start, missing, left):
 
 
 @kernel
-def _left_sums(histogram, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total):
+def _left_sums(histogram, layout, left, total):
     """Both sums of every candidate's left child, and of the node, which those of any feature add up to."""
+    n_bins, is_categorical, bin_offsets, candidate_offsets, subsets = layout
     for f in range(len(n_bins)):
         own = left[candidate_offsets[f] : candidate_offsets[f + 1]]
         if len(own) == 0:
@@ -86,16 +89,12 @@ def _gain(gradient, weight, lambda_l2):
 
 
 @kernel
-def _candidate_gains(
-    histograms, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, lambda_l2, first, last, gains
-):
+def _candidate_gains(histograms, layout, lambda_l2, first, last, gains):
     """Gains of nodes `first` to `last` - 1: ``gains`` is float64 of shape (n_nodes, n_candidates)."""
-    left = np.empty((candidate_offsets[-1], 2), dtype=np.int64)
+    left = np.empty((gains.shape[1], 2), dtype=np.int64)
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
-        _left_sums(
-            histograms[node], n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total
-        )
+        _left_sums(histograms[node], layout, left, total)
         for k in range(len(left)):
             gains[node, k] = _gain(left[k, 0], left[k, 1], lambda_l2) + _gain(
                 total[0] - left[k, 0], total[1] - left[k, 1], lambda_l2
@@ -111,27 +110,12 @@ def _risk(positive, negative, alpha, cap, prior):
 
 
 @kernel
-def _candidate_risks(
-    histograms,
-    n_bins,
-    is_categorical,
-    bin_offsets,
-    candidate_offsets,
-    subsets,
-    alpha,
-    cap,
-    prior,
-    first,
-    last,
-    risks,
-):
+def _candidate_risks(histograms, layout, alpha, cap, prior, first, last, risks):
     """Risks of nodes `first` to `last` - 1: ``risks`` is float64 of shape (n_nodes, n_candidates)."""
-    left = np.empty((candidate_offsets[-1], 2), dtype=np.int64)
+    left = np.empty((risks.shape[1], 2), dtype=np.int64)
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
-        _left_sums(
-            histograms[node], n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, left, total
-        )
+        _left_sums(histograms[node], layout, left, total)
         for k in range(len(left)):
             risks[node, k] = _risk(left[k, 0], left[k, 1], alpha[node], cap[node], prior[node]) + _risk(
                 total[0] - left[k, 0], total[1] - left[k, 1], alpha[node], cap[node], prior[node]
@@ -158,24 +142,7 @@ def candidate_gains(
         Numeric features: threshold by threshold, missing values left, then right.
         Categorical ones: each category alone, then each public subset.
     """
-    gains = np.empty((len(histograms), layout.n_candidates))
-
-    def work(_: int, first: int, last: int) -> None:
-        _candidate_gains(
-            histograms,
-            layout.n_bins,
-            layout.is_categorical,
-            layout.bin_offsets,
-            layout.candidate_offsets,
-            layout.subsets,
-            lambda_l2,
-            first,
-            last,
-            gains,
-        )
-
-    run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
-    return gains
+    return _scores(_candidate_gains, histograms, layout, n_threads, lambda_l2)
 
 
 def candidate_risks(
@@ -207,33 +174,26 @@ def candidate_risks(
     ndarray of float64, shape (n_nodes, n_candidates)
         Ordered as `candidate_gains`.
     """
-    risks = np.empty((len(histograms), layout.n_candidates))
+    return _scores(_candidate_risks, histograms, layout, n_threads, alpha, cap, prior)
+
+
+def _scores(
+    score: Any, histograms: NDArray[np.int64], layout: BinLayout, n_threads: int, *terms: Any
+) -> NDArray[np.float64]:
+    """The score that a kernel gives every candidate of every node."""
+    scores = np.empty((len(histograms), layout.n_candidates))
 
     def work(_: int, first: int, last: int) -> None:
-        _candidate_risks(
-            histograms,
-            layout.n_bins,
-            layout.is_categorical,
-            layout.bin_offsets,
-            layout.candidate_offsets,
-            layout.subsets,
-            alpha,
-            cap,
-            prior,
-            first,
-            last,
-            risks,
-        )
+        score(histograms, layout.arrays, *terms, first, last, scores)
 
     run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
-    return risks
+    return scores
 
 
 @kernel
-def _fill_goes_left(
-    candidates, feature, n_bins, is_categorical, bin_offsets, candidate_offsets, subsets, out
-):
+def _fill_goes_left(candidates, feature, layout, out):
     """1 where a bin's code goes left of the node's candidate: ``out`` is uint8 of shape (n_nodes, 256)."""
+    n_bins, is_categorical, bin_offsets, candidate_offsets, subsets = layout
     for node in range(len(candidates)):
         f = feature[node]
         n = n_bins[f]
@@ -267,14 +227,5 @@ def goes_left_table(
     """
     feature = (np.searchsorted(layout.candidate_offsets, candidates, side="right") - 1).astype(np.int32)
     goes_left = np.zeros((len(candidates), 256), dtype=np.uint8)
-    _fill_goes_left(
-        candidates,
-        feature,
-        layout.n_bins,
-        layout.is_categorical,
-        layout.bin_offsets,
-        layout.candidate_offsets,
-        layout.subsets,
-        goes_left,
-    )
+    _fill_goes_left(candidates, feature, layout.arrays, goes_left)
     return feature, goes_left
