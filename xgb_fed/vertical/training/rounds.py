@@ -287,9 +287,10 @@ class Rounds:
         """One boosting round: a forest, or one per class, on gradients of the same margins."""
         training = self.training
         settings, progress = training.settings, self.progress
-        g, h = training.gradients(progress.margin, progress.n_drawn_before if training.n_draws else number)
+        n_draws = training.gradients.n_draws
+        g, h = training.gradients.at(progress.margin, progress.n_drawn_before if n_draws else number)
         if not progress.leaves:
-            progress.n_drawn = progress.n_drawn_before + training.n_draws
+            progress.n_drawn = progress.n_drawn_before + n_draws
         together = settings.multi_output or settings.n_classes == 1
         classes = [slice(None)] if together else [slice(k, k + 1) for k in range(settings.n_classes)]
         groups = [group for group in classes for _ in range(settings.num_parallel_tree)]

@@ -6,13 +6,13 @@ import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
-from gbdt_hosts.xgboost.gradients import CustomObjective, custom_gradients
+from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.margins import words_of
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import intercept
@@ -29,7 +29,6 @@ from xgb_fed.boosting.features import (
     read_columns_like,
 )
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
-from xgb_fed.boosting.objectives import Gradients
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
@@ -39,23 +38,15 @@ from xgb_fed.errors import (
     LabelLeakWarning,
     NotEncryptedWarning,
 )
-from xgb_fed.vertical.growing.gradients import apart_from_zero, without_floor
 from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
 from xgb_fed.vertical.training.continuation import EarlierModel
+from xgb_fed.vertical.training.round_gradients import RoundGradients, has_floor
 from xgb_fed.vertical.training.rounding import check_floor, check_weight_of_rows
 from xgb_fed.vertical.trees.constraints import Constraints, PooledColumns
 from xgb_fed.vertical.trees.routing import ascending, row_positions
 from xgb_fed.vertical.trees.tree_modes import TreeMode
 
 logger = logging.getLogger(__name__)
-
-
-class _Tried(NamedTuple):
-    """Gradients of a user's objective at the margins before the first tree."""
-
-    margin: NDArray[np.float32]
-    g: NDArray[np.float32]
-    h: NDArray[np.float32]
 
 
 @dataclass
@@ -229,7 +220,7 @@ class TrainingTask:
             (ActiveRows.read(data, settings, name, self.rows.columns), str(name)) for data, name in evals
         ]
         check_weight_of_rows(settings, self.rows.weight)
-        if self._has_floor:
+        if has_floor(self.objective, obj):
             check_floor(settings, self.rows.n_rows)
         self._check_evals()
         self._check_rows()
@@ -258,15 +249,9 @@ class TrainingTask:
             )
         self.cipher = cipher
         self.base_score = self._base_score()
-        self._gradients = self._gradients_of(self.rows.targets)
-        self._tried: _Tried | None = None
-        self._of_obj: str | None = None
-        if obj is not None or not self.objective.is_closed_form:
-            # Faults of labels show here, before the parties are asked for anything.
-            margin = self.first_margins(self.rows)
-            g, h = self.gradients(margin, 0)
-            if obj is not None:
-                self._tried, self._of_obj = _Tried(margin, g, h), digest_of(g, h)
+        self.gradients = RoundGradients(
+            self.objective, self.rows.targets, self.first_margins(self.rows), self.seed_of_pairs, obj
+        )
         if settings.goss is not None and self.parties:
             warnings.warn(
                 "goss: passive parties see which rows are sampled; those left out have small gradients. "
@@ -292,11 +277,6 @@ class TrainingTask:
         """Rows of each evaluation set."""
         return [rows for rows, _ in self.evals]
 
-    @property
-    def _has_floor(self) -> bool:
-        """Whether rows may have tiny hessians; for a user's objective this is unknown."""
-        return self.objective.has_floor or self.obj is not None
-
     def first_margins(self, rows: ActiveRows) -> NDArray[np.float32]:
         """Margins of rows before the first tree, shape (n_rows, n_classes)."""
         if rows.base_margin is not None:
@@ -311,55 +291,9 @@ class TrainingTask:
         return self.settings.random_state or 0
 
     @property
-    def n_draws(self) -> int:
-        """Random numbers of XGBoost's stream that the gradients of a round take."""
-        return self.objective.n_draws if self.obj is None else 0
-
-    @property
     def n_draws_before(self) -> int:
-        """Those that are taken before the first round: XGBoost estimates base scores by gradients."""
-        return self.n_draws if self.earlier is None and self.settings.base_score is None else 0
-
-    def gradients(
-        self, margin: NDArray[np.float32], draw: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gradients and hessians of a round, shape (n_rows, n_classes).
-
-        Draws depend on `draw`: how many random numbers were taken before the round if its gradients take any
-        (`n_draws`), else the number of the round.
-
-        Raises
-        ------
-        InvalidDataError
-            If XGBoost refuses the labels, numbers are not finite, hessians are negative, or margins are where
-            a hessian exceeds all others together beyond rounding.
-        """
-        if self.obj is None and self.objective.name == "reg:squaredlogerror" and (margin <= -1).any():
-            raise InvalidDataError(
-                "reg:squaredlogerror: a margin is -1 or less, where XGBoost's hessians are up to 10^12 and "
-                "its sums mere rounding; a lower learning_rate or max_delta_step keeps margins above"
-            )
-        tried, self._tried = self._tried, None
-        if tried is not None and np.array_equal(margin, tried.margin):
-            # A function may count its calls: XGBoost calls it once per round.
-            return tried.g, tried.h
-        source = "labels or weights" if self.obj is None else "obj"
-        try:
-            g, h = self._gradients(margin, draw)
-        except ValueError as error:
-            what = self.objective.name if self.obj is None else "obj"
-            raise InvalidDataError(f"label of active_data, {what}: {words_of(error)}") from error
-        if not (np.isfinite(g).all() and np.isfinite(h).all()):
-            raise InvalidDataError(f"{source} give gradients that are infinite in float32")
-        if (h < 0).any():
-            # XGBoost's own subtraction for survival:cox leaves some where margins are far apart.
-            raise InvalidDataError(
-                f"{source} give negative hessians for {self.objective.name}, which are not supported; a "
-                "lower learning_rate or max_delta_step keeps margins closer together"
-            )
-        if self.obj is None and self.objective.name == "survival:cox":
-            h = apart_from_zero(h)
-        return g, (without_floor(g, h) if self._has_floor else h)
+        """Random numbers taken before the first round: XGBoost estimates base scores by gradients."""
+        return self.gradients.n_draws if self.earlier is None and self.settings.base_score is None else 0
 
     def digest(self) -> str:
         """Digest that identifies the training run: equal for equal data, settings, and parties' names."""
@@ -378,9 +312,9 @@ class TrainingTask:
         others = [part for rows in sets for part in (rows.qid, rows.base_margin, *(rows.bounds or ()))]
         # Without any, the digest is the one that earlier releases kept.
         arrays += others if any(part is not None for part in others) else []
-        if self._of_obj is not None:
+        if self.gradients.digest is not None:
             # A function has no digest, but what it makes of the first margins has one.
-            arrays.append(self._of_obj)
+            arrays.append(self.gradients.digest)
         if self.earlier is not None:
             arrays.append(self.earlier.model.to_json())
         own = None if self.rows.columns is None else self.rows.columns.names
@@ -404,13 +338,6 @@ class TrainingTask:
             raise InvalidDataError(
                 f"label of active_data, {self.objective.name}: {words_of(error)}"
             ) from error
-
-    def _gradients_of(self, targets: Targets) -> Gradients:
-        """The gradients of the objective, or of the user's own."""
-        if self.obj is None:
-            return self.objective.gradients_of(targets, self.seed_of_pairs)
-        obj, data = self.obj, targets.matrix()
-        return lambda margin, _: custom_gradients(obj, data, margin)
 
     def _check_evals(self) -> None:
         names = [name for _, name in self.evals]
