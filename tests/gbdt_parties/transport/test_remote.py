@@ -42,7 +42,7 @@ def trained(party, X, y, cipher):
 
 @pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 def test_both_transports_carry_the_same_bytes(monkeypatch):
-    monkeypatch.setattr("xgb_fed.vertical.training.rounds.os.urandom", lambda n: b"s" * n)
+    monkeypatch.setattr("xgb_fed.vertical.training.run_state.os.urandom", lambda n: b"s" * n)
     own, other, y = problem()
     local = Recorder(xgb_fed.LocalParty(other, "bank"))
     model = trained(local, own, y, xgb_fed.Plain())
@@ -59,7 +59,7 @@ def test_both_transports_carry_the_same_bytes(monkeypatch):
 @pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 def test_requests_in_parts_are_the_same_bytes_as_whole_ones(monkeypatch):
     """A `Recorder` takes whole requests; the remote party itself takes those of gradients in parts."""
-    monkeypatch.setattr("xgb_fed.vertical.training.rounds.os.urandom", lambda n: b"s" * n)
+    monkeypatch.setattr("xgb_fed.vertical.training.run_state.os.urandom", lambda n: b"s" * n)
     monkeypatch.setattr("xgb_fed.vertical.growing.gradients_ahead.PART_BYTES", 7 * 256)
     own, other, y = problem(seed=2)
     exchanges = []

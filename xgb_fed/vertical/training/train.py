@@ -21,6 +21,8 @@ from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.training.checkpoint import Checkpoint
 from xgb_fed.vertical.training.rounds import Rounds
+from xgb_fed.vertical.training.run_state import RunState
+from xgb_fed.vertical.training.sessions import Sessions
 from xgb_fed.vertical.training.task import ActiveData, TrainingTask
 
 logger = logging.getLogger(__name__)
@@ -125,27 +127,29 @@ def run(
     """Train; the parties' sessions end whether or not training succeeds."""
     lock = nullcontext() if checkpoint is None else checkpoint.locked()
     with lock, ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
-        rounds = Rounds(task, Fanout(pool, task.parties), checkpoint, patience)
-        n_finished = rounds.n_finished
+        state = RunState.begin(task, checkpoint)
+        n_finished = state.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(
                 f"the checkpoint has {n_finished} rounds; num_boost_round={options.num_boost_round}"
             )
 
-        def grow(number: int) -> None:
-            if number >= n_finished:
-                rounds.grow(number)
-
+        sessions = Sessions(task, state, Fanout(pool, task.parties), patience)
         try:
-            rounds.open()
+            rounds = Rounds.open(task, state, sessions, checkpoint)
+
+            def grow(number: int) -> None:
+                if number >= n_finished:
+                    rounds.grow(number)
+
             result = boost(
                 options,
                 task.settings.of_xgboost,
                 [EvaluationSet(name, rows.targets) for rows, name in task.evals],
-                lambda: rounds.progress.eval_margins,
+                lambda: state.progress.eval_margins,
                 grow,
                 description=task.announced(),
-                known_metrics=rounds.progress.evaluations,
+                known_metrics=state.progress.evaluations,
                 set_learning_rate=rounds.set_learning_rate,
                 n_before=0 if task.earlier is None else task.earlier.model.num_boosted_rounds(),
                 of_margins=task.obj is not None,
@@ -155,9 +159,9 @@ def run(
             # One party cannot be told, and waiting for it once more would hide the error.
             raise
         except BaseException:
-            rounds.abort()
+            sessions.abort()
             raise
-    model = rounds.model
+    model = state.model
     if task.earlier is not None:
         task.earlier.put_before(model)
     model.evals_result = result.evals_result

@@ -1,0 +1,148 @@
+"""The state of a vertical training run between two trees: key, model and progress."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from gbdt_parties.traffic import Traffic
+from xgb_fed.ciphers.base import PrivateKey, Scheme
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.errors import CipherError, UnsupportedParameterError
+from xgb_fed.vertical.growing.gradients import packing_for
+from xgb_fed.vertical.model.model import VerticalModel
+from xgb_fed.vertical.protocol.packing import MultiClassPacking
+from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.training.checkpoint import Checkpoint, Progress
+from xgb_fed.vertical.training.continuation import EarlierModel
+from xgb_fed.vertical.training.task import TrainingTask
+from xgb_fed.vertical.trees.tree_record import TreeRecord
+
+
+@dataclass
+class RunState:
+    """A training run between two trees.
+
+    Parameters
+    ----------
+    key : PrivateKey
+    packing : MultiClassPacking
+    model : VerticalModel
+        With the trees so far, which are those of `progress`.
+    progress : Progress
+    record : TreeRecord
+        Of the tree under way.
+    earlier : EarlierModel or None
+        The model that is continued.
+    is_kept : bool
+        Whether the progress comes from a checkpoint.
+    """
+
+    key: PrivateKey
+    packing: MultiClassPacking
+    model: VerticalModel
+    progress: Progress
+    record: TreeRecord
+    earlier: EarlierModel | None
+    is_kept: bool
+
+    def __post_init__(self) -> None:
+        self._n_made: dict[int, int] = {}
+        self.note_splits()
+
+    @classmethod
+    def begin(cls, training: TrainingTask, checkpoint: Checkpoint | None) -> RunState:
+        """The beginning of a run, or its state at the last tree that a checkpoint has.
+
+        Raises
+        ------
+        UnsupportedParameterError
+            If the cipher's keys do not encrypt, or are not read by parties.
+        CheckpointError
+            If the checkpoint is damaged, or another run's.
+        """
+        key = _key_of(training.cipher)
+        settings, rows = training.settings, training.rows
+        n_classes = settings.n_classes if settings.multi_output else 1
+        packing = packing_for(rows.n_rows, n_classes, key.public.plaintext_limit)
+        names = [] if rows.columns is None else rows.columns.names
+        categories = {} if rows.columns is None else rows.columns.categories
+        model = VerticalModel(
+            os.urandom(16),
+            training.objective,
+            training.base_score,
+            Splits(names, categories=categories) if training.earlier is None else training.earlier.splits,
+            [party.name for party in training.parties],
+            [],
+        )
+        model.traffic = Traffic(encrypted=not isinstance(key, Plain))
+        progress = _first_progress(training, model)
+        is_kept = checkpoint is not None and checkpoint.load(progress)
+        model.model_id, model.restarts = progress.model_id, progress.restarts
+        record = TreeRecord()
+        if checkpoint is not None:
+            record = TreeRecord(checkpoint.keep_under_way, checkpoint.under_way)
+        model.traffic.restarts = [str(r) for r in [*progress.restarts, *record.restarts]]
+        return cls(key, packing, model, progress, record, training.earlier, is_kept)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Traffic of the run so far."""
+        return self.model.traffic
+
+    @property
+    def n_finished(self) -> int:
+        """Rounds whose trees are all there."""
+        return self.model.num_boosted_rounds()
+
+    def note_splits(self) -> None:
+        """All splits so far are those of finished trees."""
+        self._n_made = {owner: len(named) for owner, named in self.progress.named.items()}
+        self._n_made[0] = len(self.model.splits)
+
+    def n_splits(self, owner: int) -> int:
+        """Splits of one party that were made while the finished trees grew, those that were cut off too."""
+        return self._n_made.get(owner, 0)
+
+    def first_split(self, owner: int) -> int:
+        """Number of a passive party's first split, after those of a model that is continued."""
+        return 0 if self.earlier is None else self.earlier.n_splits(owner)
+
+    def n_known_splits(self, owner: int) -> int:
+        """Splits that a passive party has when the run is taken up; none before the first finished tree."""
+        return self.first_split(owner) + self.n_splits(owner) if self.model.trees else 0
+
+
+def _key_of(cipher: Scheme) -> PrivateKey:
+    """A new key, which encrypts unless the cipher says that it does not, and which parties read."""
+    key = cipher.generate()
+    if isinstance(key, Plain) and not isinstance(cipher, Plain):
+        raise UnsupportedParameterError(f"cipher={cipher!r} gives a key that does not encrypt")
+    try:
+        read_public_key(key.public.public_bytes())
+    except CipherError as error:
+        raise UnsupportedParameterError(
+            f"cipher={cipher!r} gives keys that parties do not read; "
+            "use Paillier(), OkamotoUchiyama() or Plain()"
+        ) from error
+    return key
+
+
+def _first_progress(training: TrainingTask, model: VerticalModel) -> Progress:
+    """No tree, and the margins before the first one."""
+    margins = [training.first_margins(rows) for rows in [training.rows, *training.eval_rows]]
+    state = training.settings.random_state
+    seed = int.from_bytes(os.urandom(32), "little") if state is None else int(state)
+    return Progress(
+        model.model_id,
+        seed,
+        model.trees,
+        model.rounds,
+        model.splits,
+        margins[0],
+        margins[1:],
+        n_drawn=training.n_draws_before,
+        n_drawn_before=training.n_draws_before,
+        traffic=model.traffic,
+    )

@@ -1,0 +1,167 @@
+"""Sessions with the passive parties, opened anew after one of them was lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+
+import numpy as np
+
+from gbdt_parties import messages
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.patience import Fanout, Reconnector
+from xgb_fed.vertical.growing.bin_sums import AgreedColumns
+from xgb_fed.vertical.growing.passive_columns import PassiveFinder
+from xgb_fed.vertical.growing.row_places import RowPlaces
+from xgb_fed.vertical.growing.small_categories import warn_of_small_categories
+from xgb_fed.vertical.protocol.messages import (
+    MIN_ROWS,
+    CategoriesOpened,
+    OpenTraining,
+    ResumeTraining,
+    TrainingOpened,
+)
+from xgb_fed.vertical.protocol.splits import NamedSplit
+from xgb_fed.vertical.training.run_state import RunState
+from xgb_fed.vertical.training.task import TrainingTask
+
+logger = logging.getLogger(__name__)
+
+
+class Sessions:
+    """One session with every passive party.
+
+    Parameters
+    ----------
+    training : TrainingTask
+    state : RunState
+    for_each : Fanout
+    patience : float
+        Seconds to wait for a party that is unavailable.
+
+    Attributes
+    ----------
+    passive : dict of PassiveFinder
+        By the party's number; empty before `open`.
+    reconnecting : Reconnector
+        Does repeatable work in the sessions, again in new ones after a party was lost.
+    """
+
+    def __init__(self, training: TrainingTask, state: RunState, for_each: Fanout, patience: float) -> None:
+        self.training, self.state, self.for_each = training, state, for_each
+        self.passive: dict[int, PassiveFinder] = {}
+        self._places: dict[int, RowPlaces] = {}
+        self.reconnecting = Reconnector(patience, self._resume, state.traffic, must_reopen=state.is_kept)
+
+    def open(self) -> None:
+        """Start, or take up, a session with every party."""
+        self.reconnecting(lambda: None if self.passive else self._open(resumed=False))
+
+    @property
+    def channels(self) -> dict[int, Channel]:
+        """The channel to each party, by its number."""
+        return {number: finder.channel for number, finder in self.passive.items()}
+
+    def _resume(self) -> None:
+        """Go on in new sessions with every party."""
+        self._open(resumed=True)
+        logger.info("all parties are available; resuming at tree %d", len(self.state.model.trees))
+
+    def _open(self, resumed: bool) -> None:
+        """Start a session with every party; the first one's name is the model's."""
+        settings, rows = self.training.settings, self.training.rows
+        opening = OpenTraining(
+            public_key=self.state.key.public.public_bytes(),
+            n_rows=rows.n_rows,
+            max_bin=settings.max_bin,
+            field_bits=self.state.packing.gh.bits * self.state.packing.classes_per_ciphertext,
+            n_groups=len(self.state.packing.groups),
+            max_depth=self.training.mode.passive_depth,
+            rows=rows.positions,
+            eval_rows=np.array([e.n_rows for e, _ in self.training.evals], dtype=np.int64),
+            resumes=self.state.model.model_id if resumed else b"",
+        )
+        session = os.urandom(16) if resumed else self.state.model.model_id
+        channels = [Channel(party, session, self.state.traffic) for party in self.training.parties]
+        opened = self.for_each(lambda c: c.ask(opening, TrainingOpened), channels)
+        if resumed:
+            self.for_each(
+                lambda job: job[1].ask(
+                    ResumeTraining(self.state.model.model_id, self.state.n_known_splits(job[0])),
+                    messages.Done,
+                ),
+                list(enumerate(channels, start=1)),
+            )
+        if self.training.earlier is not None and not self.state.model.trees:
+            self.training.earlier.tell(dict(enumerate(channels, start=1)))
+        agreed = [
+            self._agreed(channel.name, answer) for channel, answer in zip(channels, opened, strict=True)
+        ]
+        digests = [columns.digest() for columns in agreed]
+        for channel, now, before in zip(channels, digests, self.state.progress.agreed, strict=False):
+            if now != before:
+                raise ProtocolError(f"party {channel.name!r} announces other columns than the run began with")
+        if not self.state.progress.agreed:
+            for channel, columns in zip(channels, agreed, strict=True):
+                warn_of_small_categories(channel.name, columns, settings.category_rules, rows.n_rows)
+        self.state.progress.agreed = digests
+        self.state.model.party_features = [len(columns.n_bins) for columns in agreed]
+        for number, (channel, columns) in enumerate(zip(channels, agreed, strict=True), start=1):
+            named = self.state.progress.named.setdefault(number, [])
+            del named[self.state.n_splits(number) :]
+            self.passive[number] = PassiveFinder(
+                channel,
+                self.state.key,
+                number,
+                settings.split_gain,
+                columns,
+                self.state.record,
+                self._places_of(number, channel.name, columns, named),
+                named,
+                settings.category_rules,
+                self.state.first_split(number),
+            )
+        self.state.progress.kept_leaves.clear()
+
+    def _places_of(self, number: int, name: str, agreed: AgreedColumns, named: list[NamedSplit]) -> RowPlaces:
+        """Places that a party's splits have revealed, including those of trees from a checkpoint."""
+        if number not in self._places:
+            places = self._places[number] = RowPlaces(agreed, self.training.rows.n_rows)
+            try:
+                kept = self.state.progress.kept_leaves
+                trees = self.state.model.trees[: len(kept)]
+                places.replay(number, named, trees, kept, self.state.first_split(number))
+            except ProtocolError as error:
+                raise ProtocolError(f"party {name!r}: {error}") from None
+        return self._places[number]
+
+    def _agreed(self, name: str, answer: TrainingOpened) -> AgreedColumns:
+        """The columns that a party announces, checked."""
+        columns = AgreedColumns(
+            answer.n_bins.astype(np.int64),
+            answer.counts.astype(np.int64),
+            max(answer.min_node_rows, MIN_ROWS),
+            frozenset(answer.categorical.tolist() if isinstance(answer, CategoriesOpened) else ()),
+        )
+        try:
+            columns.check(self.training.rows.n_rows, self.training.settings.max_bin)
+        except ProtocolError as error:
+            raise ProtocolError(f"party {name!r}: {error}") from None
+        self.training.settings.check_categories(len(columns.categorical), f"party {name!r}")
+        return columns
+
+    def abort(self) -> None:
+        """Let parties forget a run that failed; a party that does not answer need not be told."""
+        for channel in self.channels.values():
+            with suppress(Exception):
+                channel.ask(messages.Abort(), messages.Done)
+
+    def finish(self) -> None:
+        """End the sessions; every party keeps its splits."""
+        self.reconnecting(self._finish)
+
+    def _finish(self) -> None:
+        for channel in self.channels.values():
+            channel.ask(messages.Finish(), messages.Done)
