@@ -7,8 +7,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 
 DERIVED = {
-    "plugins/gbdt_parties/secure_sum/keys.py": {"exchange"},
-    "plugins/gbdt_parties/secure_sum/public_keys.py": {"exchange"},  # of public keys with a public number
+    "plugins/gbdt_parties/secure_sum/keys.py": {"exchange"},  # also of public keys with a public number
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/federated/replica.py": {"public"},

@@ -129,7 +129,7 @@ def exact_round(n_rows: int, whole: Edges, tree: Edges) -> None:
     half = n_rows // 2
     params = {"objective": "binary:logistic", "max_depth": 3, "base_score": 0.5}
     cuts = [[0.25, 0.5, 0.75]] * X.shape[1]
-    with tracing(whole, tree, "_sum"):
+    with tracing(whole, tree, "_round"):
         xgb_fed.train_exact(params, [(X[:half], y[:half]), (X[half:], y[half:])], 1, cuts=cuts)
 
 

@@ -167,7 +167,7 @@ def coordinator_trial(
     command = [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as process:
-        journal = folder / "checkpoint" / "exact.journal"
+        journal = folder / "checkpoint" / "sums.journal"
         end = time.monotonic() + 60
         while not journal.exists() and time.monotonic() < end and process.poll() is None:
             time.sleep(0.01)

@@ -32,8 +32,6 @@ MESSAGE_MODULES = {
     "alignment": ["gbdt_parties.identity.alignment_messages"],
     "vertical": ["xgb_fed.vertical.protocol.messages"],
     "horizontal": ["xgb_fed.horizontal.common.messages", "xgb_fed.horizontal.simfl.messages"],
-    "federated": ["lgb_dp.federated.messages"],
-    "exact": ["xgb_fed.horizontal.exact.messages"],
     "secure-sum": ["gbdt_parties.secure_sum.messages"],
 }
 TAGS = {

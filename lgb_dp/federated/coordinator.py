@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from gbdt_parties.channel import Party, check_parties
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
+from gbdt_parties.secure_sum.coordinator import Agreement, coordinate
+from gbdt_parties.secure_sum.membership import PresentParties
 from gbdt_parties.traffic import Traffic
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_integer
 from lgb_dp.errors import (
     ArgumentTypeError,
+    FederatedCheckpointError,
     FewPartiesWarning,
     InvalidArgumentError,
     UnsupportedParameterError,
 )
-from lgb_dp.federated.checkpoint import Checkpoint
-from lgb_dp.federated.rounds import Coordinator
-from lgb_dp.federated.task import MAX_ATTEMPTS, FederatedTask, settings_of
+from lgb_dp.federated.task import MAX_ATTEMPTS, FederatedTask, check_same, settings_of, statement
 from lgb_dp.newton.trainer import NewtonBoost
 
 SPARE_ATTEMPTS = 0.05
@@ -135,9 +140,42 @@ def train(
         )
     if not (isinstance(patience, Real) and math.isfinite(patience) and patience >= 0):
         raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
-    kept = None if checkpoint is None else Checkpoint(checkpoint)
+    kept = Memory() if checkpoint is None else Checkpoint(checkpoint, FederatedCheckpointError)
     counted = Traffic() if traffic is None else traffic
-    return DPBooster(model_str=Coordinator(members, task, counted, float(patience), kept).run())
+    purpose = _PrivateTraining(task.to_json(), PresentParties(task.min_parties))
+    progress = coordinate(members, purpose, purpose.request, counted, float(patience), kept)
+    try:
+        return DPBooster(model_str=progress.model.decode())
+    except UnicodeDecodeError:
+        raise ProtocolError("the parties' model is not a text") from None
+
+
+@dataclass(frozen=True)
+class _PrivateTraining:
+    """Purpose of a run (`gbdt_parties.secure_sum.coordinator.Purpose`)."""
+
+    request: str
+    participation: PresentParties
+
+    def agreement(self, descriptions: Sequence[tuple[str, str]]) -> Agreement:
+        """The settings and the declarations, which must be the same at all parties."""
+        declarations = {name: _declared(name, text) for name, text in descriptions}
+        check_same(declarations)
+        return Agreement("", statement(self.request, next(iter(declarations.values()))))
+
+
+def _declared(name: str, text: str) -> dict[str, str]:
+    """Declaration of a party about its columns: a digest of each part.
+
+    Raises
+    ------
+    ProtocolError
+        If it cannot be read.
+    """
+    try:
+        return {str(part): str(digest) for part, digest in json.loads(text).items()}
+    except (ValueError, AttributeError, RecursionError):
+        raise ProtocolError(f"party {name!r} sent a declaration that cannot be read") from None
 
 
 def _trainer_among(callbacks: Sequence[Callable[..., Any]]) -> NewtonBoost:

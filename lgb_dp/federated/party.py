@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from gbdt_commons.files import make_folder, write_atomically
-from gbdt_commons.sealed import read_sealed, write_sealed
-from gbdt_parties.errors import ProtocolError
+from gbdt_commons.files import make_folder
 from gbdt_parties.identity.certificates import TLS, Identity
-from gbdt_parties.messages import Done, Finish, Message
-from gbdt_parties.secure_sum.messages import (
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    Contributed,
-    Endorsed,
-    FinishedModel,
-    Opened,
-    OpenSum,
-    ProposeRoster,
-    Revealed,
-    unpack,
-)
-from gbdt_parties.secure_sum.roster import SESSION_BYTES, Roster
+from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from gbdt_parties.session import SessionHandler
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.federated.messages import Introduced, OpenFederated
-from lgb_dp.federated.run import PartyRun, Side, model_digest
-
-MAX_RUNS = 4
-"""Runs whose keys are kept in a party's folder; the oldest are removed first."""
+from lgb_dp.federated.run import PrivateSubject, Side
 
 _RUNS = "runs"
 MODELS_FOLDER = "models"
@@ -61,7 +38,7 @@ _DATA_ARGUMENTS = (
 )
 
 
-class Party(SessionHandler[PartyRun]):
+class Party(RunSessions):
     """One organisation: its rows, its demands, its ledger.
 
     Nothing that depends on its rows leaves it but integer sums with its share of the noise, masked so that
@@ -105,9 +82,6 @@ class Party(SessionHandler[PartyRun]):
         Naming the argument that is not accepted.
     """
 
-    opening = (OpenFederated,)
-    closing = (Finish,)
-
     def __init__(
         self,
         X: Any,
@@ -124,7 +98,6 @@ class Party(SessionHandler[PartyRun]):
         trust_authority: bool = False,
         **data: Any,
     ) -> None:
-        super().__init__()
         unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
         if unknown:
             raise ArgumentTypeError(
@@ -164,13 +137,13 @@ class Party(SessionHandler[PartyRun]):
             checked_integer("parties_per_person", parties_per_person, 1),
             self._own_ledger,
         )
-        self._runs: dict[bytes, PartyRun] = {}
-        self._kept_in = self._folder
+        super().__init__(name, self._runs_in(self._folder))
 
-    @property
-    def name(self) -> str:
-        """The party's name."""
-        return self._side.name
+    def _runs_in(self, folder: Path | None) -> Runs:
+        """Runs of one coordinator, whose keys and models are kept in a folder, if there is one."""
+        models = None if folder is None else folder / MODELS_FOLDER
+        kept = KeptRuns(None if folder is None else folder / _RUNS)
+        return Runs(partial(PrivateSubject, self._side, models), kept)
 
     @property
     def has_folder(self) -> bool:
@@ -187,7 +160,7 @@ class Party(SessionHandler[PartyRun]):
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
         return self._own_ledger().budget is not None
 
-    def for_caller(self, directory: Path, used: set[bytes]) -> Party:
+    def for_caller(self, directory: Path, used: set[bytes]) -> RunSessions:
         """The same party, with the same ledger, for the sessions of one coordinator among several.
 
         Keys of its runs are kept only if its ledger is: else a restarted party would answer an attempt again.
@@ -199,14 +172,11 @@ class Party(SessionHandler[PartyRun]):
         used : set of bytes
             Sessions that were opened before.
         """
-        own = copy.copy(self)
-        own._sessions, own._used, own._runs = {}, used, {}
-        own._kept_in = directory if self.has_folder else None
-        return own
+        return RunSessions(self.name, self._runs_in(directory if self.has_folder else None), used)
 
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
-        self._runs.clear()
+        self._runs.close()
         if self._ledger is not None:
             self._ledger.journal.close()
 
@@ -216,88 +186,3 @@ class Party(SessionHandler[PartyRun]):
             if self._ledger is None:
                 self._ledger = PartyLedger(self._folder, self._budget)
             return self._ledger
-
-    # Interface that SessionHandler needs.
-
-    def open(self, message: Message, session: bytes) -> tuple[PartyRun, Message]:
-        """Take up a run: the one in memory, the one in the folder, or a new one."""
-        assert isinstance(message, OpenFederated)
-        if len(message.run) != SESSION_BYTES:
-            raise ProtocolError("a run id must be 16 bytes")
-        run = self._runs.get(message.run) or self._restored(message.run)
-        if run is None:
-            run = PartyRun(self._side, message.run, message.task)
-            self._keep(run)
-        elif run.task_text != message.task:
-            raise ProtocolError("the run has other settings than when it began")
-        # Only one at a time: others wait in the folder.
-        self._runs = {message.run: run}
-        introduction = run.introduction.to_bytes()
-        return run, Introduced(introduction, json.dumps(dict(run.declaration)), run.n_opened)
-
-    def answer(self, kept: PartyRun, message: Message) -> Message:
-        """Answer a request of a run."""
-        if isinstance(message, AskSum):
-            if message.opened:
-                kept.open(Opened.from_bytes(message.opened))
-            return Contributed(kept.answer(message.round, message.number, message.members))
-        if isinstance(message, OpenSum):
-            kept.open(Opened.from_bytes(message.opened))
-            return Done()
-        if isinstance(message, ProposeRoster):
-            signature = kept.endorse(Roster.from_bytes(message.roster))
-            # Before it leaves: a restarted party signs no other roster for the same keys, nor reveals its
-            # seed before one that it signed.
-            self._keep(kept)
-            return Endorsed(signature)
-        if isinstance(message, ConfirmRoster):
-            return Revealed(kept.reveal(unpack(message.signatures)))
-        if isinstance(message, BeginRounds):
-            kept.begin(unpack(message.seeds))
-            self._keep(kept)
-            return Done()
-        if isinstance(message, AskModel):
-            text = kept.model()
-            return FinishedModel(model_digest(text), text if message.with_text else "")
-        if isinstance(message, Finish):
-            self._keep_model(kept)
-            self._forget(kept)
-            return Done()
-        raise ProtocolError(f"unexpected {type(message).__name__} message")
-
-    # Runs on disk.
-
-    def _path(self, run: bytes) -> Path | None:
-        return None if self._kept_in is None else make_folder(self._kept_in / _RUNS) / f"{run.hex()}.json"
-
-    def _keep(self, run: PartyRun) -> None:
-        path = self._path(run.run)
-        if path is not None:
-            write_sealed(path, dict(run.to_dict()))
-            ages = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime_ns)
-            for old in ages[:-MAX_RUNS]:
-                old.unlink(missing_ok=True)
-
-    def _restored(self, run: bytes) -> PartyRun | None:
-        path = self._path(run)
-        if path is None or not path.exists():
-            return None
-        try:
-            return PartyRun.from_dict(self._side, read_sealed(path))
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, (InvalidArgumentError, ProtocolError)):
-                raise
-            raise ProtocolError("this party's state of the run is damaged") from None
-
-    def _keep_model(self, run: PartyRun) -> None:
-        """Write the model of a run that has ended; all parties have the same."""
-        if self._kept_in is not None and run.has_ended:
-            path = make_folder(self._kept_in / MODELS_FOLDER) / f"{run.run.hex()}.txt"
-            write_atomically(path, run.model())
-
-    def _forget(self, run: PartyRun) -> None:
-        """Remove the keys of a run that has ended: its masks cannot be recomputed any more."""
-        self._runs.pop(run.run, None)
-        path = self._path(run.run)
-        if path is not None:
-            path.unlink(missing_ok=True)

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-import weakref
 from collections.abc import Callable
-from contextvars import copy_context
 from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_parties.secure_sum.questions import ThreadComputation
+from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.shares import closeness_cost
 from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import InterruptedTrainingError, InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
 from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -70,6 +68,13 @@ class Question:
     mu: float
     limit: int
 
+    ring = MODULO_64
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The question, the same at all parties."""
+        return self.what.encode(), self.structure, repr(self.stds).encode()
+
     @property
     def n_values(self) -> int:
         """Values in all sums together."""
@@ -92,87 +97,13 @@ class Released:
     factor: float
 
 
-class _Stopped(Exception):
-    """Ends the thread of a copy that no caller waits for any more."""
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """Outcome of a run: its model, or an error."""
-
-    model: lightgbm.Booster | None
-    error: BaseException | None = None
-
-
-class Replica:
-    """A training run in a thread of its own, which runs only while somebody waits for its next question.
-
-    Parameters
-    ----------
-    train : callable
-        Trains; is given the function that answers its questions.
-    """
-
-    def __init__(self, train: Callable[[Callable[[Question], Released]], lightgbm.Booster]) -> None:
-        self._asked: SimpleQueue[Question | _Ended] = SimpleQueue()
-        self._told: SimpleQueue[Released | None] = SimpleQueue()
-        self._current: Question | _Ended | None = None
-        # The context, so that an observer of releases observes those of this run; not this object, so that
-        # the thread ends with it.
-        Thread(target=copy_context().run, args=(_run, train, self._asked, self._told), daemon=True).start()
-        weakref.finalize(self, self._told.put, None)
-
-    def question(self) -> Question | None:
-        """The question that is to be answered next, None if training has ended; raises what it raised."""
-        if self._current is None:
-            self._current = self._asked.get()
-        if isinstance(self._current, Question):
-            return self._current
-        if self._current.error is not None:
-            raise self._current.error
-        return None
-
-    def tell(self, answer: Released) -> None:
-        """Answer the question; training goes on."""
-        self._current = None
-        self._told.put(answer)
-
-    @property
-    def model(self) -> lightgbm.Booster:
-        """The model, once training has ended."""
-        if self.question() is not None or not isinstance(self._current, _Ended):
-            raise InterruptedTrainingError("training has not ended yet")
-        assert self._current.model is not None
-        return self._current.model
-
-
-def _run(
-    train: Callable[[Callable[[Question], Released]], lightgbm.Booster],
-    asked: SimpleQueue[Question | _Ended],
-    told: SimpleQueue[Released | None],
-) -> None:
-    def ask(question: Question) -> Released:
-        asked.put(question)
-        answer = told.get()
-        if answer is None:
-            raise _Stopped
-        return answer
-
-    try:
-        asked.put(_Ended(train(ask)))
-    except _Stopped:
-        pass
-    except BaseException as error:
-        asked.put(_Ended(None, error))
-
-
 def train_replica(
     data: Dataset,
     task: FederatedTask,
     n_parties: int,
     public_seed: bytes,
     note_granted: Callable[[Cost], None],
-) -> Replica:
+) -> ThreadComputation[Question, lightgbm.Booster]:
     """Start a party's copy of a run.
 
     Parameters
@@ -193,7 +124,7 @@ def train_replica(
         params = {**task.params, "verbosity": -1}
         return lightgbm.train(params, data, task.n_rounds, callbacks=[trainer])
 
-    return Replica(train)
+    return ThreadComputation(train)
 
 
 class _FederatedTraining(NewtonTraining):

@@ -13,18 +13,12 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
-from gbdt_parties.messages import Finish, Message
-from gbdt_parties.secure_sum.messages import (
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    OpenSum,
-    ProposeRoster,
-)
+from gbdt_parties.messages import Message
+from gbdt_parties.secure_sum.messages import OpenRun
+from gbdt_parties.secure_sum.run import ANSWERED
+from gbdt_parties.secure_sum.runs import RunSessions
 from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.federated.party import MODELS_FOLDER, Party
 
 
@@ -64,8 +58,8 @@ class FederatedService(RowService):
         If the party has no folder, no allow-list, or no budget.
     """
 
-    opening = (OpenFederated,)
-    requests = (ProposeRoster, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish)
+    opening = (OpenRun,)
+    requests = ANSWERED
     questions = ()
 
     def __init__(self, party: Party, directory: str | Path, limits: FederatedLimits | None = None) -> None:
@@ -99,7 +93,7 @@ class FederatedService(RowService):
                 f"a request of {len(content)} bytes; this party accepts {self._limits.max_request_bytes}"
             )
 
-        if isinstance(message, OpenFederated):
+        if isinstance(message, OpenRun):
             n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
             if n_models >= self._limits.max_models:
                 raise ProtocolError(
@@ -112,6 +106,6 @@ class FederatedService(RowService):
         """None: all coordinators' sessions are about the same rows."""
         return 0
 
-    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> Party:
+    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
         return self._party.for_caller(caller.directory, caller.used)

@@ -12,8 +12,10 @@ from gbdt_parties.errors import (
     ConsentError,
     PartyArgumentError,
     PartyArgumentTypeError,
+    PartyError,
     PartyRefusedError,
     ProtocolError,
+    RunLostError,
     SessionLostError,
 )
 from gbdt_parties.messages import Message
@@ -21,6 +23,13 @@ from gbdt_parties.traffic import Traffic
 
 ACTIVE = "active"
 """The active party's name in tables."""
+
+_KINDS: dict[int, type[PartyError]] = {
+    messages.NO_CONSENT: ConsentError,
+    messages.NO_SESSION: SessionLostError,
+    messages.NO_RUN: RunLostError,
+}
+"""Errors of a refusal, by its code."""
 
 M = TypeVar("M", bound=Message)
 
@@ -96,6 +105,8 @@ class Channel:
             If the party does not consent.
         SessionLostError
             If it was restarted since the session began.
+        RunLostError
+            If it does not know the run any more.
         PartyRefusedError
             If it refuses for another reason; the text gives its name and its reason.
         ProtocolError
@@ -115,8 +126,7 @@ class Channel:
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
         self._next += 1
         if isinstance(envelope.message, messages.Refusal):
-            kinds = {messages.NO_CONSENT: ConsentError, messages.NO_SESSION: SessionLostError}
-            kind = kinds.get(envelope.message.code, PartyRefusedError)
+            kind = _KINDS.get(envelope.message.code, PartyRefusedError)
             raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")
         if not isinstance(envelope.message, answer):
             raise ProtocolError(

@@ -47,6 +47,10 @@ class ConsentError(PartyRefusedError):
     """A party does not consent to reveal its part of the model."""
 
 
+class RunLostError(PartyRefusedError):
+    """A party does not know a run any more: it has ended there, or the party's state was removed."""
+
+
 class PartyUnavailableError(PartyError, ConnectionError):
     """A party is down, silent or out of reach; the text names it."""
 

@@ -105,18 +105,18 @@ class Refusal(Message):
     kind: ClassVar[int] = 16
     reason: Text
     code: Integer
-    """`NO_CONSENT`, `NO_SESSION`, or 0 for another reason."""
+    """`NO_CONSENT`, `NO_SESSION`, `NO_RUN`, or 0 for another reason."""
 
 
-OTHER_REASON, NO_CONSENT, NO_SESSION = range(3)
+OTHER_REASON, NO_CONSENT, NO_SESSION, NO_RUN = range(4)
 
 MAX_REASON = 1000
 """Characters of a reason: it is sent, logged, and kept in memory while refusals are counted."""
 
 
-def refusal(reason: str) -> Refusal:
+def refusal(reason: str, code: int = OTHER_REASON) -> Refusal:
     """A refusal for a reason that may quote the request: escaped and cut, however long the request was."""
-    return Refusal(quoted(reason, MAX_REASON), OTHER_REASON)
+    return Refusal(quoted(reason, MAX_REASON), code)
 
 
 def write(session: bytes, sequence: int, message: Message) -> bytes:

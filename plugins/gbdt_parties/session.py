@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.files import is_out_of_room
 from gbdt_parties import messages
-from gbdt_parties.errors import ProtocolError, places_of
+from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.messages import Message
 
 logger = logging.getLogger(__name__)
@@ -120,6 +120,8 @@ class SessionHandler(ABC, Generic[S]):
                 envelope = messages.read(request)
                 session, sequence = envelope.session, envelope.sequence
                 reply = self._answer_in_turn(envelope)
+            except RunLostError as error:
+                reply = self._refuse(session, str(error), messages.NO_RUN)
             except VeilboostError as error:
                 reply = self._refuse(session, str(error))
             except OSError as error:
@@ -173,9 +175,9 @@ class SessionHandler(ABC, Generic[S]):
             self._end(number)
         return answer
 
-    def _refuse(self, session: bytes, reason: str) -> Message:
+    def _refuse(self, session: bytes, reason: str, code: int = messages.OTHER_REASON) -> Message:
         self._end(session)
-        return messages.refusal(reason)
+        return messages.refusal(reason, code)
 
     def _end(self, session: bytes) -> None:
         ended = self._sessions.pop(session, None)

@@ -7,9 +7,8 @@ import numpy as np
 import xgb_fed
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import read, write
-from gbdt_parties.secure_sum.messages import AskSum, Contributed
+from gbdt_parties.secure_sum.messages import AskSum, Contributed, OpenRun
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
-from xgb_fed.horizontal.exact.messages import OpenExact
 
 RNG = np.random.default_rng(5)
 N_ROWS = 300
@@ -91,7 +90,7 @@ def answers_by_attempt(member):
     """All answers that a party gave to each attempt of each run."""
     run, given = b"", {}
     for asked, answer in member.answers:
-        if isinstance(asked, OpenExact):
+        if isinstance(asked, OpenRun):
             run = asked.run
         elif isinstance(asked, AskSum) and isinstance(answer, Contributed) and answer.content:
             given.setdefault((run, asked.number), set()).add(answer.content)

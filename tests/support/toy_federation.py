@@ -8,11 +8,12 @@ import pytest
 
 from gbdt_parties._entries import EntryFile
 from gbdt_parties.secure_sum.messages import Contributed
+from gbdt_parties.secure_sum.questions import ThreadComputation
 from lgb_dp import Dataset
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.federated import coordinator, run
 from lgb_dp.federated import party as party_module
-from lgb_dp.federated.replica import Question, Replica
+from lgb_dp.federated.replica import Question
 
 MU = 0.25
 STD = 100.0
@@ -44,7 +45,7 @@ def toy_replica(data, task, n_parties, public_seed, note_granted):
             history += answer.sums.tobytes()
         return ToyModel(hashlib.sha256(history).hexdigest())
 
-    return Replica(training)
+    return ThreadComputation(training)
 
 
 @pytest.fixture(autouse=True)

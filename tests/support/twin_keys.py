@@ -7,27 +7,40 @@ curve, or four on its twist; adding (0, 0), the one of order 2, turns u into 1 /
 
 import os
 import struct
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Channel
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.messages import Done
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import (
+    NEW_RUN,
     AskSum,
     BeginRounds,
     ConfirmRoster,
     Contributed,
     Endorsed,
+    Introduced,
+    OpenRun,
+    ProposeRoster,
     Revealed,
     pack,
 )
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
 from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.traffic import Traffic
+from gbdt_parties.transport.remote import RemoteParty
+from gbdt_parties.transport.server import Server
 
+RUN = bytes(16)
 P = 2**255 - 19
 A = 486662
 
@@ -113,21 +126,23 @@ class Twin:
         self._name, self._credentials, self._derive = name, credentials, derive
         self._keys = SessionKeys()
 
-    def introduced(self, opening, answer):
+    def introduced(self, request):
         """What the two say of themselves."""
-        self._answers = [channel.ask(opening, answer) for channel in self._channels]
+        opening = OpenRun(RUN, request, NEW_RUN)
+        self._answers = [channel.ask(opening, Introduced) for channel in self._channels]
         return self._answers
 
-    def roster(self, session, statement):
+    def roster(self, statement):
         """The two, and this one with its twin key."""
         own = [Introduction.from_bytes(answer.introduction) for answer in self._answers]
         key = self._derive(own[0].exchange_key)
         self._own = replace(Introduction.of(self._name, self._credentials, self._keys), exchange_key=key)
-        self._roster = Roster(session, statement, (*own, self._own))
+        self._roster = Roster(RUN, statement, (*own, self._own))
         return self._roster
 
-    def first_vectors(self, proposal):
+    def first_vectors(self, task):
         """What the two send as their masked vectors for the first sum, as integers."""
+        proposal = ProposeRoster(task, self._roster.to_bytes())
         signatures = [channel.ask(proposal, Endorsed).signature for channel in self._channels]
         signatures.append(self._credentials.sign(self._roster.digest))
         confirmation = ConfirmRoster(pack(signatures))
@@ -150,3 +165,125 @@ def _numbers(content):
 def are_masked(vector):
     """Whether no number of a vector is as small as what parties count; all but one in 2^20 masks are."""
     return min(vector) > 2**43
+
+
+class Attack:
+    """A way of training whose first sum is asked for by a coordinator with a twin key.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Two parties, and the coordinator's.
+    parties : callable
+        Makes the parties, in this process.
+    service : callable
+        Makes the service of a party, of its place, a folder, its folder of certificates and an allow-list.
+    request : str
+    agreed : callable
+        The task and the statement, of a party's description.
+    """
+
+    def __init__(self, names, parties, service, request, agreed):
+        self.names, self.parties, self._service = names, parties, service
+        self._request, self._agreed = request, agreed
+
+    def vectors(self, members, credentials, derive):
+        """What two parties send for the first sum."""
+        twin = Twin(members, self.names[2], credentials, derive)
+        first, _ = twin.introduced(self._request)
+        task, statement = self._agreed(first.description)
+        twin.roster(statement)
+        return twin.first_vectors(task)
+
+    @contextmanager
+    def attacked(self, folder, over_tls):
+        """Two parties, here or behind servers that let the third coordinate, and its credentials."""
+        if not over_tls:
+            yield self.parties()[:2], Credentials.self_signed(self.names[2])
+            return
+        make_authority(folder / "ca")
+        made = [make_certificate(folder / name, folder / "ca", name) for name in self.names]
+        known = [f"sha256:{one.fingerprint}" for one in made]
+        own = TLS.from_directory(folder / self.names[2])
+        with ExitStack() as stack:
+            remote = []
+            for place, name in enumerate(self.names[:2]):
+                service = self._service(place, folder / "kept", folder / name, known)
+                server = Server(service, "127.0.0.1:0", TLS.from_directory(folder / name), [self.names[2]])
+                stack.callback(server.stop, grace=0)
+                one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=20)
+                stack.callback(one.close)
+                remote.append(one)
+            yield remote, Credentials.of(own)
+
+
+@pytest.mark.parametrize("over_tls", [False, True], ids=["here", "over TLS"])
+@pytest.mark.parametrize("twin", TWINS)
+class TwinKeys:
+    """Tests of a way of training; a subclass has its `attack`."""
+
+    attack: Attack
+
+    def test_a_twin_key_is_refused(self, tmp_path, twin, over_tls):
+        refusal = r"'ada'.* refuses: the public keys? for masks of .*'cyd'"
+        with (
+            self.attack.attacked(tmp_path, over_tls) as (members, credentials),
+            pytest.raises(PartyRefusedError, match=refusal),
+        ):
+            self.attack.vectors(members, credentials, TWINS[twin])
+
+    def test_a_twin_key_that_is_not_noticed_takes_no_mask_off(self, tmp_path, twin, over_tls, monkeypatch):
+        """Before, the vector of the party between the two left as it is, or under its own noise alone."""
+        monkeypatch.setattr(Roster, "check_keys", lambda self: None)
+        with self.attack.attacked(tmp_path, over_tls) as (members, credentials):
+            first, between = self.attack.vectors(members, credentials, TWINS[twin])
+        assert are_masked(first)
+        assert are_masked(between)
+
+
+def refuses_keys_of_another_release(make, train, between, folder, spoil):
+    """A run with keys of the first format, whose masks did not say whose they are, is not taken up.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the party of a place.
+    train : callable
+        Trains with three parties.
+    between : type
+        Of what stands between the coordinator and a party.
+    folder : Path
+        Where the first party keeps its runs.
+    spoil : callable
+        Alters what is kept of the party's membership.
+    """
+
+    def lost(number, message, send):
+        if isinstance(message, AskSum):
+            raise PartyUnavailableError("lost")
+        return send()
+
+    members = [between(make(place)) for place in range(3)]
+    members[1].disturb = lost
+    with pytest.raises(PartyUnavailableError):
+        train(members)
+    members[0].party.close()
+    (path,) = folder.glob("*.json")
+    kept = read_sealed(path)
+    spoil(kept["member"])
+    write_sealed(path, kept)
+    members[0].party = make(0)
+    members[1].disturb = lambda number, message, send: send()
+    with pytest.raises(
+        PartyRefusedError, match="'ada' refuses: the run was begun by another release of veil"
+    ):
+        train(members)
+    for member in members:
+        member.party.close()
+
+
+OTHER_FORMATS = {
+    "no format": lambda kept: kept.pop("format"),
+    "the first": lambda kept: kept.update(format=1),
+}
+"""What runs of other releases say of the format of their keys."""

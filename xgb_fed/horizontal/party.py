@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +10,69 @@ import xgboost
 
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Finish, Message
+from gbdt_parties.secure_sum.messages import NEW_RUN, OpenRun
+from gbdt_parties.secure_sum.run import PartyRun
+from gbdt_parties.session import SessionHandler
+from xgb_fed.horizontal.common.kept_models import KeptModels
+from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import Introduce
 from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
-from xgb_fed.horizontal.exact.messages import OpenExact
-from xgb_fed.horizontal.exact.run import ExactRun
-from xgb_fed.horizontal.exact.runs import ExactRuns
+from xgb_fed.horizontal.exact.run import ExactRuns, RunConditions
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
+from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
-from xgb_fed.horizontal.simfl.party import SimFLParty
+from xgb_fed.horizontal.simfl.party import SimFLSide
 
 RUNS_FOLDER = "exact"
 """In a party's folder, or a coordinator's at it: exact training runs that have not ended."""
 
 
-class HorizontalParty(SimFLParty):
+class HorizontalSessions(SessionHandler[Any]):
+    """One coordinator's sessions with a party: its exact training runs, and those of SimFL.
+
+    Parameters
+    ----------
+    simfl : SimFLSide
+    exact : ExactRuns
+    models : KeptModels or None
+        Where finished models are kept.
+    used : set of bytes, optional
+        Sessions that were opened before.
+    """
+
+    opening = (Introduce, OpenRun)
+    closing = (FinishBoosting, Finish, Abort)
+
+    def __init__(
+        self, simfl: SimFLSide, exact: ExactRuns, models: KeptModels | None, used: set[bytes] | None = None
+    ) -> None:
+        super().__init__(used)
+        self.name = simfl.name
+        self._simfl, self._exact, self._models = simfl, exact, models
+
+    def open(self, message: Message, session: bytes) -> tuple[Any, Message]:
+        """Introduce this party to a coordinator."""
+        if isinstance(message, Introduce):
+            return session, self._simfl.introduced(message)
+        assert isinstance(message, OpenRun)
+        if message.n_known == NEW_RUN and self._models is not None:
+            self._models.check_room()
+        run = self._exact.open(message)
+        return run, run.introduced()
+
+    def answer(self, kept: Any, message: Message) -> Message:
+        """Answer a request of the open session."""
+        side: Any = self._exact if isinstance(kept, PartyRun) else self._simfl
+        answer: Message = side.answer(kept, message)
+        return answer
+
+    def closed(self, kept: Any) -> None:
+        """Drop a training run of SimFL, which is taken up from its journal."""
+        if not isinstance(kept, PartyRun):
+            self._simfl.closed()
+
+
+class HorizontalParty(HorizontalSessions):
     """One organisation's rows and labels in horizontal training.
 
     Parameters
@@ -72,9 +122,6 @@ class HorizontalParty(SimFLParty):
         Naming the argument.
     """
 
-    opening = (Introduce, OpenExact)
-    closing = (FinishBoosting, Finish, Abort)
-
     def __init__(
         self,
         X: Any,
@@ -95,17 +142,25 @@ class HorizontalParty(SimFLParty):
         rows = PartyRows.of(
             X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
         )
-        super().__init__(rows, random_state, n_jobs, directory)
-        self._side = ExactSide.of(ExactTerms() if exact is None else exact, self._rows)
-        self._runs = self._runs_in(None if directory is None else Path(directory))
+        key = None if random_state is None else int(random_state).to_bytes(32, "little")
+        self._kept = KeptState("" if directory is None else rows.digest(), key, directory)
+        self._rows, self._n_jobs = rows, n_jobs
+        self._side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
+        folder = None if directory is None else Path(directory)
+        super().__init__(*self._sides(folder, None, RunLimits(), MemoryAllowance(sys.maxsize)))
 
-    def _runs_in(self, directory: Path | None) -> ExactRuns:
-        folder = None if directory is None else directory / RUNS_FOLDER
-        return ExactRuns(self._side, folder, self._models, self._limits, self._memory, self._kept)
+    def _sides(
+        self, folder: Path | None, models: KeptModels | None, limits: RunLimits, memory: MemoryAllowance
+    ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
+        """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
+        journals = RunJournals(None if folder is None else folder / "runs")
+        simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
+        runs = None if folder is None else folder / RUNS_FOLDER
+        return simfl, ExactRuns(self._side, runs, models, RunConditions(limits, memory, self._kept)), models
 
     def for_caller(
         self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
-    ) -> HorizontalParty:
+    ) -> HorizontalSessions:
         """The same party for one of several coordinators, who do not see each other's sessions.
 
         Parameters
@@ -117,14 +172,17 @@ class HorizontalParty(SimFLParty):
         memory : MemoryAllowance
         limits : RunLimits
         """
-        other: HorizontalParty = super().for_caller(directory, used, memory, limits)
-        other._side = self._side
-        other._runs = other._runs_in(directory)
-        return other
+        models = KeptModels(directory / "models", limits.max_models)
+        return HorizontalSessions(*self._sides(directory, models, limits, memory), used)
+
+    def __repr__(self) -> str:
+        """Name and shape of the rows."""
+        n_rows, n_columns = self._rows.X.shape
+        return f"{type(self).__name__}({self.name!r}, {n_rows} rows, {n_columns} columns)"
 
     def close(self) -> None:
         """Let go of exact training runs that have not ended: another process, or party, can take them up."""
-        self._runs.close()
+        self._exact.close()
 
     @property
     def exact_terms(self) -> ExactTerms:
@@ -139,17 +197,4 @@ class HorizontalParty(SimFLParty):
         InvalidArgumentError
             Before a training run has finished.
         """
-        return super().get_booster() if self._runs.booster is None else self._runs.booster
-
-    def open(self, message: Message, session: bytes) -> tuple[Any, Message]:
-        """Introduce this party to a coordinator."""
-        if not isinstance(message, OpenExact):
-            return super().open(message, session)
-        run = self._runs.open(message)
-        return run, run.introduced(bool(message.wants_classes))
-
-    def answer(self, kept: Any, message: Message) -> Message:
-        """Answer a request of the open session."""
-        if isinstance(kept, ExactRun):
-            return self._runs.answer(kept, message)
-        return super().answer(kept, message)
+        return self._simfl.get_booster() if self._exact.booster is None else self._exact.booster

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
-from gbdt_parties.secure_sum.messages import BeginRounds
+from gbdt_parties.secure_sum.messages import BeginRounds, OpenRun
+from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal, Trees
 from xgb_fed.horizontal.common.rows import RunLimits
-from xgb_fed.horizontal.exact.messages import OpenExact
-from xgb_fed.horizontal.exact.run import ANSWERED
-from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -83,7 +82,7 @@ class HorizontalService(RowService):
     limits : HorizontalLimits
     """
 
-    opening = (Introduce, OpenExact)
+    opening = (Introduce, OpenRun)
     requests = (
         OpenHorizontal,
         ResumeBoosting,
@@ -119,7 +118,7 @@ class HorizontalService(RowService):
         """Refuse alignments, and training runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
-        if isinstance(message, OpenExact) and not self._is_exact:
+        if isinstance(message, OpenRun) and not self._is_exact:
             # An operator of all other parties would learn this party's own sums.
             raise ProtocolError("this party has no allow-list for exact training: it takes part in SimFL")
         if isinstance(message, Introduce) and self._is_exact:
@@ -144,7 +143,7 @@ class HorizontalService(RowService):
         """None: all coordinators' sessions are about the same rows."""
         return 0
 
-    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalParty:
+    def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalSessions:
         """Make the party as this coordinator sees it."""
         limits = self._limits
         return self._party.for_caller(

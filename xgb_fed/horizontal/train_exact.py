@@ -6,28 +6,30 @@ signed contributions on, and asks for the model at the end.
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
+from gbdt_parties.secure_sum.coordinator import Agreement, coordinate
+from gbdt_parties.secure_sum.membership import AllParties
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.boosting.loop import check_patience
 from xgb_fed.boosting.objectives import SOFTMAX
-from xgb_fed.errors import FewPartiesWarning, InvalidArgumentError
+from xgb_fed.errors import CheckpointError, FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import common_classes, common_columns
 from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.exact.checkpoint import ExactCheckpoint
-from xgb_fed.horizontal.exact.coordinator import ExactCoordinator
 from xgb_fed.horizontal.exact.cuts import DIGITS
-from xgb_fed.horizontal.exact.messages import ExactIntroduced
+from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, read_content, request_of
 from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact.task import (
     GIVEN,
@@ -164,13 +166,13 @@ def train_exact(
     if len(members) == 2:
         warnings.warn(TWO_PARTIES, FewPartiesWarning, stacklevel=2)
 
-    def task_of(introduced: Sequence[ExactIntroduced]) -> ExactTask:
+    def task_of(described: Sequence[ExactDescription]) -> ExactTask:
         names = [member.name for member in members]
-        n_columns, columns = common_columns(names, introduced)
+        n_columns, columns = common_columns(names, described)
         classes, own = None, given_parameters(settings)
         own.pop("random_state", None)
         if settings.objective not in OF_NUMBERS:
-            classes = common_classes(introduced).tolist()
+            classes = common_classes(described).tolist()
             if len(classes) > 2 and settings.objective == "binary:logistic":
                 own["objective"] = "multi:softprob"
             if own["objective"] in SOFTMAX:
@@ -189,7 +191,7 @@ def train_exact(
             min_rows_per_node,
             min_parties,
             early_stopping_rounds,
-            max(one.n_sets for one in introduced),
+            max(one.n_sets for one in described),
         )
 
     about = [
@@ -201,17 +203,31 @@ def train_exact(
         early_stopping_rounds,
     ]
     counted = Traffic() if traffic is None else traffic
+    purpose = _ExactTraining(request_of(settings.objective not in OF_NUMBERS), task_of)
     with ExitStack() as stack:
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
-        kept = None if checkpoint is None else ExactCheckpoint(checkpoint)
-        if kept is not None:
-            stack.enter_context(kept.locked())
-        wants_classes = settings.objective not in OF_NUMBERS
-        model = ExactCoordinator(members, wants_classes, counted, kept, patience).run(about, task_of)
+        kept = Memory(n_kept=1) if checkpoint is None else Checkpoint(checkpoint, CheckpointError)
+        progress = coordinate(members, purpose, about, counted, patience, kept)
+    model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
     _print(model.evals_result, verbose_eval)
     return model
+
+
+@dataclass(frozen=True)
+class _ExactTraining:
+    """Purpose of a run (`gbdt_parties.secure_sum.coordinator.Purpose`)."""
+
+    request: str
+    task_of: Callable[[Sequence[ExactDescription]], ExactTask]
+    participation = AllParties()
+
+    def agreement(self, descriptions: Sequence[tuple[str, str]]) -> Agreement:
+        """The settings, which follow from the parties' columns and classes."""
+        wants_classes = REQUESTS[self.request]
+        task = self.task_of([ExactDescription.read(*own, wants_classes) for own in descriptions])
+        return Agreement(task.to_json(), task.statement)
 
 
 def _members(

@@ -9,7 +9,7 @@ How a session runs
    keys (X25519 and Ed25519) and a commitment to the seed (`keys`, `roster`).
 2. The coordinator collects the introductions into a roster.  Every party checks that its own introduction is
    in there as it sent it, that all others are on its allow-list (`trust`), that all public keys are
-   usable and none gives the secrets of another one (`public_keys`), and signs the roster with the key of its
+   usable and none gives the secrets of another one (`keys`), and signs the roster with the key of its
    certificate.
 3. Every party checks all signatures, and only then reveals its seed.  The seeds, checked against the
    commitments, give a public random stream that no party could choose.

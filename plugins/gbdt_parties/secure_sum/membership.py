@@ -1,17 +1,14 @@
 """A party's side of a session of secure sums, from its introduction to sums that it has opened itself.
 
 Each question follows from the sums before: each question is signed together with the transcript of all that
-was opened.  Where every sum is over all parties, round k is attempted once, as attempt k + 1.  A party's
-vector is then a function of what it holds and of the sums before, and a question that is asked again gets the
-same bytes.
+was opened.  `AllParties` and `PresentParties` say whose vectors a sum may be over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from numpy.typing import NDArray
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
@@ -19,6 +16,104 @@ from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.rings import Ring, Words
 from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
+
+
+class Participation(Protocol):
+    """Whose vectors the sums of a run are over, and how attempts at them are numbered."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a party asked again, also under another number, sends what it has sent, at no cost.
+
+        Then nothing is lost if the coordinator forgets its latest sums, or asks parties in vain: it neither
+        waits for the disk nor asks the parties of its own process one after the other.
+        """
+
+    def least(self, n_parties: int) -> int:
+        """Parties that every sum must be over, of those in the roster."""
+
+    def least_at_end(self, n_parties: int) -> int:
+        """Parties that must give the same model."""
+
+    def number(self, round_number: int, last: int) -> int:
+        """Number of an attempt with new members, after the last one."""
+
+    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
+        """Refuse to take part in another attempt than the run's next one.
+
+        Parameters
+        ----------
+        asked : (int, int)
+            Round and number.
+        members : sequence of int
+        next_round, n_parties : int
+
+        Raises
+        ------
+        ProtocolError
+            Saying what was asked instead.
+        """
+
+
+class AllParties:
+    """Every sum is over all parties, and round k is attempted once, as attempt k + 1.
+
+    A party's vector is then a function of what it holds and of the sums before, and a question that is asked
+    again gets the same bytes.
+    """
+
+    repeats = True
+
+    def least(self, n_parties: int) -> int:
+        """All of them."""
+        return n_parties
+
+    least_at_end = least
+
+    def number(self, round_number: int, last: int) -> int:
+        """One more than the round's."""
+        return round_number + 1
+
+    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
+        """Refuse another attempt than the next one, and sums over some parties."""
+        if asked != (next_round, next_round + 1):
+            raise ProtocolError(
+                f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round}, attempt "
+                f"{next_round + 1} is next"
+            )
+        if list(members) != list(range(n_parties)):
+            raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
+
+
+@dataclass(frozen=True)
+class PresentParties:
+    """Sums are over the parties that are there, and attempts are numbered throughout the run.
+
+    Parameters
+    ----------
+    min_parties : int
+        That every sum must be over.
+    """
+
+    min_parties: int
+    repeats = False
+
+    def least(self, n_parties: int) -> int:
+        """The least number that was agreed on."""
+        return self.min_parties
+
+    def least_at_end(self, n_parties: int) -> int:
+        """One: all have the same model."""
+        return 1
+
+    def number(self, round_number: int, last: int) -> int:
+        """The next one; none is used twice."""
+        return last + 1
+
+    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
+        """Refuse another round than the next one; `Attempt.check` has the rest."""
+        if asked[0] != next_round:
+            raise ProtocolError(f"round {asked[0]} was asked for; {next_round} is next")
 
 
 class Membership:
@@ -171,55 +266,15 @@ class Membership:
         digest = question_digest([self._transcript, *question])
         return Attempt(self.n_opened, number, tuple(members), digest)
 
-    def note_opened(self, attempt: Attempt, total: NDArray[Any]) -> None:
-        """Go on to the next round: every later question is signed together with this sum."""
-        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
-        self.n_opened += 1
-
-    # Sums over all parties.
-
-    def _by_all(self, question: bytes) -> Attempt:
-        return self.attempt([question], self.n_opened + 1, range(self.n_parties))
-
-    def check_asked(self, round_number: int, number: int, members: Sequence[int]) -> None:
-        """Refuse to answer unless the next sum is asked for, and over all parties.
-
-        Raises
-        ------
-        ProtocolError
-            Saying what was asked instead.
-        """
-        if round_number != self.n_opened or number != round_number + 1:
-            raise ProtocolError(
-                f"round {round_number}, attempt {number} was asked for; round {self.n_opened}, attempt "
-                f"{self.n_opened + 1} is next"
-            )
-        if list(members) != list(range(self.n_parties)):
-            raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
-
-    def asked(self, question: bytes) -> tuple[bytes, bytes]:
-        """Key of the next sum's answer: the session as all have signed it, and all that is asked.
-
-        See `gbdt_parties.secure_sum.answers`.
-        """
-        roster, _ = self.parts()
-        return roster.digest, roster.digest + self._by_all(question).to_bytes()
-
-    def contribute(self, question: bytes, ring: Ring, values: Words) -> bytes:
-        """Mask and sign this party's vector for the next sum.
-
-        Parameters
-        ----------
-        question : bytes
-            The question, as this party has worked it out.
-        ring : Ring
-        values : ndarray of uint64
-        """
+    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> bytes:
+        """Mask and sign this party's vector for an attempt that it has checked."""
         _, secure = self.parts()
-        return b"".join(secure.contribute(self._by_all(question), ring, values))
+        return b"".join(secure.contribute(attempt, ring, values))
 
-    def open(self, question: bytes, ring: Ring, n_values: int, contributions: Mapping[int, bytes]) -> Words:
-        """Add up all parties' vectors for the next sum; their range is left to the caller.
+    def add_up(
+        self, attempt: Attempt, ring: Ring, n_values: int, contributions: Mapping[int, bytes]
+    ) -> Words:
+        """Add up all members' vectors; their range is left to the caller.
 
         Raises
         ------
@@ -227,7 +282,9 @@ class Membership:
             If a vector is missing, or not signed by its party as the answer to this question.
         """
         _, secure = self.parts()
-        attempt = self._by_all(question)
-        total = secure.add_up(attempt, ring, n_values, contributions)
-        self.note_opened(attempt, total)
-        return total
+        return secure.add_up(attempt, ring, n_values, contributions)
+
+    def note_opened(self, attempt: Attempt, total: Words) -> None:
+        """Go on to the next round: every later question is signed together with this sum."""
+        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
+        self.n_opened += 1

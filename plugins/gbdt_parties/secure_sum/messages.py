@@ -1,4 +1,4 @@
-"""Messages between a coordinator and the members of a secure sum, whatever the sums are of."""
+"""Messages between the coordinator and the parties of a run of secure sums, whatever the sums are of."""
 
 from __future__ import annotations
 
@@ -14,13 +14,46 @@ _OPENED = struct.Struct("<QQH")
 _LENGTH = struct.Struct("<Q")
 
 
+NEW_RUN = -1
+"""In `OpenRun`: the run has not begun."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRun(Message):
+    """Coordinator to party: takes up a run, new or known."""
+
+    kind: ClassVar[int] = 201
+    run: Octets
+    """16 bytes, drawn by the coordinator; a secure sum calls it the session."""
+    request: Text
+    """JSON: the settings that are known before the parties describe themselves."""
+    n_known: Integer
+    """Sums of the run that the coordinator has; -1 if it has not begun."""
+
+
+@dataclass(frozen=True, eq=False)
+class Introduced(Message):
+    """Party to coordinator: its keys for the run, and a description of its columns."""
+
+    kind: ClassVar[int] = 202
+    introduction: Octets
+    """Name, certificates, nonce, public keys, commitment to a seed."""
+    description: Text
+    """JSON.  Exact training: columns, distinct labels if asked for, held-out sets.  Private training:
+    digests of columns, types, bounds, labels, weights and unit."""
+    n_opened: Integer
+    """Sums of the run that the party has opened, at most as many as the coordinator has."""
+
+
 @dataclass(frozen=True, eq=False)
 class ProposeRoster(Message):
-    """Coordinator to party: all introductions, to be checked and signed."""
+    """Coordinator to party: what is to be trained, and all introductions, to be checked and signed."""
 
     kind: ClassVar[int] = 203
+    task: Text
+    """JSON: the public settings that follow from the descriptions; empty if the request was all of them."""
     roster: Octets
-    """Session, statement and all parties' introductions; every party sees it."""
+    """Session, digest of the settings, and all parties' introductions; every party sees it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +89,7 @@ class BeginRounds(Message):
 
     kind: ClassVar[int] = 207
     seeds: Octets
-    """In the roster's order; the public stream of structures follows from them."""
+    """In the roster's order; the public stream follows from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +109,7 @@ class AskSum(Message):
 
 @dataclass(frozen=True, eq=False)
 class Contributed(Message):
-    """Party to coordinator: its noised and masked sums, signed; nothing if training has ended."""
+    """Party to coordinator: its masked vector, signed; nothing if training has ended."""
 
     kind: ClassVar[int] = 209
     content: Octets
@@ -97,19 +130,20 @@ class AskModel(Message):
     """Coordinator to party: asks for the model when training has ended."""
 
     kind: ClassVar[int] = 211
-    with_text: Integer
+    whole: Integer
     """1 for the whole model, 0 for its digest alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class FinishedModel(Message):
-    """Party to coordinator: the model, which is public, and its SHA-256."""
+    """Party to coordinator: the result of the run, which all parties have alike, and its SHA-256."""
 
     kind: ClassVar[int] = 212
     digest: Octets
-    """32 bytes; all parties have the same."""
-    text: Text
-    """Empty if it was not asked for."""
+    """32 bytes."""
+    content: Octets
+    """Private training: the model's text.  Exact training: JSON of model, cuts and metrics.  Empty if it was
+    not asked for."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,13 @@ from functools import cached_property
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, ProtocolError
-from gbdt_parties.secure_sum.keys import SIZE, SessionKeys, commitment_to
-from gbdt_parties.secure_sum.public_keys import check_signing_key, class_of_secrets
+from gbdt_parties.secure_sum.keys import (
+    SIZE,
+    SessionKeys,
+    check_signing_key,
+    class_of_secrets,
+    commitment_to,
+)
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
 
 FORMAT = 2

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from veilboost.plans.exact import ExactPlan
 from veilboost.running.native_models import OBJECTIVES, NativeRun, labelled_rows, predict
 from veilboost.running.run import own_credentials
 from xgb_fed.boosting.features import MAX_BINS
-from xgb_fed.errors import FewPartiesWarning
+from xgb_fed.errors import CheckpointError, FewPartiesWarning
 from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.exact.checkpoint import ExactCheckpoint
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.train_exact import train_exact
 
@@ -62,6 +62,6 @@ class TrainingRun(NativeRun[ExactPlan]):
             patience=settings.patience,
         )
 
-    def checkpoint(self, folder: Path) -> ExactCheckpoint:
+    def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""
-        return ExactCheckpoint(folder)
+        return Checkpoint(folder, CheckpointError)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_commons.files import write_atomically
+from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from lgb_dp import DPBooster, NewtonBoost, federated
-from lgb_dp.federated.checkpoint import Checkpoint
+from lgb_dp.errors import FederatedCheckpointError
 from veilboost.plans.declared import read_declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.private import PrivatePlan
@@ -57,7 +58,7 @@ class TrainingRun(Run[PrivatePlan]):
 
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""
-        return Checkpoint(folder)
+        return Checkpoint(folder, FederatedCheckpointError)
 
     def summary(self, model: DPBooster, n_parties: int) -> str:
         """The numbers of trees and parties, and the guarantee."""

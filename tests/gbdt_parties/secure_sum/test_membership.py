@@ -1,7 +1,7 @@
 import pytest
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
-from gbdt_parties.secure_sum.membership import Membership
+from gbdt_parties.secure_sum.membership import AllParties, Membership
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -18,11 +18,23 @@ def members(n=3, statement=STATEMENT):
     return found
 
 
+def attempt_of(one, question):
+    """The next attempt of a party, at a question over all parties."""
+    return one.attempt([question], one.n_opened + 1, range(one.n_parties))
+
+
 def answers(found, question, values):
     return {
-        k: one.contribute(question, MODULO_64, MODULO_64.from_integers(own))
+        k: one.contribute(attempt_of(one, question), MODULO_64, MODULO_64.from_integers(own))
         for k, (one, own) in enumerate(zip(found, values, strict=True))
     }
+
+
+def opened(one, question, n_values, contributions):
+    attempt = attempt_of(one, question)
+    total = one.add_up(attempt, MODULO_64, n_values, contributions)
+    one.note_opened(attempt, total)
+    return total
 
 
 def test_everybody_opens_the_same_sums_one_after_the_other():
@@ -32,8 +44,8 @@ def test_everybody_opens_the_same_sums_one_after_the_other():
         contributions = answers(found, question, values)
         assert contributions == answers(found, question, values)
         for one in found:
-            one.check_asked(number, number + 1, [0, 1, 2])
-            total = one.open(question, MODULO_64, len(values[0]), contributions)
+            AllParties().check((number, number + 1), [0, 1, 2], one.n_opened, one.n_parties)
+            total = opened(one, question, len(values[0]), contributions)
             assert MODULO_64.centred(total, 100).tolist() == [sum(own) for own in zip(*values, strict=True)]
 
 
@@ -41,16 +53,17 @@ def test_answers_to_another_question_or_round_are_not_opened():
     found = members()
     contributions = answers(found, b"one", ([1], [2], [3]))
     with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
-        found[0].open(b"another", MODULO_64, 1, contributions)
-    found[0].open(b"one", MODULO_64, 1, contributions)
+        opened(found[0], b"another", 1, contributions)
+    opened(found[0], b"one", 1, contributions)
     with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
-        found[0].open(b"one", MODULO_64, 1, contributions)
+        opened(found[0], b"one", 1, contributions)
 
 
 @pytest.mark.parametrize("asked", [(1, 2, [0, 1, 2]), (0, 2, [0, 1, 2]), (0, 1, [0, 1]), (0, 1, [0, 2, 1])])
 def test_other_rounds_and_members_are_refused(asked):
+    one = members()[0]
     with pytest.raises(ProtocolError, match="asked for"):
-        members()[0].check_asked(*asked)
+        AllParties().check(asked[:2], asked[2], one.n_opened, one.n_parties)
 
 
 def test_rosters_are_checked():

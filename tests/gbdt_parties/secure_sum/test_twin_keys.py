@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES, SecureSession
-from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.keys import SessionKeys, check_signing_key, class_of_secrets
 from gbdt_parties.secure_sum.membership import Membership
-from gbdt_parties.secure_sum.public_keys import check_signing_key, class_of_secrets
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials

@@ -6,11 +6,11 @@ from itertools import count
 import pytest
 
 from federated_training import Between, journal, lost, parties, train
+from gbdt_parties import patience
 from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.secure_sum.checkpoint import JOURNAL_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import AskSum, OpenSum
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
-from lgb_dp.federated import rounds
-from lgb_dp.federated.checkpoint import JOURNAL_FILE, Checkpoint
 from toy_federation import answers_by_attempt, toy_runs
 
 __all__ = ["toy_runs"]
@@ -90,7 +90,10 @@ def test_a_checkpoint_is_of_one_run_and_of_one_process_at_a_time(tmp_path):
         train(members_with(None), N_ROUNDS + 1, checkpoint=tmp_path)
     with pytest.raises(FederatedCheckpointError, match="other settings or parties"):
         train(members_with(None, 2), N_ROUNDS, checkpoint=tmp_path)
-    with Checkpoint(tmp_path).locked(), pytest.raises(FederatedCheckpointError, match="in use"):
+    with (
+        Checkpoint(tmp_path, FederatedCheckpointError).locked(),
+        pytest.raises(FederatedCheckpointError, match="in use"),
+    ):
         train(members_with(None), N_ROUNDS, checkpoint=tmp_path)
     path = tmp_path / JOURNAL_FILE
     content = bytearray(path.read_bytes())
@@ -101,7 +104,7 @@ def test_a_checkpoint_is_of_one_run_and_of_one_process_at_a_time(tmp_path):
 
 
 def test_a_run_waits_for_a_party_that_it_cannot_do_without(monkeypatch):
-    monkeypatch.setattr(rounds, "SECONDS_BETWEEN_TRIES", 1e-3)
+    monkeypatch.setattr(patience, "SECONDS_BETWEEN_TRIES", 1e-3)
     calls = count(1)
 
     def away(number, message, send):

@@ -10,8 +10,7 @@ import pytest
 
 from federated_training import Between, journal, lost, party, train
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
-from gbdt_parties.secure_sum.messages import AskSum
-from lgb_dp.federated.messages import OpenFederated
+from gbdt_parties.secure_sum.messages import AskSum, OpenRun
 from toy_federation import MU, answers_by_attempt, toy_runs
 
 __all__ = ["toy_runs"]
@@ -45,7 +44,7 @@ class Schedule:
             if self.down.get(place, 0) > 0:
                 self.down[place] -= 1
                 lost()
-            is_spared = number < 5 or not isinstance(message, (AskSum, OpenFederated))
+            is_spared = number < 5 or not isinstance(message, (AskSum, OpenRun))
             if is_spared or self.random.random() > self.rate:
                 return send()
             kind = self.random.choice(FATES if self.lies else FATES[:5])

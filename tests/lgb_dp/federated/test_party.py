@@ -13,20 +13,22 @@ from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnav
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.messages import Finish, Refusal, read, write
 from gbdt_parties.secure_sum.messages import (
+    NEW_RUN,
     AskSum,
     BeginRounds,
     ConfirmRoster,
     Contributed,
     Opened,
+    OpenRun,
     ProposeRoster,
     pack,
     unpack,
 )
 from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.run import PartyRun
 from gbdt_parties.secure_sum.trust import Credentials
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
-from lgb_dp.federated.messages import OpenFederated
-from lgb_dp.federated.run import PartyRun
+from lgb_dp.federated.run import PrivateSubject
 from lgb_dp.federated.task import FederatedTask, settings_of
 
 
@@ -123,7 +125,8 @@ def of_coordinator(**changes):
     task = FederatedTask({**BINARY}, settings_of(lgb_dp.NewtonBoost(5.0, DELTA)), 4, 5, 1, 2, 1)
     values = {**json.loads(task.to_json()), **changes}
     session = bytes(16)
-    opening = OpenFederated(session, json.dumps({**values, "params": {**BINARY, **values["params"]}}))
+    request = json.dumps({**values, "params": {**BINARY, **values["params"]}})
+    opening = OpenRun(session, request, NEW_RUN)
     answer = read(party(parties_per_person=2).handle(write(session, 0, opening))).message
     assert isinstance(answer, Refusal)
     return answer.reason
@@ -175,22 +178,24 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
         train(members[:2])
     first, again = [answer.content for answer in answers if isinstance(answer, Contributed)]
     assert first == again
-    run = next(iter(members[0].party._runs.values()))
+    run = members[0].party._runs.live
     number = journal(members[0].party).answered[1].number
-    assert run.answer(1, number, (0, 1)) == first
+    assert run.contribution(1, number, (0, 1)) == first
     members[0].party.close()
 
     restarted = party(0, 2, folder=tmp_path)
-    values = read_sealed(next((tmp_path / "runs").glob("*.json")))
-    run = PartyRun.from_dict(restarted._side, values)
+    path = next((tmp_path / "runs").glob("*.json"))
+    number_of_run, kept = bytes.fromhex(path.stem), read_sealed(path)
+    subject = PrivateSubject(restarted._side, None, number_of_run, kept["request"])
+    run = PartyRun(subject, number_of_run, kept["request"], kept)
     with pytest.raises(ProtocolError, match="round 1 was asked for; 0 is next"):
-        run.answer(1, number, (0, 1))
+        run.contribution(1, number, (0, 1))
     opened = next(asked.opened for asked, _ in members[0].answers if getattr(asked, "opened", b""))
     run.open(Opened.from_bytes(opened))
-    assert run.answer(1, number, (0, 1)) == first
-    assert run.answer(1, number + 1, (0, 1)) != first
+    assert run.contribution(1, number, (0, 1)) == first
+    assert run.contribution(1, number + 1, (0, 1)) != first
     with pytest.raises(ProtocolError, match="was answered before, and asked something else"):
-        run.answer(1, number - 1, (0, 1))
+        run.contribution(1, number - 1, (0, 1))
     assert len(journal(restarted).answered) == 3
 
 

@@ -104,7 +104,7 @@ def test_side_door_a_coordinator_does_not_choose_the_budget(tmp_path, certified)
 
 def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch, certified):
     """Before, a coordinator could end another's run, and spend what it was granted, under its number."""
-    monkeypatch.setattr("lgb_dp.federated.rounds.os", SimpleNamespace(urandom=lambda n: b"s" * n))
+    monkeypatch.setattr("gbdt_parties.secure_sum.coordinator.os", SimpleNamespace(urandom=lambda n: b"s" * n))
     service = FederatedService(certified(0, folder=tmp_path / "kept", budget=BUDGET), tmp_path / "served")
     for caller in ("acme", "rival"):
         train([Served(service, "ada", caller), *certified.others()], 2, epsilon=5.0)

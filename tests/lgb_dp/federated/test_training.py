@@ -29,13 +29,13 @@ from gbdt_parties.secure_sum.messages import (
     AskSum,
     Contributed,
     FinishedModel,
+    OpenRun,
 )
 from gbdt_parties.traffic import Traffic
 from lgb_dp import federated
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.federated import replica
-from lgb_dp.federated.messages import OpenFederated
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -223,8 +223,10 @@ def test_parties_that_differ_are_named_before_anything_leaves(part, other):
 
 def test_a_party_told_other_settings_than_the_roster_is_for_refuses():
     def smaller_epsilon(number, message, send):
-        if isinstance(message, OpenFederated):
-            return send(replace(message, task=message.task.replace('"epsilon": 50.0', '"epsilon": 5.0')))
+        if isinstance(message, OpenRun):
+            return send(
+                replace(message, request=message.request.replace('"epsilon": 50.0', '"epsilon": 5.0'))
+            )
         return send()
 
     members = [Between(party(0), smaller_epsilon), party(1), party(2)]

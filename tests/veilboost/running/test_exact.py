@@ -85,7 +85,7 @@ def test_three_processes_as_written(run, capsys):
 
     assert cli.main(train) == cli.WRONG_USE
     logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
-    assert "acme: OpenExact" in logs
+    assert "acme: OpenRun" in logs
     assert "acme starts a training run" in logs
     assert "secret" not in logs + (folder / "north" / "record.jsonl").read_text()
 
@@ -105,13 +105,13 @@ def test_killed_servers_and_coordinators_go_on(run, capsys, n_bytes):
         run.servers[0].wait()
         run.serve(0)
 
-    thread = when_file_has(folder / "checkpoint" / "exact.journal", n_bytes, strike)
+    thread = when_file_has(folder / "checkpoint" / "sums.journal", n_bytes, strike)
     assert cli.main([*train, "--overwrite"]) == 0
     thread.join(60)
     assert (folder / "model" / "model.json").read_bytes() == expected
     coordinator = subprocess.Popen([sys.executable, "-m", "veilboost", *train, "--overwrite"])
     try:
-        when_file_has(folder / "checkpoint" / "exact.journal", n_bytes, coordinator.kill).join(90)
+        when_file_has(folder / "checkpoint" / "sums.journal", n_bytes, coordinator.kill).join(90)
         assert coordinator.wait(60) == -9
     finally:
         coordinator.kill()

@@ -14,11 +14,11 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment_messages import MaskIds
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.traffic import Traffic
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
 from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, Introduction, OpenHorizontal
-from xgb_fed.horizontal.exact.run import ANSWERED
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.horizontal.simfl.messages import FinishBoosting, ResumeBoosting, StartBoosting
 from xgb_fed.vertical.passive.party import PassiveParty
@@ -57,7 +57,7 @@ def trained(service, other, caller="acme", params=PARAMS):
 
 
 def test_services_name_all_requests_of_their_handlers(tmp_path):
-    assert set(HorizontalService.requests) == {*south()._answers, *ANSWERED}
+    assert set(HorizontalService.requests) == {*south()._simfl._answers, *ANSWERED}
     assert set(PassiveService.requests) == set(PassiveParty(None, [], {})._answers)
 
 

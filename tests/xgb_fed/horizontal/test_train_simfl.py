@@ -25,6 +25,7 @@ from xgb_fed.horizontal.simfl.messages import (
     HashTable,
     TellMoments,
 )
+from xgb_fed.horizontal.simfl.party import SimFLSide
 from xgb_fed.horizontal.train_simfl import train_simfl
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
@@ -109,20 +110,22 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     ]
     training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
-    tables = [party._state.hashes for party in parties]
+    tables = [party._simfl._state.hashes for party in parties]
     # The others know a party's rows by another order than its own.
-    orders = [party._kept.order(len(party._y)) for party in parties]
-    draws = {(j, m): orders[m][parties[j]._state.similar[m]] for j, m in itertools.permutations(range(3), 2)}
+    orders = [party._simfl._kept.order(len(party._simfl._y)) for party in parties]
+    draws = {
+        (j, m): orders[m][parties[j]._simfl._state.similar[m]] for j, m in itertools.permutations(range(3), 2)
+    }
     similar = {pair: rows[0] for pair, rows in draws.items()}
     for (j, m), rows in ((pair, row) for pair, drawn in draws.items() for row in drawn):
         counts = (tables[j][:, None, :] == tables[m][None]).sum(axis=2)
         assert np.array_equal(counts[np.arange(len(rows)), rows], counts.max(axis=1))
     training.prepare = lambda: None
     training.run(LoopOptions(1))
-    p = np.mean(np.concatenate([party._y for party in parties]))
-    expected = p - parties[0]._y
+    p = np.mean(np.concatenate([party._simfl._y for party in parties]))
+    expected = p - parties[0]._simfl._y
     for j in (1, 2):
-        np.add.at(expected, similar[j, 0], p - parties[j]._y)
+        np.add.at(expected, similar[j, 0], p - parties[j]._simfl._y)
     assert np.allclose(grown_on[0][0], expected, atol=1e-5)
     assert similar[1, 0].max() > 0
 
@@ -135,7 +138,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
     training = SimFL(settings, parties, max_rounds=4)
     training.prepare()
-    draws = parties[0]._kept.order(len(y))[parties[1]._state.similar[0]]
+    draws = parties[0]._simfl._kept.order(len(y))[parties[1]._simfl._state.similar[0]]
     assert draws.shape == (TIE_DRAWS, len(y))
     training.prepare = lambda: None
     booster = training.run(LoopOptions(4)).booster
@@ -220,16 +223,16 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
         training = SimFL(settings, parties, max_rounds=4)
         training.prepare()
-        order = parties[0]._kept.order(len(parties[0]._y))
-        similar = [order[parties[j]._state.similar[0][0]] for j in (1, 2)]
+        order = parties[0]._simfl._kept.order(len(parties[0]._simfl._y))
+        similar = [order[parties[j]._simfl._state.similar[0][0]] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(LoopOptions(1)).booster
-        base = np.mean(np.concatenate([party._y for party in parties]))
+        base = np.mean(np.concatenate([party._simfl._y for party in parties]))
         f = [
-            booster.predict(xgboost.DMatrix(p._X), output_margin=True) - np.log(base / (1 - base))
+            booster.predict(xgboost.DMatrix(p._simfl._X), output_margin=True) - np.log(base / (1 - base))
             for p in parties
         ]
-        g, h = [base - party._y for party in parties], base * (1 - base)
+        g, h = [base - party._simfl._y for party in parties], base * (1 - base)
 
         def loss(gradient, value, h=h):
             return (gradient * value + h * value**2 / 2).sum()
@@ -238,11 +241,11 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         exact = sum(loss(g[j], f[j]) for j in (1, 2))
         epsilon = abs(weighted - exact)
 
-        n_others = len(parties[1]._y) + len(parties[2]._y)
-        everything = np.concatenate([party._X for party in parties]).astype(np.float64)
+        n_others = len(parties[1]._simfl._y) + len(parties[2]._simfl._y)
+        everything = np.concatenate([party._simfl._X for party in parties]).astype(np.float64)
         d_m = np.abs(everything[:, None] - everything[None]).sum(axis=2).max()
         d_t = max(
-            np.abs(parties[j]._X - parties[0]._X[s]).sum(axis=1).max()
+            np.abs(parties[j]._simfl._X - parties[0]._simfl._X[s]).sum(axis=1).max()
             for j, s in zip((1, 2), similar, strict=True)
         )
         split = 1 - (1 - d_t / d_m) ** depth
@@ -382,13 +385,13 @@ def test_traffic_is_what_the_paper_counts():
     ],
 )
 def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
-    aggregate = HorizontalParty._aggregate
+    aggregate = SimFLSide._aggregate
 
     def spoilt(self, message):
         sums = aggregate(self, message)
         return sums if self.name != "party2" else AggregatedGradients(*spoil(sums.g, sums.h))
 
-    monkeypatch.setattr(HorizontalParty, "_aggregate", spoilt)
+    monkeypatch.setattr(SimFLSide, "_aggregate", spoilt)
     with pytest.raises(ProtocolError, match="'party2': aggregated gradients are malformed"):
         train(drawn_parties(), 1)
 
@@ -406,7 +409,7 @@ def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so(monkeypatc
         ]
         training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
         training.prepare()
-        return parties[0]._state.hashes, parties[0]._state.similar[1]
+        return parties[0]._simfl._state.hashes, parties[0]._simfl._state.similar[1]
 
     (one_table, one), (two_table, two) = similar(), similar()
     assert np.array_equal(one_table, two_table)

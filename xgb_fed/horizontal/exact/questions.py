@@ -40,9 +40,14 @@ class Question:
     bits: int
 
     @property
-    def text(self) -> bytes:
+    def n_values(self) -> int:
+        """Length of every party's vector."""
+        return len(self.values)
+
+    @property
+    def parts(self) -> tuple[bytes]:
         """Text of the question, the same for all parties."""
-        return f"{self.what}; {len(self.values)} values modulo 2^{self.ring.bits}, 2^{self.bits}".encode()
+        return (f"{self.what}; {self.n_values} values modulo 2^{self.ring.bits}, 2^{self.bits}".encode(),)
 
     def checked(self, total: Words) -> NDArray[Any]:
         """The opened sum: int64 of shape (n,) modulo 2^64, words of shape (n, 2) modulo 2^128.

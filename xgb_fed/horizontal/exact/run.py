@@ -1,87 +1,114 @@
-"""One exact training run at one party: what it answers, and its own copy of the model."""
+"""One exact training run at one party: what it checks, sums up, and keeps of its answers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import scipy.sparse
 
-from gbdt_commons.errors import VeilboostError
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
-from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.secure_sum.answers import AnswerJournal
-from gbdt_parties.secure_sum.membership import Membership
-from gbdt_parties.secure_sum.messages import (
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    Contributed,
-    Endorsed,
-    Opened,
-    OpenSum,
-    Revealed,
-    unpack,
-)
+from gbdt_parties.secure_sum.membership import AllParties
+from gbdt_parties.secure_sum.questions import Computation, GeneratorComputation
+from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.run import Asked, Proposal
+from gbdt_parties.secure_sum.runs import KeptRuns, Runs
 from xgb_fed.boosting.features import Columns
+from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
+from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.memory import TEXT_BYTES, needed_bytes
-from xgb_fed.horizontal.exact.messages import ExactFinished, ExactIntroduced, ProposeExact
-from xgb_fed.horizontal.exact.questions import Asking, Question, in_parts
+from xgb_fed.horizontal.exact.questions import Question, in_parts
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
 from xgb_fed.horizontal.exact.sizes import LabelledRows
 from xgb_fed.horizontal.exact.task import ExactTask
 from xgb_fed.horizontal.exact.terms import ExactSide
 from xgb_fed.horizontal.exact.training import ExactModel, ExactTraining
 
-ANSWERED = (ProposeExact, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish, Abort)
-"""Requests of an open session."""
-
 MAX_OPENED_BYTES = 32 << 20
 """Length of all parties' contributions to one sum together: longer vectors are asked for in parts."""
+
+_ANSWERS = ".answers"
 
 
 @dataclass(frozen=True, eq=False)
 class RunConditions:
-    """Conditions of a run beside the party's rows and terms.
+    """Conditions of a coordinator's runs beside the party's rows and terms.
 
     Parameters
     ----------
     limits : RunLimits
     memory : MemoryAllowance
-        Of the coordinator.
     kept : KeptState
         Counts the rounds and samples of all runs, and has the key that rows are drawn by.
-    open_journal : callable
-        Gives the journal of a run's answers.
     """
 
     limits: RunLimits
     memory: MemoryAllowance
     kept: KeptState
-    open_journal: Callable[[bytes], AnswerJournal]
 
 
-@dataclass
-class _Answers:
-    """The journal of what was answered, opened with the first answer, and the last answer itself."""
+class ExactRuns(Runs):
+    """Exact training runs of one coordinator at one party.
 
-    open_journal: Callable[[], AnswerJournal]
-    journal: AnswerJournal | None = None
-    last: tuple[int, bytes] = field(default=(-1, b""), repr=False)
+    Parameters
+    ----------
+    side : ExactSide
+    folder : Path or None
+        Where runs are kept, with a journal of their answers; in memory only without it, the last one alone.
+    models : KeptModels or None
+        Where finished models are kept.
+    conditions : RunConditions
+
+    Attributes
+    ----------
+    booster : xgboost.Booster or None
+        Of the last run that has ended.
+    """
+
+    def __init__(
+        self, side: ExactSide, folder: Path | None, models: KeptModels | None, conditions: RunConditions
+    ) -> None:
+        super().__init__(self._subject_of_run, KeptRuns(folder))
+        self.side, self.conditions, self.booster = side, conditions, None
+        self._folder, self._models = folder, models
+        self._in_memory: tuple[bytes, AnswerJournal] | None = None
+
+    def _subject_of_run(self, run: bytes, request: str) -> ExactSubject:
+        if request not in REQUESTS:
+            raise ProtocolError("the run is of another method than exact training")
+        journal, keep = partial(self._journal, run), partial(self._keep, run)
+        return ExactSubject(self.side, self.conditions, REQUESTS[request], journal, keep)
+
+    def _journal(self, run: bytes) -> AnswerJournal:
+        """The journal of a run's answers."""
+        about = {"run": run.hex()}
+        if self._folder is not None:
+            # Not waited for on the disk: what a power failure takes is computed again, from the same rows.
+            return AnswerJournal(self._folder / f"{run.hex()}{_ANSWERS}", about, sync=False)
+        if self._in_memory is None or self._in_memory[0] != run:
+            self._in_memory = run, AnswerJournal(None, about)
+        return self._in_memory[1]
+
+    def _keep(self, run: bytes, model: ExactModel) -> None:
+        """Keep the model of a run that has ended; its number may be that of another one from now on."""
+        self.booster, self._in_memory = model.booster, None
+        if self._models is not None:
+            self._models.keep(run, as_json(model.booster))
 
 
-class ExactRun:
-    """A run, as one party sees it.
+class ExactSubject:
+    """The subject of one run at one party (`gbdt_parties.secure_sum.run.Subject`).
 
     Answers follow from the rows, the keys and the sums before: asked again, also after a restart, a party
     computes the same bytes.  It keeps a digest of each answer, so that another one never leaves.
@@ -89,132 +116,60 @@ class ExactRun:
     Parameters
     ----------
     side : ExactSide
-    run : bytes
-        16 bytes.
     conditions : RunConditions
-    kept : mapping, optional
-        Result of `to_dict`: the run begins again, from its first sum.
-
-    Attributes
-    ----------
-    model : ExactModel or None
-        Once training has ended.
+    wants_classes : bool
+        Whether labels are classes, which all parties tell.
+    open_journal : callable
+        Gives the journal of the run's answers.
+    keep : callable
+        Keeps the model.
     """
+
+    participation = AllParties()
 
     def __init__(
         self,
         side: ExactSide,
-        run: bytes,
         conditions: RunConditions,
-        kept: Mapping[str, Any] | None = None,
+        wants_classes: bool,
+        open_journal: Callable[[], AnswerJournal],
+        keep: Callable[[ExactModel], None],
     ) -> None:
-        self.run = run
-        self.model: ExactModel | None = None
-        self._side, self._conditions = side, conditions
-        member = None if kept is None else kept["member"]
-        self._member = Membership(side.rows.name, side.credentials(), side.allowed, run, member)
-        self._answers = _Answers(lambda: conditions.open_journal(run))
-        self._training: ExactTraining | None = None
-        self._steps: Asking[ExactModel] | None = None
-        self._question: Question | None = None
-        self._failure = ""
+        self.name, self.credentials, self.allowed = side.rows.name, side.credentials(), side.allowed
+        self._side, self._conditions, self._wants_classes = side, conditions, wants_classes
+        self._open_journal, self._keep = open_journal, keep
+        self._journal: AnswerJournal | None = None
+        self._last: tuple[int, bytes] = (-1, b"")
         self._rooms: list[Room] = []
-        if kept is not None:
-            self._take_up(kept)
-
-    def _take_up(self, kept: Mapping[str, Any]) -> None:
-        if kept["rows"] != self._side.digest:
-            raise InvalidDataError("this party has other rows than when the run began")
-        task = self._task(kept["task"])
-        self._training = self._proposed(task)
-        public_seed = self._member.take_up(kept["member"], task.statement, self._min_parties(task))
-        if public_seed is None:
-            raise ProtocolError("the run had not begun")
-        self._start(public_seed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """State that a restarted party needs to take part again; secret."""
-        assert self._training is not None
-        return {
-            "task": self._training.task.to_json(),
-            "rows": self._side.digest,
-            "member": self._member.to_dict(),
-        }
+        self._n_rounds = 0
 
     @property
-    def has_begun(self) -> bool:
-        """Whether all parties have signed the roster and revealed their seeds."""
-        return self._steps is not None
+    def rows(self) -> str:
+        """Names all rows of this party."""
+        return self._side.digest
 
-    @property
-    def n_opened(self) -> int:
-        """Sums that were opened."""
-        return self._member.n_opened
-
-    def close(self) -> None:
-        """Let go of the journal of answers."""
-        if self._answers.journal is not None:
-            self._answers.journal.close()
-
-    def introduced(self, wants_classes: bool) -> ExactIntroduced:
-        """Introduce this party."""
+    def description(self) -> str:
+        """Columns, and nothing of rows but their labels, if those are classes."""
         rows = self._side.rows
-        return ExactIntroduced(
-            self._member.introduction.to_bytes(),
+        return ExactDescription(
             rows.X.shape[1],
             json.dumps(rows.names) if rows.names else "",
-            json.dumps(rows.classes()) if wants_classes else "",
+            json.dumps(rows.classes()) if self._wants_classes else "",
             len(self._side.held_out),
-            self.n_opened,
-        )
-
-    def answer(self, message: Message) -> Message:
-        """Answer a request."""
-        if self._failure:
-            raise ProtocolError(f"the run has failed at this party: {self._failure}")
-        if isinstance(message, AskSum):
-            if message.opened:
-                self._open(Opened.from_bytes(message.opened))
-            self._member.check_asked(message.round, message.number, message.members.tolist())
-            return Contributed(self._contribution())
-        if isinstance(message, OpenSum):
-            self._open(Opened.from_bytes(message.opened))
-        elif isinstance(message, ProposeExact):
-            return Endorsed(self._endorse(message))
-        elif isinstance(message, ConfirmRoster):
-            return Revealed(self._member.reveal(unpack(message.signatures)))
-        elif isinstance(message, BeginRounds):
-            self._begin(unpack(message.seeds))
-        elif isinstance(message, AskModel):
-            content = self._model_text()
-            return ExactFinished(hashlib.sha256(content).digest(), content if message.with_text else b"")
-        elif not isinstance(message, (Finish, Abort)):
-            raise ProtocolError(f"unexpected {type(message).__name__} message")
-        return Done()
+        ).to_json()
 
     # How a run begins: everything is checked before anything of the rows leaves.
 
-    def _endorse(self, message: ProposeExact) -> bytes:
-        if self._steps is not None:
-            raise ProtocolError("the run has begun already")
-        task = self._task(message.task)
-        training = self._proposed(task)
-        roster = Roster.from_bytes(message.roster)
-        signature = self._member.endorse(roster, task.statement, self._min_parties(task))
-        # Not before: what is trained is what was signed.
-        self._training = training
-        return signature
+    def proposed(self, task: str) -> Proposal:
+        """Check the settings, within the coordinator's memory, and get the rows ready."""
+        memory = self._conditions.memory
+        self._rooms = [memory.reserve(len(task) * TEXT_BYTES, "the settings of a run")]
+        settings = ExactTask.from_json(task)
+        min_parties = max(settings.min_parties, self._side.terms.min_parties)
+        training = self._training(settings)
+        return Proposal(task, settings.statement, min_parties, partial(self._begin, training))
 
-    def _task(self, text: str) -> ExactTask:
-        """Read what is to be trained, within the coordinator's memory."""
-        room = self._conditions.memory.reserve(len(text) * TEXT_BYTES, "the settings of a run")
-        self._rooms = [room]
-        return ExactTask.from_json(text)
-
-    def _min_parties(self, task: ExactTask) -> int:
-        return max(task.min_parties, self._side.terms.min_parties)
-
-    def _proposed(self, task: ExactTask) -> ExactTraining:
+    def _training(self, task: ExactTask) -> ExactTraining:
         """Check what is to be trained, and get the rows ready."""
         side, limits = self._side, self._conditions.limits
         rows, terms = side.rows, side.terms
@@ -258,84 +213,56 @@ class ExactRun:
         names = rows.names or [f"f{k}" for k in range(rows.X.shape[1])]
         return LabelledRows(Columns(data, names), y, rows.weights)
 
-    def _begin(self, seeds: list[bytes]) -> None:
-        if self._training is None or self._steps is not None:
-            raise ProtocolError("the run was not proposed yet, or has begun")
-        self._start(self._member.begin(seeds))
-
-    def _start(self, public_seed: bytes) -> None:
-        assert self._training is not None
-        self._training.public_seed = public_seed
-        roster, _ = self._member.parts()
-        self._training.draws = replace(self._training.draws, members=roster.names)
-        self._steps = in_parts(self._training.run(), MAX_OPENED_BYTES // self._member.n_parties)
-        self._question = next(self._steps)
+    def _begin(self, training: ExactTraining, roster: Roster, public_seed: bytes) -> Computation[ExactModel]:
+        training.public_seed = public_seed
+        training.draws = replace(training.draws, members=roster.names)
+        self._n_rounds = training.task.n_rounds
+        return GeneratorComputation(in_parts(training.run(), MAX_OPENED_BYTES // len(roster.names)))
 
     # Rounds.
 
-    def _contribution(self) -> bytes:
-        """The masked answer to this party's own question; nothing if training has ended."""
-        question, answers = self._question, self._answers
-        if question is None:
-            if self.model is None:
-                raise ProtocolError("the run has not begun yet")
-            return b""
-        number = self.n_opened + 1
-        if answers.last[0] != number:
-            answers.last = number, self._answered(question, number)
-        return answers.last[1]
+    def answer(self, question: Question, asked: Asked, sign: Callable[[Words], bytes]) -> bytes:
+        """The masked sums of this party's rows; a ProtocolError if they were other ones before."""
+        number = asked.attempt.number
+        if self._last[0] != number:
+            self._last = number, self._checked(asked, sign(question.values))
+        return self._last[1]
 
-    def _answered(self, question: Question, number: int) -> bytes:
-        assert self._training is not None
-        n_rounds = self._training.task.n_rounds
-
-        session, asked = self._member.asked(question.text)
+    def _checked(self, asked: Asked, answer: bytes) -> bytes:
+        number = asked.attempt.number
 
         def prepare() -> Mapping[str, Any]:
             if number == 1:
                 # By what all have signed: the run's number is the coordinator's choice.
-                self._conditions.kept.count_run(session, n_rounds, self._side.rows.max_rounds)
+                max_rounds = self._side.rows.max_rounds
+                self._conditions.kept.count_run(asked.roster, self._n_rounds, max_rounds)
             return {}
 
-        if self._answers.journal is None:
-            self._answers.journal = self._answers.open_journal()
-        answer = self._member.contribute(question.text, question.ring, question.values)
+        if self._journal is None:
+            self._journal = self._open_journal()
         digest = hashlib.sha256(answer).digest()
-        if self._answers.journal.once(session, number, asked, prepare, lambda: digest) != digest:
+        if self._journal.once(asked.roster, number, asked.to_bytes(), prepare, lambda: digest) != digest:
             raise ProtocolError(
                 f"attempt {number} was answered before, with other bytes than this party computes now: the "
                 "data, CPU or library versions have changed"
             )
         return answer
 
-    def _open(self, opened: Opened) -> None:
-        """Add up all parties' answers to this party's own question, and go on to the next one."""
-        question, steps = self._question, self._steps
-        if opened.round < self.n_opened:
-            return
-        if question is None or steps is None:
-            raise ProtocolError("there is nothing to open")
-        self._member.check_asked(opened.round, opened.number, sorted(opened.contributions))
-        total = self._member.open(question.text, question.ring, len(question.values), opened.contributions)
-        try:
-            self._question = steps.send(question.checked(total))
-        except StopIteration as end:
-            self._question, self.model = None, end.value
-        except BaseException as error:
-            # The sum is opened, and there is no way back from it.
-            self._failure = str(error) if isinstance(error, VeilboostError) else "internal error"
-            raise
+    def released(self, question: Question, total: Words, n_members: int) -> Any:
+        """The sum as the computation reads it; a SumRangeError if it is out of range."""
+        return question.checked(total)
 
-    def _model_text(self) -> bytes:
+    # The model.
+
+    def content(self, result: ExactModel) -> bytes:
         """Model, cuts and metrics, the same at all parties."""
-        if self.model is None:
-            raise ProtocolError("training has not ended yet")
-        model = self.model
-        content = {
-            "booster": as_json(model.booster).decode(),
-            "cuts": [own.astype(np.float64).tolist() for own in model.cuts],
-            "evals_result": model.evals_result,
-            "best_iteration": model.best_iteration,
-            "best_score": model.best_score,
-        }
-        return json.dumps(content).encode()
+        return content_of(result)
+
+    def finished(self, result: ExactModel) -> None:
+        """Keep the model."""
+        self._keep(result)
+
+    def close(self) -> None:
+        """Let go of the journal of answers."""
+        if self._journal is not None:
+            self._journal.close()

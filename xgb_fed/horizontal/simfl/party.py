@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
-from gbdt_parties.session import SessionHandler
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_models import KeptModels
@@ -64,39 +61,38 @@ _MODEL_MEMORY = 32
 """Bytes of memory per byte of trees: XGBoost takes up to 22 while it reads the model that is made of them."""
 
 
-class SimFLParty(SessionHandler[Any]):
-    """A party's side of SimFL; `HorizontalParty` says what the arguments are."""
+class SimFLSide:
+    """A party's side of the SimFL training runs of one coordinator.
 
-    opening: tuple[type[Message], ...] = (Introduce,)
-    closing: tuple[type[Message], ...] = (FinishBoosting,)
+    Parameters
+    ----------
+    rows : PartyRows
+    kept : KeptState
+    n_jobs : int
+    journals : RunJournals
+    models : KeptModels or None
+        Where finished models are kept.
+    limits : RunLimits
+    memory : MemoryAllowance
+    """
 
     def __init__(
-        self, rows: PartyRows, random_state: int | None, n_jobs: int, directory: str | Path | None
-    ) -> None:
-        super().__init__()
-        key = None if random_state is None else int(random_state).to_bytes(32, "little")
-        kept = KeptState("" if directory is None else rows.digest(), key, directory)
-        journals = RunJournals(None if directory is None else Path(directory) / "runs")
-        self._set_up(rows, kept, n_jobs, journals)
-
-    def _set_up(
         self,
         rows: PartyRows,
         kept: KeptState,
         n_jobs: int,
         journals: RunJournals,
-        limits: RunLimits | None = None,
-        memory: MemoryAllowance | None = None,
-        models: KeptModels | None = None,
+        models: KeptModels | None,
+        limits: RunLimits,
+        memory: MemoryAllowance,
     ) -> None:
         self.name = rows.name
         self._rows, self._X, self._y = rows, rows.X, rows.y
         self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
-        self._limits = RunLimits() if limits is None else limits
-        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
-        self._models = models
+        self._limits, self._memory, self._models = limits, memory, models
         self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
         self._boosting: BoostingState | None = None
+        self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             OpenHorizontal: self._open_training,
@@ -114,31 +110,6 @@ class SimFLParty(SessionHandler[Any]):
             FinishBoosting: self._finish,
         }
 
-    def for_caller(
-        self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
-    ) -> Any:
-        """The same party for one of several coordinators, who do not see each other's sessions.
-
-        Parameters
-        ----------
-        directory : Path
-            Where journals and models of this coordinator's training runs are kept.
-        used : set of bytes
-            Sessions that were opened before.
-        memory : MemoryAllowance
-        limits : RunLimits
-        """
-        other = type(self).__new__(type(self))
-        SessionHandler.__init__(other, used)
-        journals = RunJournals(directory / "runs")
-        models = KeptModels(directory / "models", limits.max_models)
-        other._set_up(self._rows, self._kept, self._n_jobs, journals, limits, memory, models)
-        return other
-
-    def __repr__(self) -> str:
-        """Name and shape of the rows."""
-        return f"{type(self).__name__}({self.name!r}, {self._X.shape[0]} rows, {self._X.shape[1]} columns)"
-
     def get_booster(self) -> xgboost.Booster:
         """Return the party's copy of the model.
 
@@ -152,21 +123,16 @@ class SimFLParty(SessionHandler[Any]):
         shared, best = self._model
         return shared.booster(self._rows.names, best)
 
-    def open(self, message: Message, session: bytes) -> tuple[bytes, Message]:
-        """Introduce this party to a coordinator."""
-        assert isinstance(message, Introduce)
-        return session, self._introduce(message)
-
-    def answer(self, kept: bytes, message: Message) -> Message:
-        """Answer a request of the open session."""
+    def answer(self, session: bytes, message: Message) -> Message:
+        """Answer a request of an open session."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
         if self._boosting is None and not isinstance(message, (OpenHorizontal, ResumeBoosting)):
             raise ProtocolError("the training run was not opened")
-        self._session = kept
+        self._session = session
         return self._answers[type(message)](message)
 
-    def closed(self, kept: bytes) -> None:
+    def closed(self) -> None:
         """Drop the training run."""
         self._boosting = None
 
@@ -185,7 +151,8 @@ class SimFLParty(SessionHandler[Any]):
             raise ProtocolError("boosting has not started")
         return self._state.shared
 
-    def _introduce(self, message: Introduce) -> Message:
+    def introduced(self, message: Introduce) -> Message:
+        """Introduce this party to a coordinator."""
         classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
         names = json.dumps(self._rows.names) if self._rows.names else ""
         return Introduction(self._X.shape[0], self._X.shape[1], names, classes)

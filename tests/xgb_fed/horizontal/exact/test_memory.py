@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gbdt_parties.secure_sum.messages import ProposeRoster
 from tests.support.exact_training import NAMES, PARAMS, Between, X, Y, parties, party, train
 from xgb_fed import PartyRefusedError, train_exact
 from xgb_fed.horizontal.exact.memory import needed_bytes
-from xgb_fed.horizontal.exact.messages import ProposeExact
 from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
 from xgb_fed.horizontal.exact.task import ExactTask
 
@@ -19,8 +19,7 @@ ALLOWED = 64 << 20
 
 def limited(member, max_bytes=ALLOWED):
     """A party as ``--max-memory`` limits it."""
-    member._memory.max_bytes = max_bytes
-    member._runs = member._runs_in(None)
+    member._exact.conditions.memory.max_bytes = max_bytes
     return member
 
 
@@ -105,7 +104,7 @@ def test_an_enlarged_task_stays_within_the_allowance_or_is_refused(field, size):
     enlarge, peaks = ENLARGED[field](10**4000 if size == 300_000 and field in NUMBERS else size), []
 
     def disturb(number, message, send):
-        if not isinstance(message, ProposeExact):
+        if not isinstance(message, ProposeRoster):
             return send()
         changed = replace(message, task=json.dumps(enlarge(json.loads(message.task))))
         tracemalloc.start()

@@ -9,7 +9,7 @@ import pytest
 from gbdt_hosts.xgboost.versions import arithmetic
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError, SumRangeError
-from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened
+from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, ProposeRoster
 from xgb_fed import (
     ExactTerms,
     HorizontalParty,
@@ -21,8 +21,7 @@ from xgb_fed import (
 )
 from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.exact.cuts import find_cuts
-from xgb_fed.horizontal.exact.messages import ProposeExact
-from xgb_fed.horizontal.exact.run import ExactRun
+from xgb_fed.horizontal.exact.run import ExactSubject
 from xgb_fed.horizontal.exact.task import ExactTask
 from xgb_fed.horizontal.exact.trees import grow_trees
 
@@ -78,7 +77,7 @@ def test_settings_are_refused_by_name(params, keywords, named):
     ],
 )
 def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch, other, match):
-    monkeypatch.delattr(ExactRun, "_contribution")
+    monkeypatch.delattr(ExactSubject, "answer")
     with pytest.raises((InvalidDataError, ProtocolError), match=match):
         fit([(X, Y), (X, Y), other])
 
@@ -229,7 +228,7 @@ def doubled(message):
 
 
 def another_task(message):
-    if isinstance(message, ProposeExact):
+    if isinstance(message, ProposeRoster):
         return replace(message, task=message.task.replace('"max_depth": 2', '"max_depth": 3'))
     return message
 

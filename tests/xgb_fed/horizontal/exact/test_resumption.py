@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import replace
-from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,10 +26,18 @@ from gbdt_parties._entries import EntryFile
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Finish
 from gbdt_parties.secure_sum.answers import read_answered
-from gbdt_parties.secure_sum.messages import AskSum, BeginRounds, Contributed, Opened, OpenSum
+from gbdt_parties.secure_sum.checkpoint import JOURNAL_FILE
+from gbdt_parties.secure_sum.messages import (
+    AskSum,
+    BeginRounds,
+    Contributed,
+    FinishedModel,
+    Opened,
+    OpenRun,
+    OpenSum,
+)
 from xgb_fed import CheckpointError, ExactTerms, HorizontalParty, InvalidArgumentError
-from xgb_fed.horizontal.exact.messages import ExactFinished, OpenExact
-from xgb_fed.horizontal.exact.run import ExactRun
+from xgb_fed.horizontal.exact.run import ExactSubject
 
 N_CALLS = 4 + N_SUMS + 1 + 2
 """Of each party but the first: four before the first sum, one that ends training, its digest, the end."""
@@ -125,7 +132,7 @@ def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undistur
     with pytest.raises(Killed):
         train(members, checkpoint=tmp_path / "progress")
     members[1].disturb = lambda number, message, send: send()
-    journal = tmp_path / "progress" / "exact.journal"
+    journal = tmp_path / "progress" / JOURNAL_FILE
     journal.write_bytes(journal.read_bytes()[:-3000])
     restarted(members[0], 0, tmp_path)
     (answers,) = (tmp_path / "ada" / "exact").glob("*.answers")
@@ -165,7 +172,7 @@ def test_checkpoints_are_of_one_run_and_of_parties_that_keep_their_part(tmp_path
     train(parties(tmp_path), checkpoint=tmp_path / "progress")
     with pytest.raises(CheckpointError, match="of a training run with other"):
         train(parties(), 3, checkpoint=tmp_path / "progress")
-    journal = tmp_path / "progress" / "exact.journal"
+    journal = tmp_path / "progress" / JOURNAL_FILE
     journal.write_bytes(journal.read_bytes()[:200] + b"!" + journal.read_bytes()[201:])
     with pytest.raises(CheckpointError, match="cannot be read"):
         train(parties(), checkpoint=tmp_path / "progress")
@@ -210,14 +217,14 @@ def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
     """Even if the arithmetic of a restarted party were another one."""
     members = interrupted(tmp_path)
     restarted(members[1], 1, tmp_path)
-    answered = ExactRun._answered
+    answered = ExactSubject.answer
 
-    def altered(self, question, number):
-        if number == 7:
+    def altered(self, question, asked, sign):
+        if asked.attempt.number == 7:
             question = replace(question, values=question.values + np.uint64(1))
-        return answered(self, question, number)
+        return answered(self, question, asked, sign)
 
-    monkeypatch.setattr(ExactRun, "_answered", altered)
+    monkeypatch.setattr(ExactSubject, "answer", altered)
     with pytest.raises(PartyRefusedError, match="attempt 7 was answered before, with other bytes"):
         train([*members[:1], members[1], members[2]], checkpoint=tmp_path / "progress")
 
@@ -267,11 +274,11 @@ def an_earlier_round(message):
 
 
 def begun_again(message):
-    return replace(message, n_known=-1) if isinstance(message, OpenExact) else message
+    return replace(message, n_known=-1) if isinstance(message, OpenRun) else message
 
 
 def another_run(message):
-    return replace(message, run=bytes(16)) if isinstance(message, OpenExact) else message
+    return replace(message, run=bytes(16)) if isinstance(message, OpenRun) else message
 
 
 @pytest.mark.parametrize(
@@ -301,7 +308,7 @@ def test_a_run_that_has_not_begun_is_not_taken_up(tmp_path):
     runs = []
 
     def stop(number, message, send):
-        if isinstance(message, OpenExact):
+        if isinstance(message, OpenRun):
             runs.append(message.run)
         if isinstance(message, BeginRounds):
             raise Killed
@@ -311,7 +318,7 @@ def test_a_run_that_has_not_begun_is_not_taken_up(tmp_path):
     with pytest.raises(Killed):
         train(members)
     members[1].disturb = lambda number, message, send: send(
-        replace(message, run=runs[0], n_known=0) if isinstance(message, OpenExact) else message
+        replace(message, run=runs[0], n_known=0) if isinstance(message, OpenRun) else message
     )
     with pytest.raises(PartyRefusedError, match="the run has not begun"):
         train(members)
@@ -321,8 +328,8 @@ def test_a_sum_that_fails_ends_the_run_for_good(tmp_path):
     """An opened sum cannot be taken back: the question after it is not asked under its number again."""
     members = [Between(party(k, tmp_path, max_rounds=5)) for k in range(3)]
     for member in members:
-        member.party._rows = replace(member.party._rows, max_rows=10)
-        object.__setattr__(member.party._side, "rows", member.party._rows)
+        rows = replace(member.party._side.rows, max_rows=10)
+        object.__setattr__(member.party._side, "rows", rows)
     with pytest.raises(PartyRefusedError, match="300 rows of all parties"):
         train(members, checkpoint=tmp_path / "progress")
     with pytest.raises(PartyRefusedError, match=r"300 rows of all parties|the run has failed"):
@@ -346,17 +353,11 @@ def test_rounds_of_all_runs_are_counted_once_each(tmp_path):
 
 def test_rounds_are_counted_of_runs_of_one_number(monkeypatch):
     """Before, a coordinator that gave all its runs one number was not counted again."""
-    monkeypatch.setattr("xgb_fed.horizontal.exact.coordinator.os", SimpleNamespace(urandom=counted_bytes()))
+    monkeypatch.setattr("gbdt_parties.secure_sum.coordinator.os", SimpleNamespace(urandom=bytes))
     members = [party(0, max_rounds=3), *parties()[1:]]
     train(members)
     with pytest.raises(PartyRefusedError, match="taken part in 2"):
         train(members)
-
-
-def counted_bytes():
-    """The number of every run, then those of sessions, which are all different."""
-    numbers = count()
-    return lambda n: bytes(n) if (k := next(numbers)) % 4 == 0 else k.to_bytes(n, "big")
 
 
 def test_models_longer_than_texts_of_messages(monkeypatch, undisturbed):
@@ -502,7 +503,7 @@ def test_a_party_with_another_model_is_noticed():
     class Lying(HorizontalParty):
         def answer(self, kept, message):
             answer = super().answer(kept, message)
-            return replace(answer, digest=bytes(32)) if isinstance(answer, ExactFinished) else answer
+            return replace(answer, digest=bytes(32)) if isinstance(answer, FinishedModel) else answer
 
     members[2] = Lying(X[2::3], Y[2::3], "cyd", categorical_labels=True)
     with pytest.raises(PartyError, match="'cyd' has another model"):
@@ -528,9 +529,9 @@ def test_a_model_that_is_none_is_refused_by_name(content):
     class Lying(HorizontalParty):
         def answer(self, kept, message):
             answer = super().answer(kept, message)
-            return made_up if isinstance(answer, ExactFinished) else answer
+            return made_up if isinstance(answer, FinishedModel) else answer
 
-    made_up = ExactFinished(hashlib.sha256(content).digest(), content)
+    made_up = FinishedModel(hashlib.sha256(content).digest(), content)
     members = [Lying(X[k::3], Y[k::3], name, categorical_labels=True) for k, name in enumerate(NAMES)]
     with pytest.raises(ProtocolError, match="the parties' model cannot be read"):
         train(members, 1)

@@ -19,7 +19,10 @@ from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
     ConfirmRoster,
+    Introduced,
     Opened,
+    OpenRun,
+    ProposeRoster,
     pack,
     unpack,
 )
@@ -29,7 +32,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from xgb_fed import ExactTerms, HorizontalParty, train_simfl
-from xgb_fed.horizontal.exact.messages import ExactIntroduced, OpenExact, ProposeExact
+from xgb_fed.horizontal.exact.exchange import request_of
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
@@ -112,7 +115,7 @@ def test_another_coordinators_run_is_not_taken_up(tmp_path, certificates):
     runs = []
 
     def noted(number, message, send):
-        if isinstance(message, OpenExact):
+        if isinstance(message, OpenRun):
             runs.append(message.run)
         return send()
 
@@ -121,7 +124,7 @@ def test_another_coordinators_run_is_not_taken_up(tmp_path, certificates):
     for caller, reason in (("rival", "does not know the run"), ("acme", "does not know the run")):
         channel = Channel(Served(service, "ada", caller), bytes(15) + caller[:1].encode(), Traffic(), "c")
         with pytest.raises(PartyRefusedError, match=reason):
-            channel.ask(OpenExact(runs[0], 1, 100), ExactIntroduced)
+            channel.ask(OpenRun(runs[0], request_of(True), 100), Introduced)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,7 @@ def test_a_coordinator_that_forges_keys_is_refused(tmp_path, certificates):
     forged = SessionKeys()
 
     def with_other_keys(message):
-        if not isinstance(message, ProposeExact):
+        if not isinstance(message, ProposeRoster):
             return message
         roster = Roster.from_bytes(message.roster)
         victim = roster.introductions[1]
@@ -207,7 +210,7 @@ def test_a_coordinator_that_is_all_other_parties_is_refused(tmp_path, certificat
     made = {name: Credentials.self_signed(name) for name in NAMES}
 
     def with_other_parties(message):
-        if not isinstance(message, ProposeExact):
+        if not isinstance(message, ProposeRoster):
             return message
         roster = Roster.from_bytes(message.roster)
         own = [Introduction.of(name, made[name], SessionKeys()) for name in NAMES[1:]]
@@ -233,7 +236,7 @@ def test_without_its_certificates_key_nobody_signs_for_a_party(tmp_path, certifi
             member._credentials = signing
         return member
 
-    monkeypatch.setattr("xgb_fed.horizontal.exact.run.Membership", introduced)
+    monkeypatch.setattr("gbdt_parties.secure_sum.run.Membership", introduced)
     service = service_of(certificates, tmp_path)
     with pytest.raises(PartyRefusedError, match="'bob' are not signed by its certificate"):
         train([Served(service, "ada"), party(1), certified(certificates, 2)])
@@ -254,7 +257,7 @@ def altered_signature(message):
 
 
 def other_settings(message):
-    if isinstance(message, ProposeExact):
+    if isinstance(message, ProposeRoster):
         return replace(message, task=message.task.replace('"max_bin": 8', '"max_bin": 9'))
     return message
 

@@ -42,6 +42,7 @@ from xgb_fed.horizontal.simfl.messages import (
     HashRows,
     StartBoosting,
 )
+from xgb_fed.horizontal.simfl.party import SimFLSide
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     std = one_hot(0.3, rest=3.5)
     party = victim()
     seed, table = Coordinator(party).hash_table(std=std)
-    values = X[party._kept.order(N_ROWS), 7]  # which nobody else can put beside the estimates
+    values = X[party._simfl._kept.order(N_ROWS), 7]  # which nobody else can put beside the estimates
     words = SecretStream(seed).words(table.shape[1], N_FEATURES + 1).T
     uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     window = typical_distance(std)
@@ -97,7 +98,7 @@ def test_attack_the_order_of_a_file_is_not_read_from_its_hashes():
     by_chance = [shift(table[random.permutation(N_ROWS)]).mean() for _ in range(100)]
     assert shift(table).mean() < 1.2 * max(by_chance)
     within = np.empty_like(table)
-    within[party._kept.order(N_ROWS)] = table
+    within[party._simfl._kept.order(N_ROWS)] = table
     assert shift(within).mean() > 5 * max(by_chance)
     _, again = Coordinator(party).hash_table(again=True)  # to everybody in the same order
     assert np.array_equal(again, table)
@@ -146,7 +147,7 @@ def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
     _, table = paper.hash_table()
     paper.start([table])
     sums = paper.sums()
-    labels = Y[party._kept.order(N_ROWS)]
+    labels = Y[party._simfl._kept.order(N_ROWS)]
     assert np.array_equal(sums.g < 0, labels == 1)  # the attack on the paper's SimFL: all labels
 
 
@@ -180,7 +181,7 @@ def test_attack_sums_of_all_rounds_and_alleged_parties_say_nothing_below_a_group
     """Labels exchanged within groups change nothing of what leaves: no differences of sums read them."""
     reference = victim()
     one = told_by(reference, 3, objective)
-    groups = reference._groups
+    groups = reference._simfl._groups
     assert groups.sizes.min() >= 3
     assert np.array_equal(np.sort(groups.order), np.arange(N_ROWS))
     exchanged = Y.copy()
@@ -198,9 +199,9 @@ def test_attack_sums_of_all_rounds_and_alleged_parties_say_nothing_below_a_group
 def test_attack_groups_stay_the_same_in_later_sessions():
     party = victim()
     Coordinator(party).hash_table(n_hashes=2)
-    first = party._groups
+    first = party._simfl._groups
     Coordinator(party).hash_table(n_hashes=2)
-    assert party._groups is first
+    assert party._simfl._groups is first
 
 
 def test_attack_rows_without_weight_do_not_fill_a_group():
@@ -363,7 +364,7 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
         _, table = Coordinator(party).hash_table(n_hashes=n_hashes, again=True)
         both = min(3, n_hashes)
         assert np.array_equal(table[:, :both], few[:, :both])
-    assert list(party._kept.told.values()) == [N_FEATURES - 2]
+    assert list(party._simfl._kept.told.values()) == [N_FEATURES - 2]
 
 
 def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):
@@ -376,7 +377,7 @@ def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_pa
     with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
         Coordinator(second).hash_table()
     assert np.array_equal(Coordinator(second).hash_table(again=True)[1], table)
-    assert np.array_equal(first._groups.order, second._groups.order)
+    assert np.array_equal(first._simfl._groups.order, second._simfl._groups.order)
 
 
 def read_own_turn(coordinator, number):
@@ -456,13 +457,13 @@ def trained(**options):
 def test_attack_the_model_and_the_trees_on_their_way_have_no_counts_and_gains(monkeypatch):
     """Before, 4 · sum_hessian of each node of the first tree was its number of rows."""
     sent = []
-    grow = HorizontalParty._grow
+    grow = SimFLSide._grow
 
     def recorded(self, message):
         sent.append(grow(self, message))
         return sent[-1]
 
-    monkeypatch.setattr(HorizontalParty, "_grow", recorded)
+    monkeypatch.setattr(SimFLSide, "_grow", recorded)
     booster = trained().booster
     on_their_way = [
         json.loads(one.models)["learner"]["gradient_booster"]["model"]["trees"][0] for one in sent

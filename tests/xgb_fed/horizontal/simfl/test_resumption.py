@@ -189,8 +189,8 @@ def test_groups_and_hashes_given_away_survive_a_restart(tmp_path):
     first = made(0, "binary:logistic", tmp_path / "0", seed=False)
     trained([first, made(1, "binary:logistic", tmp_path / "1")], "binary:logistic")
     again = made(0, "binary:logistic", tmp_path / "0", seed=False)
-    np.testing.assert_array_equal(again._groups.order, first._groups.order)
-    np.testing.assert_array_equal(again._groups.starts, first._groups.starts)
+    np.testing.assert_array_equal(again._simfl._groups.order, first._simfl._groups.order)
+    np.testing.assert_array_equal(again._simfl._groups.starts, first._simfl._groups.starts)
     with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
         trained([again, made(2, "binary:logistic", tmp_path / "2")], "binary:logistic")
 
@@ -228,7 +228,7 @@ def session_with(party):
 
 def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
     party, run, _ = interrupted
-    journal = party._journals.take_up(run)
+    journal = party._simfl._journals.take_up(run)
     assert [is_own for _, is_own in journal.rounds] == [True, False, True]
     theirs = journal.rounds[1][0]
     made_up = Trees(theirs.lengths + 1, theirs.models + b" ")
@@ -280,7 +280,7 @@ def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     with pytest.raises(PartyRefusedError, match="damaged"):
         session_with(party).ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     # In memory there are runs too, until the process ends.
-    (in_memory,) = other._journals._directory.glob("*.journal")
+    (in_memory,) = other._simfl._journals._directory.glob("*.journal")
     assert in_memory.stem == run.hex()
 
 
@@ -314,7 +314,7 @@ def test_journals_of_many_runs_are_not_kept(tmp_path):
     for _ in range(6):
         trained(members, "binary:logistic", 1)
     assert len(list((tmp_path / "1" / "runs").iterdir())) == 4
-    assert len(members[0]._journals._in_memory) == 4
+    assert len(members[0]._simfl._journals._in_memory) == 4
 
 
 def test_checkpoints_that_do_not_fit(tmp_path):

@@ -1,0 +1,437 @@
+"""The coordinator of a run of secure sums: it forwards what the parties sign, and sees masked sums only."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from gbdt_commons.quoting import quoted
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import (
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+    RunLostError,
+)
+from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.patience import Reconnector, Wait
+from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory, Progress
+from gbdt_parties.secure_sum.member import Member
+from gbdt_parties.secure_sum.membership import Participation
+from gbdt_parties.secure_sum.messages import (
+    NEW_RUN,
+    AskModel,
+    AskSum,
+    BeginRounds,
+    ConfirmRoster,
+    Contributed,
+    Endorsed,
+    FinishedModel,
+    Opened,
+    OpenRun,
+    OpenSum,
+    ProposeRoster,
+    Revealed,
+    pack,
+)
+from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
+from gbdt_parties.traffic import Traffic
+
+logger = logging.getLogger(__name__)
+
+SECONDS_TO_ASK_AGAIN = 1.0
+"""A party that is lost within this time is connected to and asked once more: a connection broke, or a server
+was restarted.  One that was silent for longer has kept all parties waiting already."""
+
+ATTEMPTS_PER_START = 1 << 32
+"""Attempts are numbered on from the next multiple of this whenever a coordinator takes a run up: the last
+numbers that were used may not have reached the disk when the machine failed, and none may be used twice."""
+
+SUMS_PER_LINE = 200
+"""Sums after which the log says how far the run has come."""
+
+R = TypeVar("R")
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Settings that all parties are to sign.
+
+    Parameters
+    ----------
+    task : str
+        JSON of the settings that follow from the parties' descriptions; empty if the request was all.
+    statement : bytes
+        32 bytes that stand for all that they agree on.
+    """
+
+    task: str
+    statement: bytes
+
+
+class Purpose(Protocol):
+    """Purpose of a run: everything but the order of messages."""
+
+    @property
+    def request(self) -> str:
+        """JSON: the settings that are known before the parties describe themselves."""
+
+    @property
+    def participation(self) -> Participation:
+        """Whose vectors its sums are over."""
+
+    def agreement(self, descriptions: Sequence[tuple[str, str]]) -> Agreement:
+        """Check the names and descriptions of the parties; gives the settings that follow from them."""
+
+
+def coordinate(
+    parties: Sequence[Party],
+    purpose: Purpose,
+    about: Any,
+    traffic: Traffic,
+    patience: float,
+    checkpoint: Checkpoint | Memory,
+) -> Progress:
+    """Lead a run, or go on with the one in the checkpoint; the result has the model and the task.
+
+    Parameters
+    ----------
+    parties : sequence of Party
+    purpose : Purpose
+    about : object
+        Names the run in its checkpoint; in JSON's types.
+    traffic : Traffic
+    patience : float
+        Seconds to wait for lost parties, in all within one round.
+    checkpoint : Checkpoint or Memory
+
+    Raises
+    ------
+    PartyUnavailableError
+        If so many parties are lost that too few are left for a sum.
+    PartyRefusedError, ProtocolError
+        If a party refuses, or breaks the protocol.
+    """
+    with checkpoint.taken_up(about, [party.name for party in parties]) as progress:
+        if not progress.model:
+            _Coordinator(parties, purpose, traffic, patience, progress).run()
+        return progress
+
+
+class _Coordinator:
+    """One run.
+
+    Parties elsewhere are asked at once.  Those of this process are asked in turn, and no more after a loss,
+    unless their answers cost nothing (`Participation.repeats`).
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[Party],
+        purpose: Purpose,
+        traffic: Traffic,
+        patience: float,
+        progress: Progress,
+    ) -> None:
+        self._members = [Member(place, party, traffic) for place, party in enumerate(parties)]
+        self._purpose, self._participation = purpose, purpose.participation
+        self._traffic, self._patience, self._progress = traffic, patience, progress
+        self._least = self._participation.least(len(parties))
+        self._number = progress.n_starts * ATTEMPTS_PER_START
+        self._is_proposed = bool(progress.run)
+        self._loss = ""
+        # Twice: while some are being asked, others that were lost are waited for.
+        self._pool = ThreadPoolExecutor(2 * len(parties), thread_name_prefix="veilboost")
+
+    def run(self) -> None:
+        """Everything, from introductions to the model."""
+        with self._pool:
+            try:
+                self._begin()
+                while self._round():
+                    if self._progress.n_opened % SUMS_PER_LINE == 0:
+                        logger.info("%d sums over all parties", self._progress.n_opened)
+                self._end()
+            except PartyUnavailableError:
+                # Sessions stay open: the run may be taken up again.
+                raise
+            except BaseException:
+                self._abort()
+                raise
+            finally:
+                for member in self._members:
+                    if member.coming is not None:
+                        member.party.interrupt()  # type: ignore[attr-defined]  # it is elsewhere
+
+    def _abort(self) -> None:
+        """End the sessions of a run that was proposed."""
+
+        def abort(member: Member) -> None:
+            with suppress(Exception):
+                member.ask(Abort(), Done)
+
+        if self._is_proposed:
+            self._of_each([member for member in self._members if member.is_connected], abort)
+
+    # Several parties.
+
+    def _of_each(
+        self, members: Sequence[Member], work: Callable[[Member], R]
+    ) -> tuple[dict[Member, R], list[PartyUnavailableError]]:
+        """Results for each party, and the losses of the others."""
+        results: dict[Member, R] = {}
+        losses: list[PartyUnavailableError] = []
+        at_once = self._participation.repeats
+        futures = {m: self._pool.submit(work, m) for m in members if at_once or m.is_elsewhere}
+        try:
+            for member in members:
+                try:
+                    if member in futures:
+                        results[member] = futures[member].result()
+                    elif not losses:
+                        results[member] = work(member)
+                except PartyUnavailableError as error:
+                    losses.append(error)
+                    self._lose(member, error)
+                except RunLostError as error:
+                    self._forget(member, error)
+        finally:
+            wait(futures.values())
+        return results, losses
+
+    def _lose(self, member: Member, error: PartyUnavailableError) -> None:
+        logger.warning("%s", error)
+        self._loss = str(error)
+        member.lose(self._progress.n_opened)
+
+    def _forget(self, member: Member, error: RunLostError) -> None:
+        """Go on without a party that does not know the run any more, if the others are enough."""
+        member.forgot = True
+        if sum(not one.forgot for one in self._members) < self._least:
+            raise error
+        logger.warning("%s", error)
+        member.lose(self._progress.n_opened)
+
+    def _of_all(self, work: Callable[[Member], R]) -> list[R]:
+        """Results for all parties; the loss of one is an error."""
+        results, losses = self._of_each(self._members, work)
+        if losses:
+            raise losses[0]
+        return list(results.values())
+
+    # How a run begins.
+
+    def _begin(self) -> None:
+        progress = self._progress
+        if progress.run:
+            logger.info("the training run resumes after %d sums", progress.n_opened)
+            for member, own in zip(self._members, progress.introductions, strict=True):
+                member.introduction = own
+            progress.note_start(progress.run, progress.introductions, progress.task)
+            self._of_each(self._members, self._reach)
+            return
+        waiting = Wait(self._patience, self._traffic, SECONDS_TO_ASK_AGAIN)
+        while not progress.run:
+            try:
+                run, task = self._introduce()
+                progress.note_start(run, [member.introduction for member in self._members], task)
+            except PartyUnavailableError as error:
+                # Nothing was answered yet, so that every try is a new run.
+                waiting.pause(error)
+
+    def _introduce(self) -> tuple[bytes, str]:
+        run = os.urandom(SESSION_BYTES)
+        opening = OpenRun(run, self._purpose.request, NEW_RUN)
+        self._of_all(lambda member: member.open(opening))
+        own = tuple(map(_introduction_of, self._members))
+        agreement = self._purpose.agreement([(one.name, one.description) for one in self._members])
+        roster = Roster(run, agreement.statement, own)
+        self._is_proposed = True
+        signed = self._ask_all(ProposeRoster(agreement.task, roster.to_bytes()), Endorsed)
+        revealed = self._ask_all(ConfirmRoster(pack([one.signature for one in signed])), Revealed)
+        self._ask_all(BeginRounds(pack([one.seed for one in revealed])), Done)
+        return run, agreement.task
+
+    def _ask_all(self, message: Message, answer: type[M]) -> list[M]:
+        return self._of_all(lambda member: member.ask(message, answer))
+
+    # Participants.
+
+    def _reach(self, member: Member, but: int = 0) -> None:
+        """Open a new session with a party, and send it what it has missed, `but` for the last sums."""
+        progress = self._progress
+        member.open(OpenRun(progress.run, self._purpose.request, progress.n_opened))
+        self._catch_up(member, but)
+
+    def _catch_up(self, member: Member, but: int = 0) -> None:
+        """Send the sums that a party has missed, `but` for the last ones."""
+        while member.n_opened < self._progress.n_opened - but:
+            member.ask(OpenSum(self._progress.opened(member.n_opened)), Done)
+            member.n_opened += 1
+
+    def _ask(self, member: Member, message: Message, answer: type[M], but: int = 0) -> M:
+        """Ask a party that knows all sums, `but` for the last ones; if it is lost soon, once more.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the party is lost again, or was silent.
+        """
+        asked = monotonic()
+        try:
+            self._catch_up(member, but)
+            return member.ask(message, answer)
+        except PartyUnavailableError:
+            if monotonic() - asked > SECONDS_TO_ASK_AGAIN:
+                raise
+        self._reach(member, but)
+        return member.ask(message, answer)
+
+    def _welcome(self) -> None:
+        """Try parties that were lost, and take in those that are back; those elsewhere come in their time."""
+        due = []
+        for member in self._members:
+            if member.coming is not None:
+                if member.coming.done():
+                    self._arrive(member)
+            elif not member.is_connected and member.is_due(self._progress.n_opened):
+                due.append(member)
+        for member in due:
+            if member.is_elsewhere:
+                member.coming = self._pool.submit(self._reach, member)
+            else:
+                self._of_each([member], self._reach)
+
+    def _arrive(self, member: Member) -> None:
+        """Take in a party that was waited for, if it has come."""
+        assert member.coming is not None
+        coming, member.coming = member.coming, None
+        try:
+            coming.result()
+            logger.info("party %r is back", member.name)
+        except PartyUnavailableError as error:
+            self._lose(member, error)
+        except RunLostError as error:
+            self._forget(member, error)
+
+    def _enough(self, least: int, waiting: Wait) -> list[Member]:
+        """Parties that are there, as soon as they are enough."""
+        others = [m for m in self._members if not m.is_connected and m.lost_in < self._progress.n_opened]
+        while True:
+            members = [member for member in self._members if member.is_connected]
+            if len(members) >= least:
+                return members
+            if not others:
+                waiting.pause(
+                    PartyUnavailableError(
+                        f"of the parties, only {sorted(m.name for m in members)} are left; at least {least} "
+                        f"must take part in every sum: {self._loss}"
+                    )
+                )
+                others = [member for member in self._members if not member.is_connected]
+            self._wait_for([member for member in others if not member.forgot])
+            others = []
+
+    def _wait_for(self, members: Sequence[Member]) -> None:
+        """Wait for parties that are being tried already, and try the others."""
+        self._of_each([member for member in members if member.coming is None], self._reach)
+        for member in members:
+            if member.coming is not None:
+                self._arrive(member)
+
+    # Rounds.
+
+    def _round(self) -> bool:
+        """Collect all contributions to the next sum; whether there was one."""
+        self._welcome()
+        waiting = Wait(self._patience, self._traffic)
+        contributions = None
+        while contributions is None:
+            contributions = self._attempt(self._enough(self._least, waiting))
+        number, contents = contributions
+        if not any(contents.values()):
+            return False
+        opened = Opened(self._progress.n_opened, number, contents).to_bytes()
+        self._progress.note_opened(opened, sync=not self._participation.repeats)
+        return True
+
+    def _attempt(self, members: Sequence[Member]) -> tuple[int, dict[int, bytes]] | None:
+        """Number and contributions of an attempt, or None if a member was lost.
+
+        An attempt that was made with the same members before is made again: who answered it answers the same
+        bytes, and is not charged twice.
+        """
+        progress = self._progress
+        n_opened, places = progress.n_opened, tuple(member.place for member in members)
+        if progress.attempt is None or progress.attempt[1] != places:
+            self._number = self._participation.number(n_opened, self._number)
+            progress.note_attempt(self._number, places)
+            number = self._number
+        else:
+            number = progress.attempt[0]
+        content = np.array(places, dtype=np.int32)
+        last = progress.opened(n_opened - 1) if n_opened else b""
+
+        def ask(member: Member) -> bytes:
+            # The last sum travels with the question, unless the party has it already.
+            opened = last if member.n_opened < n_opened else b""
+            question = AskSum(n_opened, number, content, opened)
+            return self._ask(member, question, Contributed, but=1 if opened else 0).content
+
+        contents, losses = self._of_each(members, ask)
+        for member in contents:
+            member.failures, member.n_opened = 0, n_opened
+        if losses or len(contents) < len(members):
+            return None
+        if len(set(map(bool, contents.values()))) > 1:
+            raise ProtocolError("the parties disagree about whether training has ended")
+        return number, {member.place: given for member, given in contents.items()}
+
+    # The model.
+
+    def _end(self) -> None:
+        """Get the model, which must be one and the same, and let the parties keep it."""
+        waiting = Wait(self._patience, self._traffic)
+        least = self._participation.least_at_end(len(self._members))
+        answers: dict[Member, FinishedModel] = {}
+        whole: dict[Member, FinishedModel] = {}
+        while len(answers) < least or not whole:
+            members = self._enough(least, waiting)
+            answers, _ = self._of_each(members, lambda one: self._ask(one, AskModel(0), FinishedModel))
+            whole, _ = self._of_each(list(answers)[:1], lambda m: self._ask(m, AskModel(1), FinishedModel))
+        (content,) = (answer.content for answer in whole.values())
+        digest = hashlib.sha256(content).digest()
+        for member, answer in answers.items():
+            if answer.digest != digest:
+                raise ProtocolError(f"party {member.name!r} has another model than the others")
+        self._progress.note_model(content)
+        self._of_each(list(answers), self._finish)
+
+    def _finish(self, member: Member) -> None:
+        """Let a party keep the model; one whose answer was lost may have done so already."""
+        reconnecting = Reconnector(self._patience, lambda: None, self._traffic)
+        try:
+            reconnecting(lambda: self._ask(member, Finish(), Done))
+        except (PartyUnavailableError, PartyRefusedError) as error:
+            logger.warning("the model is there; at the end of the run, %s", error)
+
+
+def _introduction_of(member: Member) -> Introduction:
+    """How a party introduces itself, which must be by its name."""
+    try:
+        own = Introduction.from_bytes(member.introduction)
+        if own.name != member.name:
+            raise ProtocolError(f"the name {quoted(own.name)!r}")
+    except ProtocolError as error:
+        raise ProtocolError(f"party {member.name!r} introduces itself with {quoted(str(error))}") from None
+    return own

@@ -1,0 +1,161 @@
+"""Computations that stop at every question until the sum over all parties is there.
+
+Every party of a run carries out the same computation on rows of its own.  All of them see the same sums, so
+that each works out the next question, and the model at the end, for itself.  A computation is a generator of
+questions, or, where a host library calls back, a thread.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, Protocol, TypeVar
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.rings import Ring
+
+
+class Question(Protocol):
+    """A question about the rows of all parties, as one party has worked it out."""
+
+    @property
+    def parts(self) -> Sequence[bytes]:
+        """The question, the same at all parties: signed with every answer."""
+
+    @property
+    def ring(self) -> Ring:
+        """Integers that are added."""
+
+    @property
+    def n_values(self) -> int:
+        """Length of every party's vector."""
+
+
+Q = TypeVar("Q", bound=Question)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Computation(Protocol[T_co]):
+    """A computation that asks questions one after the other and ends in a result."""
+
+    def question(self) -> Any:
+        """The question to be answered next, None at the end; raises what the computation raised."""
+
+    def tell(self, answer: Any) -> None:
+        """Answer the question; the computation goes on."""
+
+    def result(self) -> T_co:
+        """The result; a ProtocolError before the end."""
+
+
+@dataclass(frozen=True)
+class _Ended(Generic[T]):
+    """Outcome of a computation: its result, or an error."""
+
+    result: T
+    error: BaseException | None = None
+
+
+class _Stopping(Generic[Q, T]):
+    """The part that both kinds of computation share: where it has stopped."""
+
+    _stop: Q | _Ended[T] | None = None
+
+    def _next(self) -> Q | _Ended[T]:
+        raise NotImplementedError
+
+    def question(self) -> Q | None:
+        """The question to be answered next, None at the end; raises what the computation raised."""
+        if self._stop is None:
+            self._stop = self._next()
+        if not isinstance(self._stop, _Ended):
+            return self._stop
+        if self._stop.error is not None:
+            raise self._stop.error
+        return None
+
+    def result(self) -> T:
+        """The result; a ProtocolError before the end."""
+        if self.question() is not None or not isinstance(self._stop, _Ended):
+            raise ProtocolError("training has not ended yet")
+        return self._stop.result
+
+
+class GeneratorComputation(_Stopping[Q, T]):
+    """A generator that yields questions, is sent answers, and returns the result.
+
+    Parameters
+    ----------
+    steps : generator
+    """
+
+    def __init__(self, steps: Generator[Q, Any, T]) -> None:
+        self._steps, self._answer = steps, None
+
+    def _next(self) -> Q | _Ended[T]:
+        try:
+            return self._steps.send(self._answer)
+        except StopIteration as end:
+            return _Ended(end.value)
+        except Exception as error:
+            # An opened sum cannot be taken back: the run has failed for good.
+            return _Ended(None, error)  # type: ignore[arg-type]
+
+    def tell(self, answer: Any) -> None:
+        """Answer the question; the computation goes on when the next one is asked for."""
+        self._stop, self._answer = None, answer
+
+
+class _StoppedError(Exception):
+    """Ends the thread of a computation that no caller waits for any more."""
+
+
+class ThreadComputation(_Stopping[Q, T]):
+    """A function in a thread of its own, which runs only while a caller waits for its next question.
+
+    Parameters
+    ----------
+    function : callable
+        Carries out the computation; is given the function that answers its questions.
+    """
+
+    def __init__(self, function: Callable[[Callable[[Q], Any]], T]) -> None:
+        self._asked: SimpleQueue[Q | _Ended[T]] = SimpleQueue()
+        self._told: SimpleQueue[Any] = SimpleQueue()
+        # The context, so that an observer of releases observes those of this run; not this object, so that
+        # the thread ends with it.
+        Thread(target=copy_context().run, args=(_run, function, self._asked, self._told), daemon=True).start()
+        weakref.finalize(self, self._told.put, None)
+
+    def _next(self) -> Q | _Ended[T]:
+        return self._asked.get()
+
+    def tell(self, answer: Any) -> None:
+        """Answer the question; the computation goes on."""
+        self._stop = None
+        self._told.put(answer)
+
+
+def _run(
+    function: Callable[[Callable[[Q], Any]], T],
+    asked: SimpleQueue[Q | _Ended[T]],
+    told: SimpleQueue[Any],
+) -> None:
+    def ask(question: Q) -> Any:
+        asked.put(question)
+        answer = told.get()
+        if answer is None:
+            raise _StoppedError
+        return answer
+
+    try:
+        asked.put(_Ended(function(ask)))
+    except _StoppedError:
+        pass
+    except BaseException as error:
+        asked.put(_Ended(None, error))  # type: ignore[arg-type]

@@ -1,0 +1,325 @@
+"""One run of secure sums at one party: from its introduction to the model, one question after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.secure_sum.contributions import Attempt
+from gbdt_parties.secure_sum.membership import Membership, Participation
+from gbdt_parties.secure_sum.messages import (
+    AskModel,
+    AskSum,
+    BeginRounds,
+    ConfirmRoster,
+    Contributed,
+    Endorsed,
+    FinishedModel,
+    Introduced,
+    Opened,
+    OpenSum,
+    ProposeRoster,
+    Revealed,
+    unpack,
+)
+from gbdt_parties.secure_sum.questions import Computation, Question
+from gbdt_parties.secure_sum.rings import Words
+from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+
+ANSWERED = (ProposeRoster, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish, Abort)
+"""Requests of an open session."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A proposal that a party has checked and may sign.
+
+    Parameters
+    ----------
+    task : str
+        As it was proposed.
+    statement : bytes
+        32 bytes that stand for all that the parties agree on.
+    min_parties : int
+        Parties that must take part in every sum, by this party's demand and the run's.
+    begin : callable
+        Starts the computation, with the roster and the key of the public stream.
+    """
+
+    task: str
+    statement: bytes
+    min_parties: int
+    begin: Callable[[Roster, bytes], Computation[Any]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An attempt that a party is about to answer, once.
+
+    Parameters
+    ----------
+    roster : bytes
+        Digest of the roster, which stands for the run: its number is the coordinator's choice.
+    attempt : Attempt
+    """
+
+    roster: bytes
+    attempt: Attempt
+
+    def to_bytes(self) -> bytes:
+        """All of it."""
+        return self.roster + self.attempt.to_bytes()
+
+
+class Subject(Protocol):
+    """The subject of one run at one party: everything but messages, signatures and masks.
+
+    Attributes
+    ----------
+    name : str
+        The party's.
+    credentials : Credentials
+        It signs with.
+    allowed : AllowList
+        Parties that it adds its numbers to.
+    participation : Participation
+    rows : str
+        Names what a run that is taken up must find as it was; empty if nothing has to be.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def credentials(self) -> Credentials: ...  # noqa: D102
+
+    @property
+    def allowed(self) -> AllowList: ...  # noqa: D102
+
+    @property
+    def participation(self) -> Participation: ...  # noqa: D102
+
+    @property
+    def rows(self) -> str: ...  # noqa: D102
+
+    def description(self) -> str:
+        """Description of the party's columns, as JSON."""
+
+    def proposed(self, task: str) -> Proposal:
+        """Check what is to be trained, before anything is signed."""
+
+    def answer(self, question: Any, asked: Asked, sign: Callable[[Words], bytes]) -> bytes:
+        """The answer to an attempt, the same one however often it is asked for.
+
+        Parameters
+        ----------
+        question : object
+            Of the subject's computation.
+        asked : Asked
+        sign : callable
+            Masks and signs the party's vector.
+        """
+
+    def released(self, question: Any, total: Words, n_members: int) -> Any:
+        """Answer to the computation, made of an opened sum; a SumRangeError if it is out of range."""
+
+    def content(self, result: Any) -> bytes:
+        """The result as it is sent, the same at all parties."""
+
+    def finished(self, result: Any) -> None:
+        """Keep the result: all parties have it."""
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+class PartyRun:
+    """A run, as one party sees it.
+
+    Parameters
+    ----------
+    subject : Subject
+    run : bytes
+        16 bytes.
+    request : str
+        Of the run; the subject was made for it.
+    kept : mapping, optional
+        Result of `to_dict`: the run begins again, from its first sum, and answers are those that were given.
+
+    Raises
+    ------
+    ProtocolError, AuthenticationError
+        If it cannot be taken up.
+    """
+
+    def __init__(
+        self, subject: Subject, run: bytes, request: str, kept: Mapping[str, Any] | None = None
+    ) -> None:
+        self.subject, self.run, self.request = subject, run, request
+        member = None if kept is None else kept["member"]
+        self._member = Membership(subject.name, subject.credentials, subject.allowed, run, member)
+        self._proposal: Proposal | None = None
+        self._computation: Computation[Any] | None = None
+        if kept is not None:
+            self._take_up(kept)
+
+    def _take_up(self, kept: Mapping[str, Any]) -> None:
+        if kept["rows"] != self.subject.rows:
+            raise ProtocolError("this party has other rows than when the run began")
+        self._proposal = self.subject.proposed(kept["task"])
+        agreed = self._proposal.statement, self._proposal.min_parties
+        public_seed = self._member.take_up(kept["member"], *agreed)
+        if public_seed is None:
+            raise ProtocolError("the run had not begun")
+        self._start(public_seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that a restarted party needs; secret, for the keys in it."""
+        return {
+            "request": self.request,
+            "task": self._agreed().task,
+            "rows": self.subject.rows,
+            "member": self._member.to_dict(),
+        }
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all parties have signed the roster and revealed their seeds."""
+        return self._computation is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the result is there."""
+        return self._computation is not None and self._computation.question() is None
+
+    @property
+    def n_opened(self) -> int:
+        """Sums that were opened; the number of the next round."""
+        return self._member.n_opened
+
+    @property
+    def result(self) -> Any:
+        """The result; a ProtocolError before the end."""
+        return self._begun().result()
+
+    def introduced(self) -> Introduced:
+        """Introduce this party."""
+        return Introduced(
+            self._member.introduction.to_bytes(), self.subject.description(), self._member.n_opened
+        )
+
+    def answer(self, message: Message) -> Message:
+        """Answer a request."""
+        if isinstance(message, AskSum):
+            if message.opened:
+                self.open(Opened.from_bytes(message.opened))
+            return Contributed(self.contribution(message.round, message.number, message.members.tolist()))
+        if isinstance(message, OpenSum):
+            self.open(Opened.from_bytes(message.opened))
+        elif isinstance(message, ProposeRoster):
+            return Endorsed(self._endorse(message))
+        elif isinstance(message, ConfirmRoster):
+            return Revealed(self._member.reveal(unpack(message.signatures)))
+        elif isinstance(message, BeginRounds):
+            self._begin(unpack(message.seeds))
+        elif isinstance(message, AskModel):
+            content = self.subject.content(self.result)
+            return FinishedModel(hashlib.sha256(content).digest(), content if message.whole else b"")
+        elif not isinstance(message, (Finish, Abort)):
+            raise ProtocolError(f"unexpected {type(message).__name__} message")
+        return Done()
+
+    # How a run begins: everything is checked before anything of the rows leaves.
+
+    def _endorse(self, message: ProposeRoster) -> bytes:
+        if self.has_begun:
+            raise ProtocolError("the run has begun already")
+        proposal = self.subject.proposed(message.task)
+        roster = Roster.from_bytes(message.roster)
+        signature = self._member.endorse(roster, proposal.statement, proposal.min_parties)
+        # Not before: what is trained is what was signed.
+        self._proposal = proposal
+        return signature
+
+    def _agreed(self) -> Proposal:
+        if self._proposal is None:
+            raise ProtocolError("the run was not proposed yet")
+        return self._proposal
+
+    def _begin(self, seeds: Sequence[bytes]) -> None:
+        if self.has_begun:
+            raise ProtocolError("the run has begun already")
+        self._start(self._member.begin(seeds))
+
+    def _start(self, public_seed: bytes) -> None:
+        roster, _ = self._member.parts()
+        computation = self._agreed().begin(roster, public_seed)
+        computation.question()  # raises what the settings and the rows do not allow
+        self._computation = computation
+
+    def _begun(self) -> Computation[Any]:
+        if self._computation is None:
+            raise ProtocolError("the run has not begun yet")
+        return self._computation
+
+    # Rounds.
+
+    def _attempt(
+        self, question: Question, asked: tuple[int, int], members: Sequence[int], own: int | None
+    ) -> Attempt:
+        """The attempt that is asked for, if it is one that this party takes part in."""
+        roster, _ = self._member.parts()
+        self.subject.participation.check(asked, members, self.n_opened, self._member.n_parties)
+        attempt = self._member.attempt(question.parts, asked[1], members)
+        attempt.check(own, roster, self._agreed().min_parties)
+        return attempt
+
+    def contribution(self, round_number: int, number: int, members: Sequence[int]) -> bytes:
+        """The masked and signed answer to this party's own question; nothing if training has ended.
+
+        An attempt is answered once: asked again, the same bytes are given again.
+
+        Raises
+        ------
+        ProtocolError
+            If another attempt is asked for than the run's next one, or the subject refuses.
+        """
+        question = self._begun().question()
+        if question is None:
+            return b""
+        roster, session = self._member.parts()
+        attempt = self._attempt(question, (round_number, number), members, session.place)
+
+        def sign(values: Words) -> bytes:
+            return self._member.contribute(attempt, question.ring, values)
+
+        return self.subject.answer(question, Asked(roster.digest, attempt), sign)
+
+    def open(self, opened: Opened) -> None:
+        """Add up all members' contributions to this party's own question, and go on to the next one.
+
+        A sum that was opened before is not opened again.
+
+        Raises
+        ------
+        ProtocolError
+            If a contribution is missing, is not signed by its member for this attempt and this question, or
+            the sum is out of range.
+        """
+        computation = self._begun()
+        if opened.round < self.n_opened:
+            return
+        question = computation.question()
+        if question is None:
+            raise ProtocolError("training has ended; there is nothing to open")
+        asked = opened.round, opened.number
+        attempt = self._attempt(question, asked, sorted(opened.contributions), None)
+        total = self._member.add_up(attempt, question.ring, question.n_values, opened.contributions)
+        released = self.subject.released(question, total, len(attempt.members))
+        self._member.note_opened(attempt, total)
+        computation.tell(released)

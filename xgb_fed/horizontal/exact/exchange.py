@@ -1,0 +1,124 @@
+"""Texts that parties of exact training exchange, read strictly: requests, descriptions, and the model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from gbdt_commons.quoting import quoted
+from gbdt_hosts.xgboost.model import as_json
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.traffic import Traffic
+from xgb_fed.horizontal.common.introductions import MAX_TEXT, read_classes
+from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.exact.task import MAX_SETS, read_names
+from xgb_fed.horizontal.exact.training import ExactModel
+
+REQUESTS = {json.dumps({"method": "exact", "classes": wants}): wants for wants in (False, True)}
+"""Requests, and whether labels are classes, which all parties tell: the task follows from them."""
+
+
+def request_of(wants_classes: bool) -> str:
+    """The request of a run."""
+    return next(text for text, wants in REQUESTS.items() if wants == wants_classes)
+
+
+@dataclass(frozen=True)
+class ExactDescription:
+    """Description of a party's columns; nothing of rows but their labels.
+
+    Parameters
+    ----------
+    n_features : int
+    names : str
+        Column names, a JSON list; empty if the columns have none.
+    classes : str
+        Distinct labels, a JSON list, if asked for; the coordinator and all parties learn all of them.
+    n_sets : int
+        Sets of held-out rows.
+    """
+
+    n_features: int
+    names: str
+    classes: str
+    n_sets: int
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, party: str, text: str, wants_classes: bool) -> ExactDescription:
+        """Read what a party has sent.
+
+        Raises
+        ------
+        ProtocolError
+            Naming the party.
+        """
+        try:
+            own = cls._read(text)
+            names = read_names(own.names)
+            if not 1 <= own.n_features < 2**31 or len(names) not in (0, own.n_features):
+                raise ProtocolError(f"{own.n_features} columns and {len(names)} names")
+            if not 0 <= own.n_sets <= MAX_SETS:
+                raise ProtocolError(f"{own.n_sets} sets of held-out rows")
+            if wants_classes:
+                read_classes(own.classes)
+        except (ProtocolError, InvalidDataError) as error:
+            raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
+        return own
+
+    @classmethod
+    def _read(cls, text: str) -> ExactDescription:
+        try:
+            own = cls(**json.loads(text[: 4 * MAX_TEXT]))
+        except (ValueError, TypeError, RecursionError):
+            raise ProtocolError("a description that cannot be read") from None
+        if tuple(map(type, asdict(own).values())) != (int, str, str, int):
+            raise ProtocolError("a description with values of other types")
+        return own
+
+
+def content_of(model: ExactModel) -> bytes:
+    """Model, cuts and metrics, the same at all parties."""
+    content = {
+        "booster": as_json(model.booster).decode(),
+        "cuts": [own.astype(np.float64).tolist() for own in model.cuts],
+        "evals_result": model.evals_result,
+        "best_iteration": model.best_iteration,
+        "best_score": model.best_score,
+    }
+    return json.dumps(content).encode()
+
+
+def read_content(content: bytes, classes: list[Any] | None, traffic: Traffic) -> HorizontalModel:
+    """The model that the parties agree on.
+
+    Raises
+    ------
+    ProtocolError
+        If it is none.
+    """
+    try:
+        values = json.loads(content)
+        # Python's parser bounds the depth; XGBoost's would run out of stack.
+        json.loads(values["booster"])
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(values["booster"].encode()))
+        return HorizontalModel(
+            booster,
+            None if classes is None else np.array(classes),
+            traffic,
+            values["best_iteration"],
+            values["best_score"],
+            values["evals_result"],
+            [np.array(own, dtype=np.float32) for own in values["cuts"]],
+        )
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # An XGBoostError is a ValueError.
+        raise ProtocolError(f"the parties' model cannot be read: {type(error).__name__}") from None
