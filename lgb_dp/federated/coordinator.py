@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from gbdt_parties.channel import Party, check_parties
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
-from gbdt_parties.secure_sum.coordinator import Agreement, coordinate
+from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import PresentParties
 from gbdt_parties.traffic import Traffic
 from lgb_dp.boosting.booster import DPBooster
@@ -142,26 +142,20 @@ def train(
         raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
     kept = Memory() if checkpoint is None else Checkpoint(checkpoint, FederatedCheckpointError)
     counted = Traffic() if traffic is None else traffic
-    purpose = _PrivateTraining(task.to_json(), PresentParties(task.min_parties))
-    progress = coordinate(members, purpose, purpose.request, counted, float(patience), kept)
+    request = task.to_json()
+    purpose = Purpose(request, PresentParties(task.min_parties), partial(_agreement, request))
+    progress = coordinate(members, purpose, request, counted, float(patience), kept)
     try:
         return DPBooster(model_str=progress.model.decode())
     except UnicodeDecodeError:
         raise ProtocolError("the parties' model is not a text") from None
 
 
-@dataclass(frozen=True)
-class _PrivateTraining:
-    """Purpose of a run (`gbdt_parties.secure_sum.coordinator.Purpose`)."""
-
-    request: str
-    participation: PresentParties
-
-    def agreement(self, descriptions: Sequence[tuple[str, str]]) -> Agreement:
-        """The settings and the declarations, which must be the same at all parties."""
-        declarations = {name: _declared(name, text) for name, text in descriptions}
-        check_same(declarations)
-        return Agreement("", statement(self.request, next(iter(declarations.values()))))
+def _agreement(request: str, descriptions: Sequence[tuple[str, str]]) -> tuple[str, bytes]:
+    """The settings and the declarations, which must be the same at all parties."""
+    declarations = {name: _declared(name, text) for name, text in descriptions}
+    check_same(declarations)
+    return "", statement(request, next(iter(declarations.values())))
 
 
 def _declared(name: str, text: str) -> dict[str, str]:

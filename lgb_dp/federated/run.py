@@ -14,11 +14,12 @@ import numpy as np
 
 from gbdt_commons.files import make_folder, write_atomically
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import PresentParties
 from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64, Words
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.run import Asked, Proposal
+from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.shares import closeness, share_variance
@@ -62,7 +63,7 @@ class Side:
     ledger: Callable[[], PartyLedger]
 
 
-class PrivateSubject:
+class PrivateSubject(Subject):
     """The subject of one run at one party (`gbdt_parties.secure_sum.run.Subject`).
 
     Parameters
@@ -81,13 +82,11 @@ class PrivateSubject:
         If the settings are not ones that this party accepts.
     """
 
-    rows = ""
-    """A run goes on with other rows: answers that were given are repeated, and what is declared is signed."""
-
     def __init__(self, side: Side, models: Path | None, run: bytes, request: str) -> None:
-        self.name, self.credentials, self.allowed = side.name, side.credentials, side.allowed
-        self._side, self._models, self._run, self._request = side, models, run, request
         self._task = FederatedTask.from_json(request)
+        self._min_parties = max(side.min_parties, self._task.min_parties)
+        super().__init__(side.name, side.credentials, side.allowed, PresentParties(self._min_parties))
+        self._side, self._models, self._run, self._request = side, models, run, request
         if self._task.colluding < side.colluding:
             raise InvalidArgumentError(
                 f"the run assumes that at most {self._task.colluding} parties pool what they know; this "
@@ -106,7 +105,6 @@ class PrivateSubject:
         ):
             if value > limit:
                 raise InvalidArgumentError(f"{name}={value}; this party accepts at most {limit}")
-        self.participation = PresentParties(max(side.min_parties, self._task.min_parties))
         self._declaration = declaration_of(side.data)
         self._ledger = side.ledger()
         self._budget = (self._task.epsilon, self._task.delta)
@@ -123,9 +121,9 @@ class PrivateSubject:
         if task:
             raise ProtocolError("the settings of a private training run are those of its request")
         agreed = statement(self._request, self._declaration)
-        return Proposal(task, agreed, self.participation.min_parties, self._begin)
+        return Proposal(task, agreed, self._min_parties, self._begin)
 
-    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[lightgbm.Booster]:
+    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, lightgbm.Booster]:
         n_parties = len(roster.introductions)
         replica = train_replica(self._side.data, self._task, n_parties, public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
@@ -141,7 +139,9 @@ class PrivateSubject:
         """Of each party's share of the noise."""
         return [share_variance(std, n_members, self._task.colluding) for std in question.stds]
 
-    def answer(self, question: Question, asked: Asked, sign: Callable[[Words], bytes]) -> bytes:
+    def answer(
+        self, question: Question, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]
+    ) -> bytes:
         """Noise, mask and sign this party's sums.
 
         The attempt is charged before it is answered, and answered once: asked again, the same bytes are
@@ -152,7 +152,7 @@ class PrivateSubject:
         ProtocolError, BudgetExceededError
             If it is refused.
         """
-        attempt, n = asked.attempt, len(asked.attempt.members)
+        n, asked = len(attempt.members), roster + attempt.to_bytes()
         variances = self._variances(question, n)
         note = {
             "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -172,9 +172,7 @@ class PrivateSubject:
             ]
             return sign(MODULO_64.from_integers(np.concatenate(noised)))
 
-        return self._ledger.answer(
-            asked.roster, attempt.number, asked.to_bytes(), note, self._granted, self._budget, make
-        )
+        return self._ledger.answer(roster, attempt.number, asked, note, self._granted, self._budget, make)
 
     def released(self, question: Question, total: Words, n_members: int) -> Released:
         """The sum as integers, with the noise in it; a SumRangeError if it is out of range."""
@@ -193,6 +191,3 @@ class PrivateSubject:
         """Write the model of a run that has ended."""
         if self._models is not None:
             write_atomically(make_folder(self._models) / f"{self._run.hex()}.txt", self.content(result))
-
-    def close(self) -> None:
-        """Nothing: the ledger is all runs'."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
-from gbdt_parties.secure_sum.coordinator import Agreement, coordinate
+from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
@@ -29,7 +29,7 @@ from xgb_fed.errors import CheckpointError, FewPartiesWarning, InvalidArgumentEr
 from xgb_fed.horizontal.common.introductions import common_classes, common_columns
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.exact.cuts import DIGITS
-from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, read_content, request_of
+from xgb_fed.horizontal.exact.exchange import ExactDescription, read_content, request_of
 from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact.task import (
     GIVEN,
@@ -166,12 +166,14 @@ def train_exact(
     if len(members) == 2:
         warnings.warn(TWO_PARTIES, FewPartiesWarning, stacklevel=2)
 
-    def task_of(described: Sequence[ExactDescription]) -> ExactTask:
-        names = [member.name for member in members]
-        n_columns, columns = common_columns(names, described)
+    wants_classes = settings.objective not in OF_NUMBERS
+
+    def agreement(descriptions: Sequence[tuple[str, str]]) -> tuple[str, bytes]:
+        described = [ExactDescription.read(*own, wants_classes) for own in descriptions]
+        n_columns, columns = common_columns([name for name, _ in descriptions], described)
         classes, own = None, given_parameters(settings)
         own.pop("random_state", None)
-        if settings.objective not in OF_NUMBERS:
+        if wants_classes:
             classes = common_classes(described).tolist()
             if len(classes) > 2 and settings.objective == "binary:logistic":
                 own["objective"] = "multi:softprob"
@@ -181,7 +183,7 @@ def train_exact(
                     raise InvalidDataError(f"num_class={given!r}; the parties have {len(classes)} classes")
                 own["num_class"] = len(classes)
             exact_settings(own)
-        return ExactTask(
+        task = ExactTask(
             own,
             num_boost_round,
             n_columns,
@@ -193,6 +195,7 @@ def train_exact(
             early_stopping_rounds,
             max(one.n_sets for one in described),
         )
+        return task.to_json(), task.statement
 
     about = [
         given_parameters(settings),
@@ -203,7 +206,7 @@ def train_exact(
         early_stopping_rounds,
     ]
     counted = Traffic() if traffic is None else traffic
-    purpose = _ExactTraining(request_of(settings.objective not in OF_NUMBERS), task_of)
+    purpose = Purpose(request_of(wants_classes), AllParties(), agreement)
     with ExitStack() as stack:
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.
@@ -213,21 +216,6 @@ def train_exact(
     model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
     _print(model.evals_result, verbose_eval)
     return model
-
-
-@dataclass(frozen=True)
-class _ExactTraining:
-    """Purpose of a run (`gbdt_parties.secure_sum.coordinator.Purpose`)."""
-
-    request: str
-    task_of: Callable[[Sequence[ExactDescription]], ExactTask]
-    participation = AllParties()
-
-    def agreement(self, descriptions: Sequence[tuple[str, str]]) -> Agreement:
-        """The settings, which follow from the parties' columns and classes."""
-        wants_classes = REQUESTS[self.request]
-        task = self.task_of([ExactDescription.read(*own, wants_classes) for own in descriptions])
-        return Agreement(task.to_json(), task.statement)
 
 
 def _members(

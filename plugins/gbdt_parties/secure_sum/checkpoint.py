@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,40 @@ _HEAD, _RUN, _ATTEMPT, _OPENED, _MODEL = b"H", b"R", b"A", b"O", b"M"
 """First bytes of an entry."""
 
 
-class Progress:
-    """How far a run has come; in memory, the contributions to its latest sums.
+class _MemoryEntries:
+    """The latest entries of a run without a checkpoint; the in-memory twin of `EntryFile`.
 
     Parameters
     ----------
     n_kept : int, optional
-        Sums whose contributions are kept, by default all: a party that has missed earlier ones cannot take
-        part again.
+        Entries that are kept, by default all.
+    """
+
+    def __init__(self, n_kept: int | None) -> None:
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=n_kept)
+
+    def append(self, content: bytes, *, sync: bool) -> int:
+        """Keep an entry; returns its place."""
+        place = self._kept[-1][0] + 1 if self._kept else 0
+        self._kept.append((place, content))
+        return place
+
+    def read(self, start: int) -> bytes:
+        """The entry at a place; a PartyUnavailableError if it is not kept any more."""
+        index = start - self._kept[0][0]
+        if index < 0:
+            raise PartyUnavailableError("a party has missed sums that are not kept any more")
+        return self._kept[index][1]
+
+
+class Progress:
+    """How far a run has come.
+
+    Parameters
+    ----------
+    entries : EntryFile or _MemoryEntries
+    kept : iterable of (bytes, int)
+        Entries that are there already, and their places.
 
     Attributes
     ----------
@@ -44,21 +71,29 @@ class Progress:
         JSON of the settings that the parties have agreed on.
     n_starts : int
         How often a coordinator has begun or taken up the run.
-    n_opened : int
-        Sums that were opened.
     attempt : (int, tuple of int), optional
         Number and members of an attempt at the next sum that was begun.
     model : bytes
         The result, empty before the end.
     """
 
-    def __init__(self, n_kept: int | None = None) -> None:
+    def __init__(self, entries: EntryFile | _MemoryEntries, kept: Iterable[tuple[bytes, int]] = ()) -> None:
         self.run, self.task, self.model = b"", "", b""
         self.introductions: list[bytes] = []
-        self.n_starts = self.n_opened = 0
+        self.n_starts = 0
         self.attempt: tuple[int, tuple[int, ...]] | None = None
-        self._n_kept = n_kept
-        self._contents: dict[int, bytes] = {}
+        self._entries, self._places = entries, list[int]()
+        for content, place in kept:
+            self._count(content[:1], content[1:], place)
+
+    @property
+    def n_opened(self) -> int:
+        """Sums that were opened."""
+        return len(self._places)
+
+    def opened(self, number: int) -> bytes:
+        """The contributions to a sum."""
+        return self._entries.read(self._places[number])[1:]
 
     def note_start(self, run: bytes, introductions: Sequence[bytes], task: str) -> None:
         """Keep that a run has begun, or is taken up."""
@@ -70,42 +105,19 @@ class Progress:
         self._note(_ATTEMPT, json.dumps([number, list(members)]).encode(), sync=False)
 
     def note_opened(self, opened: bytes, *, sync: bool) -> None:
-        """Keep the contributions to a sum, before any party is sent them.
-
-        Parameters
-        ----------
-        opened : bytes
-        sync : bool
-            Whether to wait for the disk.
-        """
+        """Keep the contributions to a sum, before any party is sent them; `sync` waits for the disk."""
         self._note(_OPENED, opened, sync=sync)
 
     def note_model(self, content: bytes) -> None:
         """Keep the model, before parties forget the run."""
         self._note(_MODEL, content)
 
-    def opened(self, number: int) -> bytes:
-        """The contributions to a sum.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If they are not kept any more.
-        """
-        if number not in self._contents:
-            raise PartyUnavailableError("a party has missed sums that are not kept any more")
-        return self._contents[number]
-
     def _note(self, kind: bytes, content: bytes, *, sync: bool = True) -> None:
-        if kind == _OPENED:
-            self._contents[self.n_opened] = content
-            if self._n_kept is not None:
-                self._contents.pop(self.n_opened - self._n_kept, None)
-        self._count(kind, content)
+        self._count(kind, content, self._entries.append(kind + content, sync=sync))
 
-    def _count(self, kind: bytes, content: bytes) -> None:
+    def _count(self, kind: bytes, content: bytes, place: int) -> None:
         if kind == _OPENED:
-            self.n_opened += 1
+            self._places.append(place)
             self.attempt = None
         elif kind == _ATTEMPT:
             number, members = json.loads(content)
@@ -121,68 +133,24 @@ class Progress:
             raise ValueError("an entry of another kind")
 
 
-class _AnotherRunError(Exception):
-    """A journal that is not of the run."""
-
-
-class _KeptProgress(Progress):
-    """Progress in a journal that only grows; contributions stay on the disk.
-
-    Parameters
-    ----------
-    path : Path
-    head : bytes
-        Names the run; the first entry.
-
-    Raises
-    ------
-    _AnotherRunError
-        If the journal is of another run.
-    Exception
-        Of nearly any kind, if it is damaged.
-    """
-
-    def __init__(self, path: Path, head: bytes) -> None:
-        super().__init__()
-        self._places: list[int] = []
-        end = 0
-        for content, after in read_entries(path) if path.exists() else ():
-            if end == 0 and content != head:
-                raise _AnotherRunError
-            if end:
-                self._count(content[:1], content[1:])
-                self._places += [end] if content[:1] == _OPENED else []
-            end = after
-        self._file = EntryFile(path, end)
-        if end == 0:
-            self._file.append(head, sync=True)
-
-    def opened(self, number: int) -> bytes:
-        """The contributions to a sum."""
-        return self._file.read(self._places[number])[1:]
-
-    def _note(self, kind: bytes, content: bytes, *, sync: bool = True) -> None:
-        place = self._file.append(kind + content, sync=sync)
-        self._places += [place] if kind == _OPENED else []
-        self._count(kind, content)
-
-
 class Memory:
     """No checkpoint: the progress of a run ends with the process.
 
     Parameters
     ----------
     n_kept : int, optional
-        As in `Progress`.
+        Latest sums whose contributions are kept, by default all: a party that has missed earlier ones cannot
+        take part again.
     """
 
     def __init__(self, n_kept: int | None = None) -> None:
-        self._n_kept = n_kept
+        # Between two sums there is the next attempt.
+        self._n_entries = None if n_kept is None else 2 * n_kept
 
     @contextmanager
     def taken_up(self, about: Any, names: Sequence[str]) -> Iterator[Progress]:
         """The progress of a new run."""
-        yield Progress(self._n_kept)
+        yield Progress(_MemoryEntries(self._n_entries))
 
 
 class Checkpoint:
@@ -234,18 +202,30 @@ class Checkpoint:
         digest = hashlib.sha256(json.dumps([FORMAT, about, list(names)]).encode()).digest()
         with self.locked():
             try:
-                progress = _KeptProgress(self._path, _HEAD + digest)
-            except _AnotherRunError:
-                raise self._error(
-                    f"checkpoint={str(self.folder)!r} is of a training run with other settings or parties; "
-                    "give another folder, or remove this one"
-                ) from None
+                progress = self._progress(_HEAD + digest)
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise self._error(
                     f"checkpoint={str(self.folder)!r} cannot be read: {type(error).__name__}; remove it to "
                     "train anew, which the parties count as another run"
                 ) from None
+            if progress is None:
+                raise self._error(
+                    f"checkpoint={str(self.folder)!r} is of a training run with other settings or parties; "
+                    "give another folder, or remove this one"
+                )
             yield progress
+
+    def _progress(self, head: bytes) -> Progress | None:
+        """The progress in the journal, made if there is none; None if its first entry is another one."""
+        kept, end = list[tuple[bytes, int]](), 0
+        for content, after in read_entries(self._path) if self._path.exists() else ():
+            # Contributions stay on the disk.
+            kept.append((content[:1] if content[:1] == _OPENED else content, end))
+            end = after
+        file = EntryFile(self._path, end)
+        if not kept:
+            kept = [(head, file.append(head, sync=True))]
+        return Progress(file, kept[1:]) if kept[0][0] == head else None
 
     @property
     def _path(self) -> Path:

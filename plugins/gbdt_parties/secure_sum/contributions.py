@@ -7,11 +7,9 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from numpy.typing import NDArray
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.quoting import quoted
@@ -145,15 +143,16 @@ class SecureSession:
         """Bytes that a signature covers, before the head and the digest of the vector."""
         return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
 
-    def open(
+    def add_up(
         self,
         attempt: Attempt,
         ring: Ring,
         n_values: int,
         contributions: Mapping[int, bytes | Iterable[bytes]],
-        bound: int,
-    ) -> NDArray[Any]:
+    ) -> Words:
         """The sum of all members' vectors, each checked and added by this party itself.
+
+        Its range is left to the caller.
 
         Parameters
         ----------
@@ -162,12 +161,6 @@ class SecureSession:
         n_values : int
             Values that every vector must have.
         contributions : mapping of place to bytes, or to an iterable of pieces of them
-        bound : int
-            Absolute value that the sum must not exceed anywhere.
-
-        Returns
-        -------
-        ndarray of int64, or of Python integers modulo 2^128, shape (n_values,)
 
         Raises
         ------
@@ -175,19 +168,7 @@ class SecureSession:
             If the contributions are not those of exactly the members, or one has another length.
         AuthenticationError
             If one is not signed by its member for this attempt.
-        SumRangeError
-            If the sum is out of range.
         """
-        return ring.centred(self.add_up(attempt, ring, n_values, contributions), bound)
-
-    def add_up(
-        self,
-        attempt: Attempt,
-        ring: Ring,
-        n_values: int,
-        contributions: Mapping[int, bytes | Iterable[bytes]],
-    ) -> Words:
-        """As `open`, in the ring, with the range left to the caller."""
         if tuple(sorted(contributions)) != attempt.members:
             raise ProtocolError("the contributions to a sum are not those of the attempt's members")
         total, signed = ring.zeros(n_values), self._what_is_signed(attempt)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -64,34 +64,23 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Settings that all parties are to sign.
+class Purpose:
+    """Purpose of a run: everything but the order of messages.
 
     Parameters
     ----------
-    task : str
-        JSON of the settings that follow from the parties' descriptions; empty if the request was all.
-    statement : bytes
-        32 bytes that stand for all that they agree on.
+    request : str
+        JSON: the settings that are known before the parties describe themselves.
+    participation : Participation
+        Whose vectors its sums are over.
+    agreement : callable
+        Checks the parties' names and descriptions.  Gives JSON of the settings that follow from them, empty
+        if the request was all, and the statement: 32 bytes that stand for all that the parties agree on.
     """
 
-    task: str
-    statement: bytes
-
-
-class Purpose(Protocol):
-    """Purpose of a run: everything but the order of messages."""
-
-    @property
-    def request(self) -> str:
-        """JSON: the settings that are known before the parties describe themselves."""
-
-    @property
-    def participation(self) -> Participation:
-        """Whose vectors its sums are over."""
-
-    def agreement(self, descriptions: Sequence[tuple[str, str]]) -> Agreement:
-        """Check the names and descriptions of the parties; gives the settings that follow from them."""
+    request: str
+    participation: Participation
+    agreement: Callable[[Sequence[tuple[str, str]]], tuple[str, bytes]]
 
 
 def coordinate(
@@ -254,13 +243,13 @@ class _Coordinator:
         opening = OpenRun(run, self._purpose.request, NEW_RUN)
         self._of_all(lambda member: member.open(opening))
         own = tuple(map(_introduction_of, self._members))
-        agreement = self._purpose.agreement([(one.name, one.description) for one in self._members])
-        roster = Roster(run, agreement.statement, own)
+        task, statement = self._purpose.agreement([(one.name, one.description) for one in self._members])
+        roster = Roster(run, statement, own)
         self._is_proposed = True
-        signed = self._ask_all(ProposeRoster(agreement.task, roster.to_bytes()), Endorsed)
+        signed = self._ask_all(ProposeRoster(task, roster.to_bytes()), Endorsed)
         revealed = self._ask_all(ConfirmRoster(pack([one.signature for one in signed])), Revealed)
         self._ask_all(BeginRounds(pack([one.seed for one in revealed])), Done)
-        return run, agreement.task
+        return run, task
 
     def _ask_all(self, message: Message, answer: type[M]) -> list[M]:
         return self._of_all(lambda member: member.ask(message, answer))

@@ -8,35 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.secure_sum.rings import Ring, Words
+from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
 
-class Participation(Protocol):
-    """Whose vectors the sums of a run are over, and how attempts at them are numbered."""
+class AllParties:
+    """Every sum is over all parties, and round k is attempted once, as attempt k + 1.
 
-    @property
-    def repeats(self) -> bool:
-        """Whether a party asked again, also under another number, sends what it has sent, at no cost.
+    A party's vector is then a function of what it holds and of the sums before, and a question that is asked
+    again gets the same bytes.
+    """
 
-        Then nothing is lost if the coordinator forgets its latest sums, or asks parties in vain: it neither
-        waits for the disk nor asks the parties of its own process one after the other.
-        """
+    repeats = True
+    """Whether a party asked again, also under another number, sends what it has sent, at no cost.
+
+    Then nothing is lost if the coordinator forgets its latest sums, or asks parties in vain: it neither
+    waits for the disk nor asks the parties of its own process one after the other.
+    """
 
     def least(self, n_parties: int) -> int:
         """Parties that every sum must be over, of those in the roster."""
+        return n_parties
 
     def least_at_end(self, n_parties: int) -> int:
         """Parties that must give the same model."""
+        return n_parties
 
     def number(self, round_number: int, last: int) -> int:
         """Number of an attempt with new members, after the last one."""
+        return round_number + 1
 
     def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
         """Refuse to take part in another attempt than the run's next one.
@@ -53,29 +59,6 @@ class Participation(Protocol):
         ProtocolError
             Saying what was asked instead.
         """
-
-
-class AllParties:
-    """Every sum is over all parties, and round k is attempted once, as attempt k + 1.
-
-    A party's vector is then a function of what it holds and of the sums before, and a question that is asked
-    again gets the same bytes.
-    """
-
-    repeats = True
-
-    def least(self, n_parties: int) -> int:
-        """All of them."""
-        return n_parties
-
-    least_at_end = least
-
-    def number(self, round_number: int, last: int) -> int:
-        """One more than the round's."""
-        return round_number + 1
-
-    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
-        """Refuse another attempt than the next one, and sums over some parties."""
         if asked != (next_round, next_round + 1):
             raise ProtocolError(
                 f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round}, attempt "
@@ -87,7 +70,7 @@ class AllParties:
 
 @dataclass(frozen=True)
 class PresentParties:
-    """Sums are over the parties that are there, and attempts are numbered throughout the run.
+    """Sums are over the parties that are there; attempts are numbered throughout the run.
 
     Parameters
     ----------
@@ -99,7 +82,7 @@ class PresentParties:
     repeats = False
 
     def least(self, n_parties: int) -> int:
-        """The least number that was agreed on."""
+        """The number that was agreed on."""
         return self.min_parties
 
     def least_at_end(self, n_parties: int) -> int:
@@ -114,6 +97,10 @@ class PresentParties:
         """Refuse another round than the next one; `Attempt.check` has the rest."""
         if asked[0] != next_round:
             raise ProtocolError(f"round {asked[0]} was asked for; {next_round} is next")
+
+
+Participation = AllParties | PresentParties
+"""Whose vectors the sums of a run are over, and how attempts at them are numbered."""
 
 
 class Membership:
@@ -265,24 +252,6 @@ class Membership:
         """An attempt at this party's own question: an answer to any other question does not fit it."""
         digest = question_digest([self._transcript, *question])
         return Attempt(self.n_opened, number, tuple(members), digest)
-
-    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> bytes:
-        """Mask and sign this party's vector for an attempt that it has checked."""
-        _, secure = self.parts()
-        return b"".join(secure.contribute(attempt, ring, values))
-
-    def add_up(
-        self, attempt: Attempt, ring: Ring, n_values: int, contributions: Mapping[int, bytes]
-    ) -> Words:
-        """Add up all members' vectors; their range is left to the caller.
-
-        Raises
-        ------
-        ProtocolError, AuthenticationError
-            If a vector is missing, or not signed by its party as the answer to this question.
-        """
-        _, secure = self.parts()
-        return secure.add_up(attempt, ring, n_values, contributions)
 
     def note_opened(self, attempt: Attempt, total: Words) -> None:
         """Go on to the next round: every later question is signed together with this sum."""

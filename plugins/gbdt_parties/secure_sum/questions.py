@@ -8,6 +8,7 @@ questions, or, where a host library calls back, a thread.
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -37,20 +38,6 @@ class Question(Protocol):
 
 Q = TypeVar("Q", bound=Question)
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Computation(Protocol[T_co]):
-    """A computation that asks questions one after the other and ends in a result."""
-
-    def question(self) -> Any:
-        """The question to be answered next, None at the end; raises what the computation raised."""
-
-    def tell(self, answer: Any) -> None:
-        """Answer the question; the computation goes on."""
-
-    def result(self) -> T_co:
-        """The result; a ProtocolError before the end."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +48,18 @@ class _Ended(Generic[T]):
     error: BaseException | None = None
 
 
-class _Stopping(Generic[Q, T]):
-    """The part that both kinds of computation share: where it has stopped."""
+class Computation(ABC, Generic[Q, T]):
+    """A computation that asks questions one after the other and ends in a result."""
 
     _stop: Q | _Ended[T] | None = None
 
+    @abstractmethod
     def _next(self) -> Q | _Ended[T]:
-        raise NotImplementedError
+        """Wait for the next question, or the end."""
+
+    @abstractmethod
+    def _answer(self, answer: Any) -> None:
+        """Let the computation go on."""
 
     def question(self) -> Q | None:
         """The question to be answered next, None at the end; raises what the computation raised."""
@@ -79,6 +71,11 @@ class _Stopping(Generic[Q, T]):
             raise self._stop.error
         return None
 
+    def tell(self, answer: Any) -> None:
+        """Answer the question; the computation goes on."""
+        self._stop = None
+        self._answer(answer)
+
     def result(self) -> T:
         """The result; a ProtocolError before the end."""
         if self.question() is not None or not isinstance(self._stop, _Ended):
@@ -86,7 +83,7 @@ class _Stopping(Generic[Q, T]):
         return self._stop.result
 
 
-class GeneratorComputation(_Stopping[Q, T]):
+class GeneratorComputation(Computation[Q, T]):
     """A generator that yields questions, is sent answers, and returns the result.
 
     Parameters
@@ -95,27 +92,27 @@ class GeneratorComputation(_Stopping[Q, T]):
     """
 
     def __init__(self, steps: Generator[Q, Any, T]) -> None:
-        self._steps, self._answer = steps, None
+        self._steps, self._told = steps, None
 
     def _next(self) -> Q | _Ended[T]:
         try:
-            return self._steps.send(self._answer)
+            return self._steps.send(self._told)
         except StopIteration as end:
             return _Ended(end.value)
         except Exception as error:
             # An opened sum cannot be taken back: the run has failed for good.
             return _Ended(None, error)  # type: ignore[arg-type]
 
-    def tell(self, answer: Any) -> None:
-        """Answer the question; the computation goes on when the next one is asked for."""
-        self._stop, self._answer = None, answer
+    def _answer(self, answer: Any) -> None:
+        # It goes on when the next question is asked for.
+        self._told = answer
 
 
 class _StoppedError(Exception):
     """Ends the thread of a computation that no caller waits for any more."""
 
 
-class ThreadComputation(_Stopping[Q, T]):
+class ThreadComputation(Computation[Q, T]):
     """A function in a thread of its own, which runs only while a caller waits for its next question.
 
     Parameters
@@ -135,9 +132,7 @@ class ThreadComputation(_Stopping[Q, T]):
     def _next(self) -> Q | _Ended[T]:
         return self._asked.get()
 
-    def tell(self, answer: Any) -> None:
-        """Answer the question; the computation goes on."""
-        self._stop = None
+    def _answer(self, answer: Any) -> None:
         self._told.put(answer)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Finish, Message
@@ -54,32 +55,13 @@ class Proposal:
     task: str
     statement: bytes
     min_parties: int
-    begin: Callable[[Roster, bytes], Computation[Any]]
+    begin: Callable[[Roster, bytes], Computation[Any, Any]]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """An attempt that a party is about to answer, once.
-
-    Parameters
-    ----------
-    roster : bytes
-        Digest of the roster, which stands for the run: its number is the coordinator's choice.
-    attempt : Attempt
-    """
-
-    roster: bytes
-    attempt: Attempt
-
-    def to_bytes(self) -> bytes:
-        """All of it."""
-        return self.roster + self.attempt.to_bytes()
-
-
-class Subject(Protocol):
+class Subject(ABC):
     """The subject of one run at one party: everything but messages, signatures and masks.
 
-    Attributes
+    Parameters
     ----------
     name : str
         The party's.
@@ -88,53 +70,55 @@ class Subject(Protocol):
     allowed : AllowList
         Parties that it adds its numbers to.
     participation : Participation
-    rows : str
-        Names what a run that is taken up must find as it was; empty if nothing has to be.
     """
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
+    def __init__(
+        self, name: str, credentials: Credentials, allowed: AllowList, participation: Participation
+    ) -> None:
+        self.name, self.credentials, self.allowed = name, credentials, allowed
+        self.participation = participation
 
     @property
-    def credentials(self) -> Credentials: ...  # noqa: D102
+    def rows(self) -> str:
+        """Names the rows that a run must find as they were when it is taken up; empty if it need not."""
+        return ""
 
-    @property
-    def allowed(self) -> AllowList: ...  # noqa: D102
-
-    @property
-    def participation(self) -> Participation: ...  # noqa: D102
-
-    @property
-    def rows(self) -> str: ...  # noqa: D102
-
+    @abstractmethod
     def description(self) -> str:
         """Description of the party's columns, as JSON."""
 
+    @abstractmethod
     def proposed(self, task: str) -> Proposal:
         """Check what is to be trained, before anything is signed."""
 
-    def answer(self, question: Any, asked: Asked, sign: Callable[[Words], bytes]) -> bytes:
+    @abstractmethod
+    def answer(self, question: Any, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]) -> bytes:
         """The answer to an attempt, the same one however often it is asked for.
 
         Parameters
         ----------
         question : object
             Of the subject's computation.
-        asked : Asked
+        roster : bytes
+            Digest of the roster, which stands for the run: its number is the coordinator's choice.
+        attempt : Attempt
         sign : callable
             Masks and signs the party's vector.
         """
 
+    @abstractmethod
     def released(self, question: Any, total: Words, n_members: int) -> Any:
         """Answer to the computation, made of an opened sum; a SumRangeError if it is out of range."""
 
+    @abstractmethod
     def content(self, result: Any) -> bytes:
         """The result as it is sent, the same at all parties."""
 
+    @abstractmethod
     def finished(self, result: Any) -> None:
         """Keep the result: all parties have it."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most have nothing open)
         """Let go of files."""
 
 
@@ -164,7 +148,7 @@ class PartyRun:
         member = None if kept is None else kept["member"]
         self._member = Membership(subject.name, subject.credentials, subject.allowed, run, member)
         self._proposal: Proposal | None = None
-        self._computation: Computation[Any] | None = None
+        self._computation: Computation[Any, Any] | None = None
         if kept is not None:
             self._take_up(kept)
 
@@ -262,7 +246,7 @@ class PartyRun:
         computation.question()  # raises what the settings and the rows do not allow
         self._computation = computation
 
-    def _begun(self) -> Computation[Any]:
+    def _begun(self) -> Computation[Any, Any]:
         if self._computation is None:
             raise ProtocolError("the run has not begun yet")
         return self._computation
@@ -296,9 +280,9 @@ class PartyRun:
         attempt = self._attempt(question, (round_number, number), members, session.place)
 
         def sign(values: Words) -> bytes:
-            return self._member.contribute(attempt, question.ring, values)
+            return b"".join(session.contribute(attempt, question.ring, values))
 
-        return self.subject.answer(question, Asked(roster.digest, attempt), sign)
+        return self.subject.answer(question, roster.digest, attempt, sign)
 
     def open(self, opened: Opened) -> None:
         """Add up all members' contributions to this party's own question, and go on to the next one.
@@ -319,7 +303,8 @@ class PartyRun:
             raise ProtocolError("training has ended; there is nothing to open")
         asked = opened.round, opened.number
         attempt = self._attempt(question, asked, sorted(opened.contributions), None)
-        total = self._member.add_up(attempt, question.ring, question.n_values, opened.contributions)
+        _, session = self._member.parts()
+        total = session.add_up(attempt, question.ring, question.n_values, opened.contributions)
         released = self.subject.released(question, total, len(attempt.members))
         self._member.note_opened(attempt, total)
         computation.tell(released)

@@ -7,7 +7,7 @@ A run that has not begun is not kept: nothing was answered, and the coordinator 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,8 @@ class Runs:
         RunLostError
             If it is said to have begun, and is not known here.
         ProtocolError
-            If a new run has a number that is known, or a known one another request; or if the run has not
-            begun.
+            If a new run has a number that is known, or a known one another request or damaged state; or if
+            the run has not begun.
         """
         run = message.run
         if len(run) != SESSION_BYTES:
@@ -118,34 +118,24 @@ class Runs:
         if message.n_known == NEW_RUN:
             if live is not None or self._kept.has(run):
                 raise ProtocolError("a run of this number has begun already")
-            return self._replaced(
-                lambda: PartyRun(self._subject_of(run, message.request), run, message.request)
-            )
+            self.close()
+            self.live = PartyRun(self._subject_of(run, message.request), run, message.request)
+            return self.live
         if live is not None and not live.has_begun:
             raise ProtocolError("the run has not begun")
-        if live is not None and live.n_opened <= message.n_known:
-            return _same(live, message)
-        # A restarted party; or the coordinator has lost some sums, which are asked for and answered again.
-        is_in_memory = live is not None and self._kept.folder is None
-        state = live.to_dict() if live is not None and is_in_memory else self._kept_state(run)
-        return _same(self._replaced(lambda: self._restored(run, state)), message)
+        if live is None or live.n_opened > message.n_known:
+            # A restarted party; or the coordinator has lost sums, which are asked for and answered again.
+            self.live = live = self._restored(run, live)
+        if live.request != message.request:
+            raise ProtocolError("the run has other settings than when it began")
+        return live
 
-    def _kept_state(self, run: bytes) -> dict[str, Any]:
+    def _restored(self, run: bytes, live: PartyRun | None) -> PartyRun:
+        """The run as it began, from the disk or from memory."""
         try:
-            return self._kept.state(run)
-        except ValueError:
-            raise ProtocolError("this party's state of the run is damaged") from None
-
-    def _replaced(self, make: Callable[[], PartyRun]) -> PartyRun:
-        """Let go of the run under way, and make another one."""
-        self.close()
-        self.live = make()
-        return self.live
-
-    def _restored(self, run: bytes, state: Mapping[str, Any]) -> PartyRun:
-        try:
-            request = state["request"]
-            return PartyRun(self._subject_of(run, request), run, request, state)
+            kept = live.to_dict() if live is not None and self._kept.folder is None else self._kept.state(run)
+            self.close()
+            return PartyRun(self._subject_of(run, kept["request"]), run, kept["request"], kept)
         except VeilboostError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -170,12 +160,6 @@ class Runs:
             self.live = None
             self._kept.forget(run.run)
         return answer
-
-
-def _same(run: PartyRun, message: OpenRun) -> PartyRun:
-    if run.request != message.request:
-        raise ProtocolError("the run has other settings than when it began")
-    return run
 
 
 class RunSessions(SessionHandler[PartyRun]):

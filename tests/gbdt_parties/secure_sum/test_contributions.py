@@ -23,7 +23,7 @@ def sent(asked, ring=MODULO_64, parties=PARTIES):
 
 
 def opened(asked, contributions, ring=MODULO_64, party=PARTIES[0], n_values=3, bound=10**6):
-    return party.open(asked, ring, n_values, contributions, bound).tolist()
+    return ring.centred(party.add_up(asked, ring, n_values, contributions), bound).tolist()
 
 
 @pytest.mark.parametrize("ring", [MODULO_64, MODULO_128])
@@ -128,7 +128,7 @@ def test_a_signed_vector_modulo_another_number_is_refused():
     with pytest.raises(ProtocolError, match="values asked for"):
         opened(asked, contributions)
     with pytest.raises(ProtocolError, match="of other numbers"):
-        PARTIES[0].open(
+        PARTIES[0].add_up(
             attempt(members=(1, 2)),
             MODULO_64,
             2,
@@ -136,7 +136,6 @@ def test_a_signed_vector_modulo_another_number_is_refused():
                 1: b"".join(PARTIES[1].contribute(attempt(members=(1, 2)), MODULO_128, values[:1])),
                 2: b"".join(PARTIES[2].contribute(attempt(members=(1, 2)), MODULO_64, values[:2, 0])),
             },
-            100,
         )
 
 

@@ -25,14 +25,16 @@ def attempt_of(one, question):
 
 def answers(found, question, values):
     return {
-        k: one.contribute(attempt_of(one, question), MODULO_64, MODULO_64.from_integers(own))
+        k: b"".join(
+            one.parts()[1].contribute(attempt_of(one, question), MODULO_64, MODULO_64.from_integers(own))
+        )
         for k, (one, own) in enumerate(zip(found, values, strict=True))
     }
 
 
 def opened(one, question, n_values, contributions):
     attempt = attempt_of(one, question)
-    total = one.add_up(attempt, MODULO_64, n_values, contributions)
+    total = one.parts()[1].add_up(attempt, MODULO_64, n_values, contributions)
     one.note_opened(attempt, total)
     return total
 

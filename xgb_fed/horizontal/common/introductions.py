@@ -69,31 +69,6 @@ def _is_number(label: Any) -> bool:
     return isinstance(label, (int, float)) and -(2**63) <= label < 2**63 and math.isfinite(label)
 
 
-def check_introduction(party: str, answer: Introduction, wants_classes: bool) -> None:
-    """Check what a party says of its rows before anything is made of it.
-
-    Raises
-    ------
-    ProtocolError
-        Naming the party.
-    """
-    try:
-        if not (1 <= answer.n_rows < 2**31 and 1 <= answer.n_features < 2**31):
-            raise ProtocolError(f"{answer.n_rows} rows of {answer.n_features} columns")
-        if answer.names:
-            names = read_json_text(answer.names)
-            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-                raise ProtocolError("column names that are not a list of texts")
-            if len(names) != answer.n_features:
-                raise ProtocolError(f"{len(names)} names of {answer.n_features} columns")
-        if wants_classes:
-            read_classes(answer.classes)
-        elif answer.classes:
-            raise ProtocolError("classes that were not asked for")
-    except (ValueError, ProtocolError) as error:
-        raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
-
-
 class DescribedColumns(Protocol):
     """Description of a party's columns and labels."""
 
@@ -108,6 +83,47 @@ class DescribedColumns(Protocol):
     @property
     def classes(self) -> str:
         """Distinct labels, a JSON list, if asked for."""
+
+
+def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
+    """Check how a party describes its columns and labels before anything is made of it.
+
+    Raises
+    ------
+    ProtocolError
+        Saying what cannot be.
+    """
+    if not 1 <= own.n_features < 2**31:
+        raise ProtocolError(f"{own.n_features} columns")
+    if own.names:
+        try:
+            names = read_json_text(own.names)
+        except ValueError:
+            names = None
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ProtocolError("column names that are not a list of texts")
+        if len(names) != own.n_features:
+            raise ProtocolError(f"{len(names)} names of {own.n_features} columns")
+    if wants_classes:
+        read_classes(own.classes)
+    elif own.classes:
+        raise ProtocolError("classes that were not asked for")
+
+
+def check_introduction(party: str, answer: Introduction, wants_classes: bool) -> None:
+    """Check what a party of SimFL says of its rows.
+
+    Raises
+    ------
+    ProtocolError
+        Naming the party.
+    """
+    try:
+        if not 1 <= answer.n_rows < 2**31:
+            raise ProtocolError(f"{answer.n_rows} rows of {answer.n_features} columns")
+        check_columns(answer, wants_classes)
+    except ProtocolError as error:
+        raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
 
 
 def common_columns(

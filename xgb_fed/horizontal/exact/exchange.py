@@ -11,11 +11,11 @@ import xgboost
 
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.xgboost.model import as_json
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
-from xgb_fed.horizontal.common.introductions import MAX_TEXT, read_classes
+from xgb_fed.horizontal.common.introductions import MAX_TEXT, check_columns
 from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.exact.task import MAX_SETS, read_names
+from xgb_fed.horizontal.exact.task import MAX_SETS
 from xgb_fed.horizontal.exact.training import ExactModel
 
 REQUESTS = {json.dumps({"method": "exact", "classes": wants}): wants for wants in (False, True)}
@@ -61,26 +61,16 @@ class ExactDescription:
             Naming the party.
         """
         try:
-            own = cls._read(text)
-            names = read_names(own.names)
-            if not 1 <= own.n_features < 2**31 or len(names) not in (0, own.n_features):
-                raise ProtocolError(f"{own.n_features} columns and {len(names)} names")
+            own = cls(**json.loads(text[: 4 * MAX_TEXT]))
+            if tuple(map(type, asdict(own).values())) != (int, str, str, int):
+                raise ProtocolError("values of other types")
+            check_columns(own, wants_classes)
             if not 0 <= own.n_sets <= MAX_SETS:
                 raise ProtocolError(f"{own.n_sets} sets of held-out rows")
-            if wants_classes:
-                read_classes(own.classes)
-        except (ProtocolError, InvalidDataError) as error:
-            raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
-        return own
-
-    @classmethod
-    def _read(cls, text: str) -> ExactDescription:
-        try:
-            own = cls(**json.loads(text[: 4 * MAX_TEXT]))
         except (ValueError, TypeError, RecursionError):
-            raise ProtocolError("a description that cannot be read") from None
-        if tuple(map(type, asdict(own).values())) != (int, str, str, int):
-            raise ProtocolError("a description with values of other types")
+            raise ProtocolError(f"party {party!r} sent a description that cannot be read") from None
+        except ProtocolError as error:
+            raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None
         return own
 
 

@@ -16,11 +16,12 @@ from gbdt_hosts.xgboost.model import as_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.secure_sum.answers import AnswerJournal
+from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import AllParties
 from gbdt_parties.secure_sum.questions import Computation, GeneratorComputation
 from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.run import Asked, Proposal
+from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs
 from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.kept_models import KeptModels
@@ -107,7 +108,7 @@ class ExactRuns(Runs):
             self._models.keep(run, as_json(model.booster))
 
 
-class ExactSubject:
+class ExactSubject(Subject):
     """The subject of one run at one party (`gbdt_parties.secure_sum.run.Subject`).
 
     Answers follow from the rows, the keys and the sums before: asked again, also after a restart, a party
@@ -125,8 +126,6 @@ class ExactSubject:
         Keeps the model.
     """
 
-    participation = AllParties()
-
     def __init__(
         self,
         side: ExactSide,
@@ -135,7 +134,7 @@ class ExactSubject:
         open_journal: Callable[[], AnswerJournal],
         keep: Callable[[ExactModel], None],
     ) -> None:
-        self.name, self.credentials, self.allowed = side.rows.name, side.credentials(), side.allowed
+        super().__init__(side.rows.name, side.credentials(), side.allowed, AllParties())
         self._side, self._conditions, self._wants_classes = side, conditions, wants_classes
         self._open_journal, self._keep = open_journal, keep
         self._journal: AnswerJournal | None = None
@@ -213,7 +212,9 @@ class ExactSubject:
         names = rows.names or [f"f{k}" for k in range(rows.X.shape[1])]
         return LabelledRows(Columns(data, names), y, rows.weights)
 
-    def _begin(self, training: ExactTraining, roster: Roster, public_seed: bytes) -> Computation[ExactModel]:
+    def _begin(
+        self, training: ExactTraining, roster: Roster, public_seed: bytes
+    ) -> Computation[Question, ExactModel]:
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds = training.task.n_rounds
@@ -221,31 +222,30 @@ class ExactSubject:
 
     # Rounds.
 
-    def answer(self, question: Question, asked: Asked, sign: Callable[[Words], bytes]) -> bytes:
+    def answer(
+        self, question: Question, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]
+    ) -> bytes:
         """The masked sums of this party's rows; a ProtocolError if they were other ones before."""
-        number = asked.attempt.number
-        if self._last[0] != number:
-            self._last = number, self._checked(asked, sign(question.values))
-        return self._last[1]
-
-    def _checked(self, asked: Asked, answer: bytes) -> bytes:
-        number = asked.attempt.number
+        number = attempt.number
+        if self._last[0] == number:
+            return self._last[1]
 
         def prepare() -> Mapping[str, Any]:
             if number == 1:
                 # By what all have signed: the run's number is the coordinator's choice.
-                max_rounds = self._side.rows.max_rounds
-                self._conditions.kept.count_run(asked.roster, self._n_rounds, max_rounds)
+                self._conditions.kept.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
             return {}
 
         if self._journal is None:
             self._journal = self._open_journal()
-        digest = hashlib.sha256(answer).digest()
-        if self._journal.once(asked.roster, number, asked.to_bytes(), prepare, lambda: digest) != digest:
+        answer = sign(question.values)
+        digest, asked = hashlib.sha256(answer).digest(), roster + attempt.to_bytes()
+        if self._journal.once(roster, number, asked, prepare, lambda: digest) != digest:
             raise ProtocolError(
                 f"attempt {number} was answered before, with other bytes than this party computes now: the "
                 "data, CPU or library versions have changed"
             )
+        self._last = number, answer
         return answer
 
     def released(self, question: Question, total: Words, n_members: int) -> Any:

@@ -15,7 +15,6 @@ from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
-from xgb_fed.horizontal.common.introductions import read_json_text
 from xgb_fed.horizontal.exact.cuts import DIGITS, Values
 from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
 
@@ -210,20 +209,3 @@ def _check_cuts(cuts: Any, n_columns: int) -> None:
 def given_parameters(settings: Settings) -> dict[str, Any]:
     """Parameters that are not None, in JSON's types."""
     return {name: value for name, value in asdict(settings).items() if value is not None}
-
-
-def read_names(text: str) -> list[str]:
-    """Read the names of columns, a JSON list, or nothing.
-
-    Raises
-    ------
-    ProtocolError
-        If it is anything else.
-    """
-    try:
-        names = read_json_text(text) if text else []
-    except ValueError:
-        names = None
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ProtocolError("column names that are not a list of texts")
-    return names

@@ -219,10 +219,10 @@ def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
     restarted(members[1], 1, tmp_path)
     answered = ExactSubject.answer
 
-    def altered(self, question, asked, sign):
-        if asked.attempt.number == 7:
+    def altered(self, question, roster, attempt, sign):
+        if attempt.number == 7:
             question = replace(question, values=question.values + np.uint64(1))
-        return answered(self, question, asked, sign)
+        return answered(self, question, roster, attempt, sign)
 
     monkeypatch.setattr(ExactSubject, "answer", altered)
     with pytest.raises(PartyRefusedError, match="attempt 7 was answered before, with other bytes"):
