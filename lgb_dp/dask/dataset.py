@@ -16,8 +16,7 @@ from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.accounting.report import checked_reports
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.checks import checked_flag
-from lgb_dp.dask.failures import ERRORS
-from lgb_dp.dask.leaf_sums import DaskLeafSums
+from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
 from lgb_dp.dask.partitions import (
     PublicPartition,
     RowRules,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
 from gbdt_kernels.trees import BinLayout
-from lgb_dp.dask.failures import ERRORS
+from lgb_dp import errors
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
@@ -24,6 +24,18 @@ from lgb_dp.newton.releases.trees import Round
 
 _GROUPS_AT_ONCE = 2**20
 """Groups whose hashes the client compares together."""
+
+
+def _wrong(index: int, kind: str, text: str) -> Exception:
+    """The error of a partition, by the name of our own error if reading it raised one."""
+    if not kind:
+        return errors.PartitionError(f"partition {index} could not be read ({text})")
+    error: Exception = getattr(errors, kind, errors.PartitionError)(f"partition {index}: {text}")
+    return error
+
+
+ERRORS = host.ClusterErrors.of(errors, _wrong, "; the trees trained so far are in the trainer's booster_")
+"""Errors that private training raises when a cluster fails."""
 
 
 class DaskLeafSums:

@@ -10,6 +10,7 @@ import lightgbm
 from distributed import Client
 
 from gbdt_hosts import dask as host
+from lgb_dp import errors
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
@@ -71,7 +72,7 @@ def train(
         If nothing of the cluster is left, or a partition cannot be computed.  The model so far is the
         trainer's `booster_`, and its report says what was granted and what was released.
     """
-    check_client(client)
+    host.check_client(client, errors, "training waits for every round")
     checked_number("timeout", timeout, Interval(0, math.inf, "()"))
     if not isinstance(train_set, DaskDataset):
         raise ArgumentTypeError(
@@ -95,18 +96,6 @@ def train(
         return booster
     finally:
         rows.close()
-
-
-def check_client(client: Any) -> None:
-    """Raise unless something is a client that is connected and waits for its results."""
-    if not isinstance(client, Client):
-        raise ArgumentTypeError(f"client must be a distributed.Client, got {type(client).__name__}")
-    if host.is_closed(client):
-        raise InvalidArgumentError(
-            f"client must be connected to its scheduler, got one that is {client.status!r}"
-        )
-    if client.asynchronous:
-        raise InvalidArgumentError("client must not be asynchronous: training waits for every round")
 
 
 def _checked_valid_set(valid: Any, train_set: DaskDataset) -> DaskDataset:

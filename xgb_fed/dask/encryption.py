@@ -23,7 +23,7 @@ from xgb_fed.ciphers.base import Ciphertexts, KeepsSecrets, Plaintexts, PublicKe
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier, PaillierKey
 from xgb_fed.ciphers.residue_key import plaintext_rows
-from xgb_fed.dask.failures import ERRORS
+from xgb_fed.dask.partitions import ERRORS
 from xgb_fed.dask.party import TIMEOUT, check_client, check_timeout
 from xgb_fed.errors import ClusterError, InsecureClusterError, UnsupportedParameterError
 

@@ -14,10 +14,22 @@ from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
 from gbdt_hosts import dask as host
-from xgb_fed.dask.failures import ERRORS
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed import errors
 from xgb_fed.dask.worker_columns import ColumnsOfWorker, load_partition
 
 Part = dict[str, Any]
+
+
+def _wrong(index: int, kind: str, text: str) -> Exception:
+    """The error of a partition: of its data if reading it said what is wrong with them."""
+    if kind:
+        return InvalidDataError(f"partition {index}: {text}")
+    return errors.PartitionError(f"partition {index} could not be read ({text})")
+
+
+ERRORS = host.ClusterErrors.of(errors, _wrong)
+"""Errors that a party raises when a cluster fails."""
 
 
 class Partitions:

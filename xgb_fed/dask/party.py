@@ -12,6 +12,7 @@ from distributed import Client
 
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed import errors
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
@@ -136,14 +137,7 @@ class DaskParty(InProcessParty):
 
 def check_client(client: Any) -> None:
     """Raise unless something is a client that is connected and waits for its results."""
-    if not isinstance(client, Client):
-        raise ArgumentTypeError(f"client must be a distributed.Client, got {type(client).__name__}")
-    if host.is_closed(client):
-        raise InvalidArgumentError(
-            f"client must be connected to its scheduler, got one that is {client.status!r}"
-        )
-    if client.asynchronous:
-        raise InvalidArgumentError("client must not be asynchronous: a party waits for its workers")
+    host.check_client(client, errors, "a party waits for its workers")
 
 
 def check_timeout(timeout: Any) -> None:

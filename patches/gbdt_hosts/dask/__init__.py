@@ -17,9 +17,9 @@ from gbdt_hosts.dask.leases import Lease, Leases
 from gbdt_hosts.dask.workers import (
     StatePlugin,
     WorkerState,
+    check_client,
     heartbeats,
     in_loop,
-    is_closed,
     remove_worker,
     state_of_task,
 )
@@ -35,11 +35,11 @@ __all__ = [
     "RelayedConnection",
     "StatePlugin",
     "WorkerState",
+    "check_client",
     "connected",
     "heartbeats",
     "in_loop",
     "is_array",
-    "is_closed",
     "is_collection",
     "is_frame",
     "known_lengths",

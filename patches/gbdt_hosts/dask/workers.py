@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from distributed import Worker, get_worker
+from distributed import Client, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 _Result = TypeVar("_Result")
@@ -93,9 +93,25 @@ def state_of_task(name: str) -> Any:
     return plugin.state() if isinstance(plugin, StatePlugin) else None
 
 
-def is_closed(client: Any) -> bool:
-    """Whether a client is not connected to its scheduler."""
-    return bool(client.status != "running")
+def check_client(client: Any, errors: Any, waiting: str) -> None:
+    """Raise unless something is a client that is connected and waits for its results.
+
+    Parameters
+    ----------
+    client : object
+    errors : module
+        Of the errors that are raised, `ArgumentTypeError` and `InvalidArgumentError`.
+    waiting : str
+        The end of the message about an asynchronous client: what waits for the results.
+    """
+    if not isinstance(client, Client):
+        raise errors.ArgumentTypeError(f"client must be a distributed.Client, got {type(client).__name__}")
+    if client.status != "running":
+        raise errors.InvalidArgumentError(
+            f"client must be connected to its scheduler, got one that is {client.status!r}"
+        )
+    if client.asynchronous:
+        raise errors.InvalidArgumentError(f"client must not be asynchronous: {waiting}")
 
 
 def in_loop(client: Any, function: Callable[..., Coroutine[Any, Any, _Result]], *args: Any) -> _Result:

@@ -53,7 +53,6 @@ from xgb_fed.vertical.protocol.messages import (
     TellSides,
     TrainingOpened,
 )
-from xgb_fed.vertical.protocol.revealed_splits import revealed
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.trees.routing import MAX_BITMAP_BYTES
 
@@ -428,7 +427,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:
         if not self.allow_export:
             return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
-        return revealed(session.splits)
+        return session.splits.revealed()
 
     def _tell_sides(self, session: PredictionSession, message: TellSides) -> Message:
         return tell_sides(session, message, self._allow_explanations, self._memory)

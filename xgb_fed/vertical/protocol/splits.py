@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import Categories, from_json, to_json
 from xgb_fed.boosting.features import MAX_BINS, Columns, SplitRule
 from xgb_fed.errors import CorruptDataError
+from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits
 
 logger = logging.getLogger(__name__)
 FORMAT = 1
@@ -130,6 +132,27 @@ class Splits:
         if columns.names not in (self.names, unnamed):
             # Without names: this text may go to another party.
             raise InvalidDataError("the data's columns have other names than those the model was trained on")
+
+    def revealed(self) -> RevealedSplits:
+        """Column, threshold and default direction of every split, and its categories, as a message.
+
+        A passive party sends it to an active one only if it consents to give its splits away.
+        """
+        message = RevealedSplits(
+            np.array(self.features, dtype=np.int32),
+            np.array(self.thresholds, dtype=np.float32),
+            np.array(self.default_left, dtype=np.uint8),
+            json.dumps(self.names),
+        )
+        if not self.categories:
+            return message
+        right = [self.right.get(split, ()) for split in range(len(self))]
+        return RevealedCategories(
+            **message.__dict__,
+            categorical=np.array(sorted(self.categories), dtype=np.int32),
+            n_right=np.array([len(one) for one in right], dtype=np.int32),
+            right=np.array([code for one in right for code in one], dtype=np.int32),
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the splits; an existing file is replaced only when the new one is complete."""

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import xgboost
 
+import xgb_fed
+from categorical_columns import BASE, frames
 from fitted_estimators import X, Y, classifier
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, ProtocolError
-from vertical_training import Recorder
+from vertical_training import Recorder, train
 from xgb_fed import LocalParty
-from xgb_fed.vertical.protocol.messages import RevealedSplits
+from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.errors.NotEncryptedWarning")
 
@@ -61,3 +63,36 @@ def test_exported_trees_of_a_written_model(fitted, tmp_path):
         again = xgboost.Booster(model_file=tmp_path / f"model.{kind}")
         np.testing.assert_array_equal(again.predict(xgboost.DMatrix(X)), expected)
         assert len(read_trees(again)) == 4
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"categorical": np.array([5], dtype=np.int32)},
+        {"categorical": np.array([-1], dtype=np.int32)},
+        {"n_right": np.zeros(1, dtype=np.int32)},
+        {"right": np.zeros(0, dtype=np.int32)},
+        {"categorical": np.zeros(0, dtype=np.int32)},
+    ],
+    ids=str,
+)
+def test_revealed_categories_that_cannot_be_are_refused(recorded, lie):
+    _, theirs = recorded
+    own, _, y = frames(120)
+
+    def change(_, answer):
+        envelope = messages.read(answer)
+        if not isinstance(envelope.message, RevealedCategories):
+            return answer
+        return messages.write(
+            envelope.session,
+            envelope.sequence,
+            RevealedCategories(**{**envelope.message.__dict__, **lie}),
+        )
+
+    bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True, allow_export=True)
+    party = Recorder(bank, change)
+    model = train({**BASE, "max_depth": 2, "enable_categorical": True}, own[["age"]], y, [party], 1)
+    with pytest.raises(ProtocolError, match="party 'bank' sent malformed splits"):
+        model.export_booster([party])
