@@ -23,6 +23,7 @@ from lgb_dp.accounting.plotting import budget_shares
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import content_of, report_in, text_in
 from lgb_dp.data.model_columns import columns_of_model
+from lgb_dp.data.tables import TIMES
 from lgb_dp.errors import AlteredModelError, InvalidArgumentError
 
 _PARTIES = (
@@ -246,13 +247,24 @@ def _schema(text: str) -> Rows:
         if known is not None:
             kind, public = "categories", ", ".join(quoted(str(value)) for value in known)
         elif bounds:
-            kind, public = columns.times.get(feature, "number"), f"{bounds[1]} to {bounds[2]}"
+            kind = columns.times.get(feature, "number")
+            public = " to ".join(_bound(bound, kind) for bound in bounds.groups())
         else:
             kind, public = "number", "not used"
         rows.append(
             {"column": quoted(name), "kind": kind, "public bounds or categories": quoted(public, 5000)}
         )
     return tuple(rows)
+
+
+def _bound(text: str, kind: str) -> str:
+    """A bound of a column: of datetimes, which the model has in seconds since 1970 (UTC), as a datetime."""
+    try:
+        if kind == "datetime":
+            return datetime.fromtimestamp(float(text), timezone.utc).isoformat(" ").removesuffix("+00:00")
+    except (ValueError, OverflowError, OSError):
+        pass  # a time that no calendar has
+    return f"{text} seconds" if kind in TIMES else text
 
 
 def _facts_of_model(text: str, digest: str) -> dict[str, object]:

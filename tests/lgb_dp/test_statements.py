@@ -150,6 +150,26 @@ def test_columns_with_what_is_public_of_them(newton):
     assert "&lt;Oslo&gt;" in page
 
 
+def test_times_are_shown_as_times():
+    frame = FRAME[["age"]].assign(
+        day=pd.Timestamp("2020-02-01"), stay=pd.Timedelta(hours=5), early=pd.Timestamp("1960-01-01 12:30")
+    )
+    bounds = {
+        "age": (-3.0, 3.0),
+        "day": (pd.Timestamp("2020-01-01"), pd.Timestamp("2023-01-01 06:00:00.5")),
+        "stay": (pd.Timedelta(0), pd.Timedelta(days=30)),
+        "early": (pd.Timestamp("1950-01-01"), pd.Timestamp("1970-01-01")),
+    }
+    data = lgb_dp.Dataset(frame, Y, bounds=bounds)
+    booster = lgb.train(QUIET, data, 1, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])
+    rows = list(lgb_dp.statement(booster).tables.values())[-1]
+    assert [row["public bounds or categories"] for row in rows[1:]] == [
+        "2020-01-01 00:00:00 to 2023-01-01 06:00:00.500000",
+        "0.0 seconds to 2592000.0 seconds",
+        "1950-01-01 00:00:00 to 1970-01-01 00:00:00",
+    ]
+
+
 def test_path_text_booster_and_estimator_give_the_same(newton, tmp_path):
     path = tmp_path / "model.txt"
     newton.save_model(path)

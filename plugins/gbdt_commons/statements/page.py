@@ -29,7 +29,8 @@ th { white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; text-align: left !important; }
 .number { white-space: nowrap; }
 .facts th { width: 14rem; font-weight: 600; white-space: normal; }
-.facts td, .bars td { overflow-wrap: anywhere; }
+.facts td { overflow-wrap: anywhere; }
+.bars td { overflow-wrap: break-word; }
 tr, figure, .verdict, .signature { break-inside: avoid; }
 figure { margin: .5rem 0; }
 svg text { font: 12px system-ui, sans-serif; fill: #333; }
@@ -47,8 +48,9 @@ svg text { font: 12px system-ui, sans-serif; fill: #333; }
 .signature td { border-bottom: 1px solid #333; height: 2.5rem; width: 60%; }
 .signature th { vertical-align: bottom; border-bottom: 0; }
 @media (max-width: 480px) { th { white-space: normal; }
-  .facts tr { display: block; padding: .25rem 0; border-bottom: 1px solid #ddd; }
-  .facts th, .facts td { display: block; width: auto; border: 0; padding: 0; } }
+  .wide td:first-child { overflow-wrap: anywhere; min-width: 6.5rem; }
+  .facts tr, .bars tr { display: block; padding: .25rem 0; border-bottom: 1px solid #ddd; }
+  .facts th, .facts td, .bars td:nth-child(n) { display: block; width: auto; border: 0; padding: 0; } }
 @media print { body { font-size: 10.5pt; max-width: none; padding: 0; }
   .verdict, .bar { print-color-adjust: exact; } .wide { overflow: visible; }
   .curve { max-width: 10cm; } }
