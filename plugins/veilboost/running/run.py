@@ -118,7 +118,7 @@ def logged(kinds: tuple[type[Warning], ...]) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind in kinds:
-            warnings.simplefilter("always", kind)
+            warnings.simplefilter("default", kind)
         warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
         yield
 

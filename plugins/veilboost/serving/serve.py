@@ -37,9 +37,9 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
         _add_reset(parser)
         parser.runs(lambda args: _serve(*read_served(args.plan), args))
         return
+    parser.usage = "veilboost serve [-h] KIND … | PLAN.toml"
     if first.startswith("-") and first not in ("-h", "--help"):
         parser.error(f"{first} comes after the kind of training: veilboost serve {{{','.join(METHODS)}}} …")
-    parser.usage = "veilboost serve [-h] KIND … | PLAN.toml"
     parser.add_commands(
         "kinds of training", "KIND", {name: (SUMMARIES[name], partial(_fill_kind, name)) for name in METHODS}
     )

@@ -16,7 +16,7 @@ from veilboost.serving import rows, server, vertical
 from veilboost.serving.options import settings_of
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.service import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.vertical.passive.service import Limits
 
 
@@ -254,6 +254,31 @@ def test_a_file_that_makes_no_settings_is_refused(tmp_path, content, text, capsy
         read_served(path)
     assert cli.main(["serve", str(path)]) == cli.WRONG_USE
     assert "bank.yaml: " in capsys.readouterr().err
+
+
+def test_a_file_serves_a_party_beside_it(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    assert cli.main(["certs", "north"]) == 0
+    (home / "x.csv").write_text("a,ill\n1,0\n2,1\n")
+    (home / "north.toml").write_text(
+        'method = "simfl"\ndata = "x.csv"\ntls = "certs/north"\nallow = ["acme"]\n'
+        'listen = "127.0.0.1:0"\nlabel = "ill"\ncategorical_labels = true\nmax_models = 7\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    served = []
+
+    def stopped(*arguments):
+        served.extend(arguments)
+        raise OSError("stopped")
+
+    monkeypatch.setattr(server, "Server", stopped)
+    assert cli.main(["serve", "home/north.toml", "--reset-questions"]) == cli.FAILED
+    service, listen, _, allow = served
+    assert (type(service), listen, allow) == (HorizontalService, "127.0.0.1:0", ["acme"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
+    assert (home / "models" / "horizontal.json").exists()
 
 
 def test_a_second_server_does_not_use_the_folder_of_the_first(tmp_path, monkeypatch, capfd):
