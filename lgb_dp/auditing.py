@@ -8,7 +8,6 @@ what it releases, and a second run in the other world is made to release the sam
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -173,15 +172,14 @@ def audit(
     confidence = checked_number("confidence", confidence, PROPER_SHARE)
     params = {"verbosity": -1, "num_threads": 1, **params}
     label = checked_numbers("y", y).reshape(-1)
-    pair = _Pair(trainer, params, n_rounds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of the fixed seeds
-        pair.place_canary(X, label, {"bounds": bounds, **dataset}, random_state)
+        pair = _Pair(trainer, params, n_rounds, X, label, {"bounds": bounds, **dataset}, random_state)
         seeds = np.random.SeedSequence(random_state).generate_state(n_runs)
         fixed = [None] * n_runs if random_state is None else [int(seed) for seed in seeds]
-        statistics = np.array([pair.statistic(i % 2 == 0, seed) for i, seed in enumerate(fixed)])
-    assert pair.claimed is not None
-    cost, claimed = pair.claimed.cost, pair.claimed
+        runs = [pair.statistic(i % 2 == 0, seed) for i, seed in enumerate(fixed)]
+    statistics, claimed = np.array([statistic for statistic, _ in runs]), runs[0][1]
+    cost = claimed.cost
     gaussian = cost.mu > 0 and cost.epsilon == 0 and cost.delta == 0 and not cost.sampled
     with_canary, without = statistics[::2], statistics[1::2]
     return AuditReport(
@@ -285,18 +283,43 @@ class _Taken:
     released: Released
 
 
+class _Recorded(PrivateTrainer):
+    """A trainer whose runs are shown to a function when they begin."""
+
+    def __init__(self, trainer: PrivateTrainer, show: Callable[[Training], None]) -> None:
+        self.trainer, self.show = trainer, show
+        super().__init__(
+            trainer.epsilon,
+            random_state=trainer.random_state,
+            public_init_model=trainer.public_init_model,
+        )
+
+    def planned_rounds(self, n_rounds: int) -> int:
+        return self.trainer.planned_rounds(n_rounds)
+
+    def begin(self, task: TrainingTask) -> Training:
+        training = self.trainer.begin(task)
+        self.show(training)
+        return training
+
+
 class _Pair:
-    """The two worlds, and runs in both that release the same."""
+    """The two worlds, and runs in both that release the same.
 
-    def __init__(self, trainer: PrivateTrainer, params: Mapping[str, Any], n_rounds: int) -> None:
-        self._trainer, self._params, self._n_rounds = trainer, params, n_rounds
-        self._data: dict[bool, Dataset] = {}
-        self.claimed: PrivacyReport | None = None
+    The canary is chosen by a model of the rows that has hardly any noise.
+    """
 
-    def place_canary(
-        self, X: Any, label: NDArray[np.float64], settings: Mapping[str, Any], seed: int | None
+    def __init__(
+        self,
+        trainer: PrivateTrainer,
+        params: Mapping[str, Any],
+        n_rounds: int,
+        X: Any,
+        label: NDArray[np.float64],
+        settings: Mapping[str, Any],
+        seed: int | None,
     ) -> None:
-        """Choose the canary by a model of the rows that has hardly any noise, and make both data sets."""
+        self._trainer, self._params, self._n_rounds = trainer, params, n_rounds
         X = np.asarray(X) if isinstance(X, (list, tuple)) else X
         if scipy.sparse.issparse(X):
             X = X.tocsr()
@@ -310,8 +333,7 @@ class _Pair:
                 settings["weight"] = checked_numbers("weight", settings["weight"])[kept]
         n = X.shape[0]
         without = Dataset(X, label, **settings).construct()
-        pilot = copy.copy(self._trainer)
-        pilot.epsilon, pilot.random_state = 1e4, seed
+        pilot = trainer.with_settings(epsilon=1e4, random_state=seed, budget=None)
         model = self._train(pilot, without)
         row, canary_label = self._mislabelled(model, X, label, without)
         rows = np.append(np.arange(n), np.full(n_copies, row))
@@ -342,37 +364,36 @@ class _Pair:
         names = (self._params.get(name) for name in ("objective", "application", "app", "loss"))
         return any(name == "binary" for name in names)
 
-    def _train(self, trainer: PrivateTrainer, data: Dataset) -> lightgbm.Booster:
-        trainer.budget = None
+    def _train(self, trainer: PrivateTrainer, data: Dataset) -> DPBooster:
         model = lightgbm.train(
             dict(self._params), data, self._n_rounds, callbacks=[trainer], keep_training_booster=True
         )
         assert isinstance(model, DPBooster)
         return model
 
-    def statistic(self, canary: bool, seed: int | None) -> float:
-        """The adversary's statistic of one run with real noise, in the world with or without the canary."""
+    def statistic(self, canary: bool, seed: int | None) -> tuple[float, PrivacyReport]:
+        """The adversary's statistic of one run with real noise, in the world with or without the canary.
+
+        With the guarantee that the run claims.
+        """
         words: list[NDArray[np.uint64]] = []
-        seen = self._run(canary, seed, words, None)
-        again = self._run(not canary, seed, words, [taken.released for taken in seen])
+        seen, claimed = self._run(canary, seed, words, None)
+        again, _ = self._run(not canary, seed, words, [taken.released for taken in seen])
         if [_known(taken) for taken in seen] != [_known(taken) for taken in again]:
             raise PrivateTrainingError(_DIFFERENT_RELEASES)
         worlds = (seen, again) if canary else (again, seen)
         ratio, variance = np.sum([_log_ratio(a, b) for a, b in zip(*worlds, strict=True)], axis=0)
-        return float(ratio / math.sqrt(variance)) if variance > 0 else 0.0
+        return float(ratio / math.sqrt(variance)) if variance > 0 else 0.0, claimed
 
     def _run(
         self, canary: bool, seed: int | None, words: list[NDArray[np.uint64]], outputs: list[Released] | None
-    ) -> list[_Taken]:
+    ) -> tuple[list[_Taken], PrivacyReport]:
         """Releases of a run: of its own noise, recording `words`, or the given ones, with these words."""
-        trainer, taken, tapes = copy.copy(self._trainer), list[_Taken](), list[_Tape]()
-        trainer.random_state = seed
+        taken, tapes = list[_Taken](), list[_Tape]()
 
-        def begin(task: TrainingTask) -> Training:
-            training = type(trainer).begin(trainer, task)
+        def show(training: Training) -> None:
             tapes.append(_Tape(training.random, words, replays=outputs is not None))
             training.random = tapes[0]
-            return training
 
         def observer(private: PrivateValues, release: Callable[[], Released]) -> Released:
             if outputs is None:
@@ -386,12 +407,10 @@ class _Pair:
             taken.append(_Taken(private, released.copy()))
             return released
 
-        trainer.begin = begin  # type: ignore[method-assign]
+        trainer = _Recorded(self._trainer.with_settings(random_state=seed, budget=None), show)
         with observed(observer):
             model = self._train(trainer, self._data[canary])
-        if self.claimed is None:
-            self.claimed = model.privacy  # type: ignore[attr-defined]
-        return taken
+        return taken, model.privacy
 
 
 def _first_rows(groups: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import copy
+import inspect
 import math
 from abc import ABC, abstractmethod
+from typing import Any, TypeVar
 
 import lightgbm
 from lightgbm.callback import CallbackEnv
@@ -20,6 +21,8 @@ from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.checks import POSITIVE, checked_epsilon, checked_flag
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
+
+T = TypeVar("T", bound="PrivateTrainer")
 
 
 class PrivateTrainer(ABC):
@@ -66,7 +69,7 @@ class PrivateTrainer(ABC):
     def _check_settings(self) -> None:
         """Raise unless every setting is accepted, and bring each to its final type.
 
-        Called by the constructor, and by every run on its own copy: what a guarantee is computed from are
+        Called by the constructor, also that of every run's own copy: what a guarantee is computed from are
         attributes, which may have been changed since.
         """
         self.epsilon = checked_epsilon(self.epsilon, self.accepted_epsilon)
@@ -74,6 +77,17 @@ class PrivateTrainer(ABC):
         self.budget = checked_budget(self.budget)
         if self.budget is not None and math.isinf(self.epsilon):
             raise InvalidArgumentError("epsilon must be finite where a budget pays for it, got inf")
+
+    def with_settings(self: T, **changes: Any) -> T:
+        """A trainer of its own with the settings of this moment, some of them changed.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            If an attribute has been set to a value that is not accepted.
+        """
+        names = inspect.signature(type(self)).parameters
+        return type(self)(**{name: getattr(self, name) for name in names} | changes)
 
     @abstractmethod
     def begin(self, task: TrainingTask) -> Training:
@@ -106,9 +120,7 @@ class PrivateTrainer(ABC):
         model = host.InitialModel.of(booster)
         data = rows_of_run(train_set, model)
         params = training_parameters({**(data.params or {}), **env.params}, data.max_bin)
-        settings = copy.copy(self)  # the plan and its accounting hold for these alone
-        vars(settings).pop("booster_", None)  # or every run would keep the one before alive
-        settings._check_settings()
+        settings = self.with_settings()  # the plan and its accounting hold for these alone
         n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = settings._initial_guarantee(model)
         training = settings.begin(

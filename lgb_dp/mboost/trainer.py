@@ -176,8 +176,7 @@ class _MBoostTraining(Training):
 
     def grow_iteration(self) -> list[PrivateTree]:
         """One tree per output, all from the same predictions; classes are boosted one against the rest."""
-        if self._n_rows is None:
-            self._n_rows = self._noised_count()
+        n_rows = self._n_rows = self._noised_count() if self._n_rows is None else self._n_rows
         predictions = self.predictions(self._rows, self.codes)
         trees = []
         for k in range(self.params.n_outputs):
@@ -186,7 +185,8 @@ class _MBoostTraining(Training):
             boost = np.floor(self.loss.weight(sign * predictions[:, k]) * BOOST_STEPS)
             boost[np.isnan(boost)] = 0.0
             boost = boost.clip(0, largest).astype(np.int32)
-            trees.append(self._grow_tree(k, sign, boost * self.weight, largest * self.weight_steps))
+            largest *= self.weight_steps
+            trees.append(self._grow_tree(k, sign, boost * self.weight, largest, n_rows))
         return trees
 
     def _largest_boost_weight(self, k: int) -> int:
@@ -212,22 +212,23 @@ class _MBoostTraining(Training):
         return release_laplace(sums, sensitivity, epsilon, self.random)
 
     def _grow_tree(
-        self, k: int, sign: NDArray[np.float64], weight: NDArray[np.int32], largest: int
+        self, k: int, sign: NDArray[np.float64], weight: NDArray[np.int32], largest: int, n_rows: float
     ) -> PrivateTree:
         positive, negative = np.where(sign > 0, weight, 0), np.where(sign > 0, 0, weight)
         levels: list[NDArray[np.int64]] = []
-        structure = self._grow_structure(k, positive, negative, largest, levels)
+        cap = self._root_cap(k, largest, n_rows)
+        structure = self._grow_structure(cap, positive, negative, largest, levels)
         sums = segment_sums(structure.rows, structure.starts, positive, negative)
         if self.exact:
             sums = stopped_at_purity([*levels, sums])
         # A row has one class and one leaf: it raises one of these weights, by at most b.
         sums = self._noised(sums, _LEAVES, self._leaf_epsilon, largest, self.iteration - 1)
         self._caps[k] = float(sums.sum(axis=0).max())
-        return self._tree_of(structure, sums, largest)
+        return self._tree_of(structure, sums, largest, n_rows)
 
     def _grow_structure(
         self,
-        k: int,
+        cap: float,
         positive: NDArray[np.int32],
         negative: NDArray[np.int32],
         largest: int,
@@ -235,7 +236,6 @@ class _MBoostTraining(Training):
     ) -> Structure:
         """Splits of a tree; class weights of its internal nodes are appended to `levels`."""
         layout = self.tree_layout()
-        cap = self._root_cap(k, largest)
 
         def choose(level: int, histograms: NDArray[np.int64]) -> NDArray[np.int64]:
             totals = histograms[:, layout.bin_offsets[0] : layout.bin_offsets[1]].sum(axis=1)
@@ -248,12 +248,11 @@ class _MBoostTraining(Training):
             self.codes, self._rows, positive, negative, layout, self.params.depth, choose, n_threads
         )
 
-    def _root_cap(self, k: int, largest: int) -> float:
+    def _root_cap(self, k: int, largest: int, n_rows: float) -> float:
         """Cap of the next tree: the larger class in the last noised leaves; first, all rows at weight b."""
         known = self._caps[k]
         if known is None:
-            assert self._n_rows is not None
-            known = self._n_rows / self.weight_bound * largest
+            known = n_rows / self.weight_bound * largest
         return min(max(known, float(largest)), float(MAX_ROWS * largest))
 
     def _alphas_and_caps(
@@ -294,7 +293,9 @@ class _MBoostTraining(Training):
         utilities *= -self._selection_scale / risk_sensitivity(alphas, caps, priors, largest)[:, None]
         return select(utilities, self.random, n_threads)
 
-    def _tree_of(self, structure: Structure, sums: NDArray[np.int64], largest: int) -> PrivateTree:
+    def _tree_of(
+        self, structure: Structure, sums: NDArray[np.int64], largest: int, n_rows: float
+    ) -> PrivateTree:
         """The tree from its released splits and class weights: post-processing."""
         weights = np.maximum(sums, 0).astype(np.float64)
         # Laplace smoothing by the noise's own scale: a leaf of noise alone stays near 0.
@@ -306,21 +307,20 @@ class _MBoostTraining(Training):
         return PrivateTree(
             feature=structure.feature,
             goes_left=structure.goes_left,
-            leaf_value=self._coefficient(h, sums) * h,
+            leaf_value=self._coefficient(h, sums, n_rows) * h,
             leaf_count=count.astype(np.int64),
             learning_rate=self.learning_rate,
         )
 
-    def _coefficient(self, h: NDArray[np.float64], sums: NDArray[np.int64]) -> float:
+    def _coefficient(self, h: NDArray[np.float64], sums: NDArray[np.int64], n_rows: float) -> float:
         """Leveraging coefficient: the learning rate, or a·4α·E[w y h] / M² with a the learning rate.
 
         Σ w y h is Σ h (P - N) over the leaves; both factors are released already.
         """
         if self.leverage == "public":
             return self.learning_rate
-        assert self._n_rows is not None
         edge = float((h * (sums[:, 0] - sums[:, 1])).sum()) / (BOOST_STEPS * self.weight_steps)
-        edge = min(max(edge * self.weight_bound / self._n_rows, 0.0), self.leaf_bound)
+        edge = min(max(edge * self.weight_bound / n_rows, 0.0), self.leaf_bound)
         return self.learning_rate * 4.0 * self.loss.alpha * edge / self.leaf_bound**2
 
 

@@ -40,7 +40,8 @@ def other_value(name, value):
 
 def first_tree(data, trainer, n_rounds=6):
     """A booster after the first of `n_rounds` trees of the budget's plan, with the rest to come."""
-    trainer.planned_rounds = lambda _: n_rounds
+    planned = {"planned_rounds": lambda *_: n_rounds}
+    trainer.__class__ = type(type(trainer).__name__, (type(trainer),), planned)
     return lgb.train(PARAMS, data, 1, callbacks=[trainer], keep_training_booster=True)
 
 
@@ -61,7 +62,7 @@ def test_side_door_settings_changed_while_training_do_not_reach_the_run(name):
     trainer = TRAINERS[name]()
     booster = first_tree(dataset(X, Y, weight=weight, weight_bound=1.0), trainer)
     for attribute, value in list(vars(trainer).items()):
-        if attribute not in ("booster_", "budget", "planned_rounds"):
+        if attribute not in ("booster_", "budget"):
             setattr(trainer, attribute, other_value(attribute, value))
     finished(booster)
     np.testing.assert_equal(leaves(booster), leaves(undisturbed))
@@ -231,3 +232,16 @@ def test_a_run_that_the_budget_refused_does_not_void_it():
     with pytest.raises(lgb_dp.BudgetExceededError):
         train(dataset(X, Y), lgb_dp.DPBoost(2.0, random_state=1, budget=budget))
     assert budget.report().private
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_trainer_with_other_settings_is_one_of_its_own(name):
+    trainer = TRAINERS[name]()
+    other = trainer.with_settings(epsilon=0.25, random_state=9)
+    assert type(other) is type(trainer)
+    assert (other.epsilon, other.random_state) == (0.25, 9)
+    same = {key: value for key, value in vars(trainer).items() if key not in ("epsilon", "random_state")}
+    assert {key: vars(other)[key] for key in same} == same
+    trainer.epsilon = -1.0
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon"):
+        trainer.with_settings()

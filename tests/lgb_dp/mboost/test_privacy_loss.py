@@ -170,9 +170,9 @@ def test_boosting_weights_keep_to_the_bound_that_the_released_trees_give(monkeyp
     seen = []
     grow = mboost._MBoostTraining._grow_tree
 
-    def record(self, k, sign, weight, largest):
+    def record(self, k, sign, weight, largest, n_rows):
         seen.append((weight.max(), largest))
-        tree = grow(self, k, sign, weight, largest)
+        tree = grow(self, k, sign, weight, largest, n_rows)
         return dataclasses.replace(tree, leaf_value=released + tree.leaf_value)
 
     monkeypatch.setattr(mboost._MBoostTraining, "_grow_tree", record)

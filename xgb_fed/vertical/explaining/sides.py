@@ -97,8 +97,7 @@ def ask_sides(
     for owner, (numbers, _) in wanted.items():
         first = len(lines)
         lines.update({(owner, int(split)): first + k for k, split in enumerate(numbers)})
-        if owner == OWN:
-            assert columns is not None
+        if owner == OWN and columns is not None:  # without columns, no split is the active party's
             for k, split in enumerate(numbers.tolist()):
                 table[first + k] = to_bits(splits.goes_left(split, columns, everyone))
             continue

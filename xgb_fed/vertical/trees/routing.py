@@ -98,8 +98,7 @@ class Router:
         self, owner: int, splits: list[int], rows: list[NDArray[np.int32]], n_rows: int
     ) -> list[NDArray[np.bool_]]:
         """Which of the rows that reach some splits of one owner go left."""
-        if owner == 0:
-            assert self.columns is not None
+        if owner == 0 and self.columns is not None:  # without columns, no split is the active party's
             return [self.splits.goes_left(s, self.columns, r) for s, r in zip(splits, rows, strict=True)]
         at_once = max(1, MAX_BITMAP_BYTES // -(-n_rows // 8))
         flags: list[NDArray[np.bool_]] = []
