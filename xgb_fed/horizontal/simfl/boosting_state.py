@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from xgb_fed.horizontal.simfl.turns import Turns
 
 @dataclass
 class BoostingState:
-    """State of a training run at one party.
+    """State of a training run at one party from its opening on.
 
     Attributes
     ----------
@@ -41,20 +42,10 @@ class BoostingState:
     similar : dict of ndarray of int32, shape (TIE_DRAWS, n_groups)
         For each other party, the row that a member of each group of own rows is most similar to (this party's
         column of the paper's matrix S).  In each row of the array, members and ties are drawn again.
-    margin, others : ndarray of float32, shape (n_rows, n_classes)
-        Margins under all trees, and under all trees but those grown here.
-    own : ndarray of float32, shape (n_rows, n_classes)
-        Contribution of the trees that were grown here to the margins.
-    journal : RunJournal or None
-        From the start of boosting on.
     rooms : dict
         Memory reserved for this run, by what it is for.
-    gradients : (g, h) or None
-        Gradients and hessians of the present margins.
-    label_sums : ndarray of float64, shape (n_groups, n_classes), or None
-        Contribution of each group's labels to its sum of gradients, whatever the margins.
-    g, h : ndarray of float32, shape (n_classes, n_rows), or None
-        Sums of all other parties, received for the tree to grow here.
+    rounds : BoostingRounds or None
+        From the start of boosting on.
     """
 
     settings: Settings
@@ -66,17 +57,8 @@ class BoostingState:
     functions: bytes = b""
     hashes: NDArray[np.int32] | None = None
     similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
-    shared: SharedTrees | None = None
-    margin: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
-    others: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
-    own: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 1), dtype=np.float32))
-    journal: RunJournal | None = None
-    grower: TreeGrower | None = None
     rooms: dict[str, list[Room]] = field(default_factory=dict)
-    gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
-    label_sums: NDArray[np.float64] | None = None
-    g: NDArray[np.float32] | None = None
-    h: NDArray[np.float32] | None = None
+    rounds: BoostingRounds | None = None
 
     @property
     def place(self) -> int:
@@ -117,15 +99,65 @@ class BoostingState:
         params = {name: getattr(self.settings, name) for name in TREE_PARAMETERS}
         return params | {name: factor * params[name] for name in PENALTIES}
 
-    def start(self, n_features: int, journal: RunJournal) -> SharedTrees:
-        """Begin with the margins before the first tree."""
-        self.journal, self.similar = journal, journal.start.similar
-        self.shared = SharedTrees(
-            self.objective, n_features, journal.start.base_score, self.settings.max_depth
-        )
-        self.margin = self.shared.start(len(self.y))
+    def start(self, X: Any, journal: RunJournal, n_threads: int) -> BoostingRounds:
+        """Begin with the margins before the first tree.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_rows, n_features)
+            The own rows.
+        journal : RunJournal
+        n_threads : int
+        """
+        self.similar = journal.start.similar
+        base_score, max_depth = journal.start.base_score, self.settings.max_depth
+        shared = SharedTrees(self.objective, X.shape[1], base_score, max_depth)
+        self.rounds = BoostingRounds(self, X, n_threads, journal, shared)
+        return self.rounds
+
+
+class BoostingRounds:
+    """The rounds of a training run at one party.
+
+    Parameters
+    ----------
+    state : BoostingState
+    X : matrix of shape (n_rows, n_features)
+        The own rows.
+    n_threads : int
+    journal : RunJournal
+    shared : SharedTrees
+        The trees so far.
+
+    Attributes
+    ----------
+    margin, others : ndarray of float32, shape (n_rows, n_classes)
+        Margins under all trees, and under all trees but those grown here.
+    own : ndarray of float32, shape (n_rows, n_classes)
+        Contribution of the trees that were grown here to the margins.
+    gradients : (g, h) or None
+        Gradients and hessians of the present margins.
+    label_sums : ndarray of float64, shape (n_groups, n_classes), or None
+        Contribution of each group's labels to its sum of gradients, whatever the margins.
+    received : (g, h), each of shape (n_classes, n_rows), or None
+        Sums of all other parties, received for the tree to grow here.
+    """
+
+    def __init__(
+        self, state: BoostingState, X: Any, n_threads: int, journal: RunJournal, shared: SharedTrees
+    ) -> None:
+        self.state, self.journal, self.shared = state, journal, shared
+        self._X, self._n_threads = X, n_threads
+        self.margin = shared.start(len(state.y))
         self.others, self.own = self.margin.copy(), np.zeros_like(self.margin)
-        return self.shared
+        self.gradients: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+        self.label_sums: NDArray[np.float64] | None = None
+        self.received: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+
+    @cached_property
+    def grower(self) -> TreeGrower:
+        """Grower of trees on this party's rows."""
+        return TreeGrower(self._X, self.state.tree_parameters, self._n_threads)
 
     def add_own(self, trees: Trees, values: NDArray[np.float32]) -> None:
         """Add a round that was grown here, with the leaf values of the own rows.
@@ -133,7 +165,6 @@ class BoostingState:
         Such trees are added up by themselves: in float32 the order of additions matters, and it is the same
         whether a round was just grown or comes from a journal.
         """
-        assert self.shared is not None
         self.own += values
         self.margin = self.others + self.own
         self.shared.rounds.append(trees)
@@ -141,25 +172,21 @@ class BoostingState:
 
     def add_others(self, trees: Trees, values: NDArray[np.float32]) -> None:
         """Add a round that another party has grown, with the leaf values of the own rows."""
-        assert self.shared is not None
         self.margin += values
         self.others += values
         self.shared.rounds.append(trees)
         self.gradients = None
 
-    def values_of(self, X: Any, trees: Trees, n_threads: int) -> NDArray[np.float32]:
+    def values_of(self, trees: Trees) -> NDArray[np.float32]:
         """Leaf values of the own rows in a round's trees, shape (n_rows, n_classes)."""
-        assert self.shared is not None
         values = np.zeros_like(self.margin)
-        add_round(values, X, self.shared.read_round(trees), n_threads)
+        add_round(values, self._X, self.shared.read_round(trees), self._n_threads)
         return values
 
     @property
     def builder(self) -> int:
         """The place of the party that grows the trees of the round under way."""
-        if self.shared is None:
-            raise ProtocolError("boosting has not started")
-        return self.turns.builder(len(self.shared.rounds))
+        return self.state.turns.builder(len(self.shared.rounds))
 
     def check_turn(self, place: int) -> None:
         """Refuse what belongs to another party's turn.
@@ -170,13 +197,7 @@ class BoostingState:
         if place != builder:
             raise ProtocolError(f"it is the turn of the party at place {builder}, and not {place}")
 
-    def make_grower(self, X: Any, n_threads: int) -> TreeGrower:
-        """Grower of trees on this party's rows."""
-        if self.grower is None:
-            self.grower = TreeGrower(X, self.tree_parameters, n_threads)
-        return self.grower
-
-    def grow(self, X: Any, n_threads: int) -> tuple[Trees, NDArray[np.float32]]:
+    def grow(self) -> tuple[Trees, NDArray[np.float32]]:
         """Grow the next round's trees on own and received gradients.
 
         Returns
@@ -185,24 +206,23 @@ class BoostingState:
         values : ndarray of float32, shape (n_rows, n_classes)
             Leaf values of the own rows.
         """
-        assert self.shared is not None
-        assert self.journal is not None
-        grower = self.make_grower(X, n_threads)
         g, h = (one.T for one in self.present_gradients())
-        if self.g is not None and self.h is not None:
-            g, h = self.g + g, self.h + h
-            self.g = self.h = None
+        if self.received is not None:
+            g, h = self.received[0] + g, self.received[1] + h
+            self.received = None
         seed = (self.journal.start.tree_seed + len(self.shared.rounds)) % 2**31
         models, values = [], np.empty_like(self.margin)
-        for k in range(self.objective.n_classes):
-            model, values[:, k] = grower.grow(np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed)
+        for k in range(self.state.objective.n_classes):
+            model, values[:, k] = self.grower.grow(
+                np.ascontiguousarray(g[k]), np.ascontiguousarray(h[k]), seed
+            )
             models.append(write_tree(read_tree(model, self.shared.n_features)))
         return Trees(np.array([len(model) for model in models], dtype=np.int64), b"".join(models)), values
 
     def present_gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return gradients and hessians of the present margins, computed once per round."""
         if self.gradients is None:
-            self.gradients = self.objective.gradients(self.margin, self.y, self.weight)
+            self.gradients = self.state.objective.gradients(self.margin, self.state.y, self.state.weight)
         return self.gradients
 
     def sums_for(self, place: int, groups: RowGroups, alone: bool) -> AggregatedGradients:
@@ -210,14 +230,13 @@ class BoostingState:
 
         Line 6 of the algorithm means H + h where it prints G + h.
         """
-        if place not in self.similar:
+        if place not in self.state.similar:
             raise ProtocolError("no rows similar to that party's are known")
         self.check_turn(place)
-        assert self.shared is not None
         # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
-        draw = len(self.shared.rounds) // len(self.party_rows) % TIE_DRAWS
-        rows, n_rows = self.similar[place][draw], self.party_rows[place]
-        sums = np.empty((2, self.objective.n_classes, n_rows), dtype=np.float32)
+        draw = len(self.shared.rounds) // len(self.state.party_rows) % TIE_DRAWS
+        rows, n_rows = self.state.similar[place][draw], self.state.party_rows[place]
+        sums = np.empty((2, self.state.objective.n_classes, n_rows), dtype=np.float32)
         for which, of_groups in enumerate(self.group_sums(groups, alone)):
             for k, column in enumerate(of_groups.T):
                 sums[which, k] = np.bincount(rows, column, n_rows)
@@ -239,19 +258,20 @@ class BoostingState:
             If they are out of turn or malformed, or the hashes of another party were not seen: only parties
             that have exchanged hashes have sums by each other's rows.
         """
-        self.check_turn(self.place)
-        n_others = len(self.party_rows) - 1
-        if not n_others or len(self.similar) < n_others:
+        self.check_turn(self.state.place)
+        n_others = len(self.state.party_rows) - 1
+        if not n_others or len(self.state.similar) < n_others:
             raise ProtocolError("aggregated gradients of parties whose hashes were not seen")
-        shape = (self.objective.n_classes, len(self.y))
+        shape = (self.state.objective.n_classes, len(self.state.y))
         if message.g.size != shape[0] * shape[1] or message.h.size != message.g.size:
             raise ProtocolError("aggregated gradients of another number of rows")
         if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
             raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
-        if self.g is not None:
+        if self.received is not None:
             raise ProtocolError("aggregated gradients for a tree twice")
-        self.g, self.h = (np.empty(shape, dtype=np.float32) for _ in range(2))
-        self.g[:, order], self.h[:, order] = message.g.reshape(shape), message.h.reshape(shape)
+        g, h = (np.empty(shape, dtype=np.float32) for _ in range(2))
+        g[:, order], h[:, order] = message.g.reshape(shape), message.h.reshape(shape)
+        self.received = g, h
 
     def group_sums(self, groups: RowGroups, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).
@@ -266,13 +286,13 @@ class BoostingState:
         alone : bool
             Whether each row is a group of its own.
         """
-        reference = self.y if alone else np.zeros_like(self.y)
+        reference = self.state.y if alone else np.zeros_like(self.state.y)
         if self.label_sums is None:
             start = np.zeros_like(self.margin)
-            of_labels, _ = self.objective.gradients(start, self.y, self.weight)
-            of_reference, _ = self.objective.gradients(start, reference, self.weight)
+            of_labels, _ = self.state.objective.gradients(start, self.state.y, self.state.weight)
+            of_reference, _ = self.state.objective.gradients(start, reference, self.state.weight)
             self.label_sums = groups.exact_sums(of_labels.astype(np.float64) - of_reference)
-        g, h = self.objective.gradients(self.margin, reference, self.weight)
+        g, h = self.state.objective.gradients(self.margin, reference, self.state.weight)
         return groups.sums(g) + self.label_sums, groups.sums(h)
 
 

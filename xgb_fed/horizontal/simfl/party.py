@@ -35,7 +35,7 @@ from xgb_fed.horizontal.common.messages import (
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
-from xgb_fed.horizontal.simfl.boosting_state import BoostingState, similar_bytes
+from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, similar_bytes
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.messages import (
@@ -142,14 +142,15 @@ class SimFLSide:
 
     @property
     def _state(self) -> BoostingState:
-        assert self._boosting is not None
+        if self._boosting is None:
+            raise ProtocolError("the training run was not opened")
         return self._boosting
 
     @property
-    def _shared(self) -> SharedTrees:
-        if self._state.shared is None:
+    def _rounds(self) -> BoostingRounds:
+        if self._state.rounds is None:
             raise ProtocolError("boosting has not started")
-        return self._state.shared
+        return self._state.rounds
 
     def introduced(self, message: Introduce) -> Message:
         """Introduce this party to a coordinator."""
@@ -217,18 +218,16 @@ class SimFLSide:
 
     def _find_similar(self, message: HashTable) -> Message:
         state, place = self._state, int(message.place)
-        out_of_turn = state.hashes is None or state.shared is not None or place in state.similar
-        if out_of_turn or not 0 <= place < len(state.party_rows) or place == state.place:
+        hashes, groups = state.hashes, self._groups
+        out_of_turn = state.rounds is not None or place in state.similar
+        is_other = 0 <= place < len(state.party_rows) and place != state.place
+        if hashes is None or groups is None or out_of_turn or not is_other:
             raise ProtocolError("a hash table out of turn, or of no other party")
-        assert state.hashes is not None
-        assert self._groups is not None
-        if len(message.hashes) != state.party_rows[place] * state.hashes.shape[1]:
+        if len(message.hashes) != state.party_rows[place] * hashes.shape[1]:
             raise ProtocolError("a hash table of another size than its party's rows")
         theirs = message.hashes.reshape(state.party_rows[place], -1)
-        state.rooms["run"].append(
-            self._memory.reserve(4 * TIE_DRAWS * len(self._groups.starts), "similar rows")
-        )
-        size = 4 * (TIE_DRAWS * len(self._y) + 3 * (state.hashes.size + theirs.size))
+        state.rooms["run"].append(self._memory.reserve(4 * TIE_DRAWS * len(groups.starts), "similar rows"))
+        size = 4 * (TIE_DRAWS * len(self._y) + 3 * (hashes.size + theirs.size))
         search = self._memory.reserve(size, "the search for similar rows")
         # The same for the same tables, however often somebody asks.
         random = self._kept.stream(
@@ -238,14 +237,14 @@ class SimFLSide:
             np.ascontiguousarray(theirs).tobytes(),
         )
         words = random.words(len(self._y), 1)[:, 0]
-        found, _ = most_similar(state.hashes, theirs, words, TIE_DRAWS, self._n_jobs)
-        state.similar[place] = np.take_along_axis(found, self._groups.members(TIE_DRAWS, random), axis=1)
+        found, _ = most_similar(hashes, theirs, words, TIE_DRAWS, self._n_jobs)
+        state.similar[place] = np.take_along_axis(found, groups.members(TIE_DRAWS, random), axis=1)
         del search
         return messages.Done()
 
     def _start_boosting(self, message: StartBoosting) -> Message:
         state = self._state
-        if state.shared is not None:
+        if state.rounds is not None:
             raise ProtocolError("boosting has started already")
         check_base_score(state.objective, message.base_score)
         given = state.settings.random_state
@@ -254,10 +253,10 @@ class SimFLSide:
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
         self._kept.begin_run(self._session)
-        state.start(self._X.shape[1], self._journals.begin(self._session, start))
+        rounds = state.start(self._X, self._journals.begin(self._session, start), self._n_jobs)
         del written
         state.rooms.pop("hashes", None)
-        state.make_grower(self._X, self._n_jobs)
+        _ = rounds.grower  # bins the rows now
         logger.info(
             "a training run on %d rows of %d parties begins", sum(state.party_rows), len(state.party_rows)
         )
@@ -273,11 +272,11 @@ class SimFLSide:
         n_counted = max(len(journal.rounds), self._kept.n_counted(message.run))
         state = self._begin(start.opening(int(message.max_rounds)), n_counted)
         state.rooms["run"].append(self._memory.reserve(similar_bytes(start.similar), "similar rows"))
-        shared = state.start(self._X.shape[1], journal)
+        rounds = state.start(self._X, journal, self._n_jobs)
         for trees, is_own in journal.rounds[: message.n_rounds]:
             self._add(trees, is_own)
         del read
-        logger.info("the training run resumes after %d rounds", len(shared.rounds))
+        logger.info("the training run resumes after %d rounds", len(rounds.shared.rounds))
         return messages.Done()
 
     def _aggregate(self, message: AggregateGradients) -> Message:
@@ -289,59 +288,57 @@ class SimFLSide:
             size = 24 * state.party_rows[place] * (state.objective.n_classes + 1)
             state.rooms.pop("sums", None)
             state.rooms["sums"] = [self._memory.reserve(size, "sums of gradients")]
-        return state.sums_for(place, self._groups, self._rows.min_similar == 1)
+        return self._rounds.sums_for(place, self._groups, self._rows.min_similar == 1)
 
     def _receive(self, message: AggregatedGradients) -> Message:
-        self._state.receive(message, self._kept.order(len(self._y)))
+        self._rounds.receive(message, self._kept.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: GrowTrees) -> Message:
         """Grow trees on the own rows with own and received gradients (Algorithm 2, lines 9 to 21)."""
-        state, shared, number = self._state, self._shared, int(message.round)
-        if number != len(shared.rounds):
+        rounds, number = self._rounds, int(message.round)
+        if number != len(rounds.shared.rounds):
             raise ProtocolError("a round out of turn")
-        state.check_turn(state.place)
-        assert state.journal is not None
-        if number < len(state.journal.rounds):
+        rounds.check_turn(self._state.place)
+        if number < len(rounds.journal.rounds):
             # The answer was lost: it is given again, whatever sums were received this time.
-            known, _ = state.journal.rounds[number]
-            state.g = state.h = None
+            known, _ = rounds.journal.rounds[number]
+            rounds.received = None
             self._add(known, is_own=True)
             return known
-        self._kept.count_round(state.journal.run, number, self._rows.max_rounds)
-        grown, values = state.grow(self._X, self._n_jobs)
+        self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+        grown, values = rounds.grow()
         self._reserve(grown)
-        state.journal.add(grown, is_own=True)
-        state.add_own(grown, values)
+        rounds.journal.add(grown, is_own=True)
+        rounds.add_own(grown, values)
         logger.info("round %d: grown here", number + 1)
         return grown
 
     def _add_trees(self, message: Trees) -> Message:
-        state, number = self._state, len(self._shared.rounds)
-        assert state.journal is not None
+        rounds, number = self._rounds, len(self._rounds.shared.rounds)
         self._limits.check_size(message)
-        if state.builder == state.place:
+        if rounds.builder == self._state.place:
             raise ProtocolError("trees of another party in this party's turn")
-        state.journal.check(number, message)
+        rounds.journal.check(number, message)
         self._reserve(message)
-        values = state.values_of(self._X, message, self._n_jobs)
-        if number >= len(state.journal.rounds):
-            self._kept.count_round(state.journal.run, number, self._rows.max_rounds)
-            state.journal.add(message, is_own=False)
-        state.add_others(message, values)
+        values = rounds.values_of(message)
+        if number >= len(rounds.journal.rounds):
+            self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+            rounds.journal.add(message, is_own=False)
+        rounds.add_others(message, values)
         logger.info("round %d: received", number + 1)
-        state.present_gradients()  # while the other parties do the same
+        rounds.present_gradients()  # while the other parties do the same
         return messages.Done()
 
     def _add(self, trees: Trees, is_own: bool) -> None:
         """Add a round's trees to the margins."""
         self._reserve(trees)
-        state = self._state
-        values = state.values_of(self._X, trees, self._n_jobs)
+        rounds = self._rounds
+        values = rounds.values_of(trees)
         if is_own:
-            state.add_own(trees, values)
+            rounds.add_own(trees, values)
         else:
-            state.add_others(trees, values)
+            rounds.add_others(trees, values)
 
     def _reserve(self, trees: Trees) -> None:
         size = _MODEL_MEMORY * len(trees.models)
@@ -349,11 +346,11 @@ class SimFLSide:
 
     def _finish(self, message: FinishBoosting) -> Message:
         best = int(message.best_iteration)
-        if best >= len(self._shared.rounds):
+        rounds = self._rounds
+        if best >= len(rounds.shared.rounds):
             raise ProtocolError("the best round is not one of the training run")
-        self._model = self._shared, None if best < 0 else best
-        journal = self._state.journal
-        if self._models is not None and journal is not None:
-            self._models.keep(journal.run, as_json(self.get_booster()))
-        logger.info("end of the training run: %d rounds", len(self._shared.rounds))
+        self._model = rounds.shared, None if best < 0 else best
+        if self._models is not None:
+            self._models.keep(rounds.journal.run, as_json(self.get_booster()))
+        logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
