@@ -57,9 +57,9 @@ class NativeRun(Run[PlanT]):
         if model.best_iteration is not None:
             logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
 
-    def summary(self, model: HorizontalModel, n_parties: int) -> str:
+    def summary(self, model: HorizontalModel, directory: Path, n_parties: int) -> str:
         """The numbers of rounds and parties."""
-        return f"{model.booster.num_boosted_rounds()} rounds with {n_parties} parties: {{}}"
+        return f"{model.booster.num_boosted_rounds()} rounds with {n_parties} parties: {directory}"
 
 
 def labelled_rows(plan: ExactPlan | SimFLPlan, file: str) -> tuple[Any, Any]:

@@ -60,11 +60,11 @@ class TrainingRun(Run[PrivatePlan]):
         """The progress in a folder."""
         return Checkpoint(folder, FederatedCheckpointError)
 
-    def summary(self, model: DPBooster, n_parties: int) -> str:
+    def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
         """The numbers of trees and parties, and the guarantee."""
         report = model.privacy
         return (
-            f"{model.num_trees()} trees with {n_parties} parties: {{}}; epsilon = "
+            f"{model.num_trees()} trees with {n_parties} parties: {directory}; epsilon = "
             f"{report.epsilon:.6g}, delta = {report.delta:.3g} ({report.neighbouring})"
         )
 

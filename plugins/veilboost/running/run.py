@@ -71,8 +71,8 @@ class Run(ABC, Generic[PlanT]):
         """The progress in a folder, which a written model does not need."""
 
     @abstractmethod
-    def summary(self, model: Any, n_parties: int) -> str:
-        """The model's size, and with whom it was trained; ``{}`` is where the folder is named."""
+    def summary(self, model: Any, directory: Path, n_parties: int) -> str:
+        """The model's size, its folder, and what else is worth a line."""
 
 
 class Checkpoint(Protocol):
@@ -96,12 +96,11 @@ def train(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
     directory = plan.path(plan.training.model)
     target = directory / kind.TrainingRun.model_file
     check_free(target, args.overwrite)
-    with ExitStack() as stack:
+    with ExitStack() as stack, logged(kind.TrainingRun.warnings):
         run = kind.TrainingRun(plan, args.plan, stack)
         parties = [*run.own, *connect(plan, stack, run.row_sets)]
         try:
-            with logged(run.warnings):
-                model = run.train(parties)
+            model = run.train(parties)
         finally:
             write_traffic(plan.path(plan.training.record), run.traffic)
     # Once more: somebody else's may be there by now.
@@ -109,7 +108,7 @@ def train(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
     make_folder(directory)
     run.save(model, directory)
     run.checkpoint(plan.path(plan.training.checkpoint)).clear()
-    print(run.summary(model, len(parties)).format(directory))
+    print(run.summary(model, directory, len(parties)))
 
 
 @contextmanager

@@ -136,9 +136,9 @@ class TrainingRun(Run[VerticalPlan]):
         """The progress in a folder."""
         return Checkpoint(folder, "")
 
-    def summary(self, model: VerticalModel, n_parties: int) -> str:
+    def summary(self, model: VerticalModel, directory: Path, n_parties: int) -> str:
         """The numbers of trees and rows."""
-        return f"{len(model.trees)} trees on {len(self._data.label)} rows: {{}}"
+        return f"{len(model.trees)} trees on {len(self._data.label)} rows: {directory}"
 
 
 def predict(plan: VerticalPlan, args: argparse.Namespace) -> Predicted:
