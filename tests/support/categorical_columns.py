@@ -3,6 +3,9 @@
 import numpy as np
 import pandas as pd
 
+import xgb_fed
+from vertical_training import train
+
 BASE = {"objective": "binary:logistic", "max_depth": 4, "max_bin": 16}
 
 
@@ -16,3 +19,8 @@ def frames(n=240, seed=3):
     theirs = pd.DataFrame({"income": rng.normal(size=n), "shop": shop, "plan": plan})
     effects = rng.normal(size=6)[region.codes] + rng.normal(size=13)[shop.codes] + own["age"]
     return own, theirs, (effects + rng.normal(size=n) * 0.3 > 0).astype(np.float32).to_numpy()
+
+
+def fitted(own, theirs, y, **settings):
+    bank = xgb_fed.LocalParty(theirs, "bank", allow_export=True, enable_categorical=True)
+    return train({**BASE, "enable_categorical": True, **settings}, own, y, [bank], 2), bank

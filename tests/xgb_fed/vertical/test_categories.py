@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xgb_fed
-from categorical_columns import BASE, frames
+from categorical_columns import BASE, fitted, frames
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
-from gbdt_parties.errors import InvalidDataError, PartyUnavailableError, ProtocolError
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from vertical_training import Recorder, assert_same_tree, text_of, train
-from xgb_fed.boosting.features import MAX_BINS, read_columns
-from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
+from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.vertical.growing import row_places
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns
 from xgb_fed.vertical.growing.row_places import RowPlaces
@@ -172,11 +171,6 @@ def test_sparse_columns():
     assert_same(model.export_booster(parties), stock(problem, 2))
 
 
-def fitted(own, theirs, y, **settings):
-    bank = xgb_fed.LocalParty(theirs, "bank", allow_export=True, enable_categorical=True)
-    return train({**BASE, "enable_categorical": True, **settings}, own, y, [bank], 2), bank
-
-
 def test_data_frames_with_categories():
     own, theirs, y = frames()
     model, bank = fitted(own, theirs, y)
@@ -213,82 +207,6 @@ def test_the_estimator_and_its_explanations():
     expected = booster.predict(matrix, pred_contribs=True)
     np.testing.assert_allclose(model.explain(own).contributions, expected, atol=1e-5)
     np.testing.assert_allclose(model.predict_proba(own)[:, 1], booster.predict(matrix), rtol=1e-5)
-
-
-def test_categories_in_another_order_are_recoded():
-    own, theirs, y = frames()
-    model, bank = fitted(own, theirs, y)
-    expected = model.predict(own, [bank])
-    other, shops = own.copy(), theirs.copy()
-    other["region"] = own["region"].cat.reorder_categories([*"wesno", "unused"])
-    other["region"] = other["region"].cat.add_categories(["never used by a row"])
-    shops["shop"] = shops["shop"].cat.reorder_categories(sorted(theirs["shop"].cat.categories, reverse=True))
-    np.testing.assert_array_equal(model.predict(other, [bank.with_rows(shops)]), expected)
-    fresh = xgb_fed.LocalParty(shops, "bank", enable_categorical=True)
-    fresh._splits_by_model.update(bank._splits_by_model)
-    np.testing.assert_array_equal(model.predict(other, [fresh]), expected)
-
-
-def test_categories_that_were_not_declared_are_refused_by_name():
-    own, theirs, y = frames()
-    model, bank = fitted(own, theirs, y)
-    other, shops = own.copy(), theirs.copy()
-    other["region"] = other["region"].cat.rename_categories({"n": "abroad"})
-    shops["shop"] = shops["shop"].cat.rename_categories({"shop 3": "a new shop"})
-    with pytest.raises(InvalidDataError, match=r"column 'region' of X has categories in \d+ rows") as error:
-        model.predict(other, [bank])
-    assert "abroad" not in str(error.value)
-    with pytest.raises(InvalidDataError, match="column 'shop' of X of party 'bank'"):
-        bank.with_rows(shops)
-    with pytest.raises(InvalidDataError, match=r"column 'shop' of eval_sets\[0\]"):
-        xgb_fed.LocalParty(theirs, "bank", eval_sets=[shops], enable_categorical=True)
-    fresh = xgb_fed.LocalParty(shops, "bank", enable_categorical=True)
-    fresh._splits_by_model.update(bank._splits_by_model)
-    with pytest.raises(ProtocolError, match="column 1 of the data has categories") as refused:
-        model.predict(own, [fresh])
-    assert "shop" not in str(refused.value)  # names stay with their party
-    with pytest.raises(InvalidDataError, match="column 'region' of X must be of dtype category"):
-        model.predict(own.assign(region=1.0), [bank])
-    with pytest.raises(InvalidDataError, match="column 'age' of X was numeric"):
-        model.predict(own.assign(age=pd.Categorical(["a"] * len(own))), [bank])
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [([-1.0, 2.0], "invalid categories in 20 rows"), ([0.0, float(MAX_BINS)], f"from 0 to {MAX_BINS - 1}")],
-)
-def test_invalid_codes_are_refused_by_name_before_parties_are_asked(values, words):
-    def never(*_):
-        raise AssertionError("asked")
-
-    X = np.array(values * 20, dtype=np.float32)[:, None]
-    silent = Recorder(xgb_fed.LocalParty(X, "bank", feature_types=["c"]), never)
-    with pytest.raises(InvalidDataError, match=f"column 'f0' of data of active_data.*{words}"):
-        train({**BASE, "feature_types": ["c"]}, X, np.tile([0, 1], 20), [silent], 1)
-    with pytest.raises(ProtocolError, match="the data has invalid categories"):
-        train({**BASE, "enable_categorical": True}, None, np.tile([0, 1], 20), [silent.party], 1)
-
-
-def test_categories_that_are_not_enabled_are_refused_by_name():
-    own, theirs, y = frames(60)
-    with pytest.raises(InvalidDataError, match=r"\['shop', 'plan'\]; .*enable_categorical=True"):
-        xgb_fed.LocalParty(theirs, "bank")
-    bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True)
-    with pytest.raises(InvalidArgumentError, match="2 columns of party 'bank' are categorical: set enable"):
-        train(BASE, own[["age"]], y, [bank], 1)
-    params = {**BASE, "objective": "multi:softprob", "num_class": 2, "enable_categorical": True}
-    with pytest.raises(UnsupportedParameterError, match="multi_output=True is not supported with"):
-        train({**params, "multi_output": True}, own, y, [], 1)
-    for value, words in (("yes", "enable_categorical='yes'"), (0, "max_cat_to_onehot=0")):
-        name = words.split("=")[0]
-        with pytest.raises(InvalidArgumentError, match=words):
-            train({**BASE, name: value}, own, y, [bank], 1)
-    with pytest.raises(InvalidDataError, match="feature_types of data of active_data"):
-        train({**BASE, "feature_types": ["c", "q"]}, own[["age"]], y, [bank], 1)
-    with pytest.raises(InvalidDataError, match="neither texts nor finite numbers"):
-        read_columns(pd.DataFrame({"d": pd.Categorical([(1, 2)])}), enable_categorical=True)
-    with pytest.raises(InvalidDataError, match="categorical features are not supported"):
-        read_columns(own)
 
 
 def test_horizontal_training_refuses_categories_by_name():
