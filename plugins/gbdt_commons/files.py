@@ -125,10 +125,10 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A new name is on the disk only when its folder is."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

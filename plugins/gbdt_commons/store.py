@@ -1,0 +1,241 @@
+"""Kept state: typed records by kind and key, changed in transactions, in memory or in one file.
+
+Under a kind and a key there is a sequence of entries, of which a single value is the shortest one.  All that
+one transaction changes is kept, or none of it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from gbdt_commons.errors import StoreError
+from gbdt_commons.locks import OwnLock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """A type of records, and how they become bytes.
+
+    Attributes
+    ----------
+    name : str
+    write : callable
+        Gives the bytes of a value.
+    read : callable
+        Gives the value back; any error that it raises means that the record is damaged.
+    """
+
+    name: str
+    write: Callable[[T], bytes]
+    read: Callable[[bytes], T]
+
+
+def bytes_kind(name: str) -> Kind[bytes]:
+    """Records that are bytes already."""
+    return Kind(name, bytes, bytes)
+
+
+def json_kind(name: str) -> Kind[Any]:
+    """Records of JSON's types."""
+    return Kind(name, lambda value: json.dumps(value).encode(), json.loads)
+
+
+class Store(ABC):
+    """Records of one party in one role.
+
+    A store is shared by threads.  A change outside of a transaction is one of its own.
+    """
+
+    @abstractmethod
+    def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:
+        """Keep all changes of a block at its end, or none of them if it raises an error.
+
+        Other threads wait meanwhile.  A transaction within another one is part of that one; the `sync` of the
+        outer one holds.
+
+        Parameters
+        ----------
+        sync : bool
+            Whether the changes must be on the disk, and not only with the operating system, at the end of the
+            block; all earlier ones are then, too.  Without it, a failure of the machine, but not of the
+            process, can undo the last transactions.
+
+        Raises
+        ------
+        OSError
+            If the disk is full; everything is as it was before, and the store can be used on.
+        StoreError
+            If the file was removed or replaced, or in a forked process, whose parent uses the store.
+        """
+
+    def put(self, kind: Kind[T], key: str, value: T) -> None:
+        """Keep a value as the only entry."""
+        content = kind.write(value)
+        with self.transaction():
+            self._write(kind.name, key, 0, content)
+
+    def get(self, kind: Kind[T], key: str, place: int = 0) -> T | None:
+        """An entry, the first one by default; None if there is none."""
+        content = self._read(kind.name, key, place)
+        return None if content is None else _value(kind, content)
+
+    def append(self, kind: Kind[T], key: str, value: T) -> None:
+        """Keep a value as one more entry."""
+        content = kind.write(value)
+        with self.transaction():
+            self._write(kind.name, key, self._size(kind.name, key), content)
+
+    def entries(self, kind: Kind[T], key: str) -> Iterator[T]:
+        """All entries, in order, each read when it is due."""
+        for place in range(self.size(kind, key)):
+            content = self._read(kind.name, key, place)
+            if content is None:
+                raise StoreError(f"an entry of {kind.name} was removed while it was read")
+            yield _value(kind, content)
+
+    def size(self, kind: Kind[T], key: str) -> int:
+        """Number of entries."""
+        return self._size(kind.name, key)
+
+    def keys(self, kind: Kind[T]) -> list[str]:
+        """All keys with entries, those whose entries changed last at the end."""
+        return self._keys(kind.name)
+
+    def delete(self, kind: Kind[T], key: str, start: int = 0) -> None:
+        """Remove all entries, or those from a place on; no trace of their content remains in the file."""
+        with self.transaction():
+            self._remove(kind.name, key, start)
+
+    def part(self, name: str) -> Store:
+        """The records of one owner, such as one caller of a party; other parts do not see them."""
+        return _Part(self, name)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the file, which another process can use then."""
+
+    @abstractmethod
+    def _read(self, kind: str, key: str, place: int) -> bytes | None: ...
+
+    @abstractmethod
+    def _size(self, kind: str, key: str) -> int: ...
+
+    @abstractmethod
+    def _keys(self, kind: str) -> list[str]: ...
+
+    @abstractmethod
+    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry the last one: one at its place, and those behind, are replaced."""
+
+    @abstractmethod
+    def _remove(self, kind: str, key: str, start: int) -> None: ...
+
+
+def _value(kind: Kind[T], content: bytes) -> T:
+    try:
+        return kind.read(content)
+    except Exception as error:
+        # Damaged content makes its readers raise nearly anything.
+        raise StoreError(f"a record of {kind.name} cannot be read: {type(error).__name__}") from None
+
+
+class _Part(Store):
+    """The records of one owner: their kinds carry its name."""
+
+    def __init__(self, whole: Store, name: str) -> None:
+        self._whole, self._prefix = whole, f"{name}/"
+
+    def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:
+        return self._whole.transaction(sync=sync)
+
+    def close(self) -> None:
+        """Leave the file to the other parts."""
+
+    def _read(self, kind: str, key: str, place: int) -> bytes | None:
+        return self._whole._read(self._prefix + kind, key, place)
+
+    def _size(self, kind: str, key: str) -> int:
+        return self._whole._size(self._prefix + kind, key)
+
+    def _keys(self, kind: str) -> list[str]:
+        return self._whole._keys(self._prefix + kind)
+
+    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+        self._whole._write(self._prefix + kind, key, place, content)
+
+    def _remove(self, kind: str, key: str, start: int) -> None:
+        self._whole._remove(self._prefix + kind, key, start)
+
+
+class MemoryStore(Store):
+    """A store that ends with the process; copies and pickles of it have the same records."""
+
+    def __init__(self) -> None:
+        self._lock = OwnLock()
+        self._records: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
+        self._n_written = 0
+        self._undo: list[Callable[[], object]] | None = None
+
+    @contextmanager
+    def transaction(self, *, sync: bool = True) -> Iterator[None]:
+        """See `Store`."""
+        with self._lock.held():
+            if self._undo is not None:
+                yield
+                return
+            self._undo = []
+            try:
+                yield
+            except BaseException:
+                for step in reversed(self._undo):
+                    step()
+                raise
+            finally:
+                self._undo = None
+
+    def close(self) -> None:
+        """Keep everything: nothing is open."""
+
+    def _entries(self, kind: str, key: str) -> list[tuple[int, bytes]]:
+        """Entries, each with the number of the change that wrote it."""
+        return self._records.setdefault((kind, key), [])
+
+    def _read(self, kind: str, key: str, place: int) -> bytes | None:
+        with self._lock.held():
+            found = self._entries(kind, key)[place : place + 1]
+            return found[0][1] if found else None
+
+    def _size(self, kind: str, key: str) -> int:
+        with self._lock.held():
+            return len(self._entries(kind, key))
+
+    def _keys(self, kind: str) -> list[str]:
+        with self._lock.held():
+            last = {
+                key: entries[-1][0] for (of, key), entries in self._records.items() if of == kind and entries
+            }
+        return sorted(last, key=last.__getitem__)
+
+    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+        self._remove(kind, key, place)
+        entries = self._entries(kind, key)
+        self._n_written += 1
+        entries.append((self._n_written, content))
+        self._change(entries.pop)
+
+    def _remove(self, kind: str, key: str, start: int) -> None:
+        entries = self._entries(kind, key)
+        removed = entries[start:]
+        del entries[start:]
+        self._change(lambda: entries.extend(removed))
+
+    def _change(self, undo: Callable[[], object]) -> None:
+        assert self._undo is not None
+        self._undo.append(undo)
