@@ -20,6 +20,7 @@ import yaml
 import xgb_fed
 from deployment import certificates
 from veilboost import command_line as cli
+from veilboost.model_folders import kept_models
 from veilboost.serving.options import settings_of
 from veilboost.serving.vertical import limits_of
 
@@ -210,5 +211,6 @@ def test_no_home_and_read_only_packages_train():
         model.fit(X, y, parties=[party.with_rows(alignment.digest)])
         assert (model.predict(X) == y).mean() > 0.9
         party.close()
-        (kept,) = (folder / "models").glob("for-*/models/*.splits.json")
-        assert kept.stat().st_uid == 65534
+        assert (folder / "models" / "party.store").stat().st_uid == 65534
+        (kept,) = kept_models(folder / "models")
+        assert (kept.caller, kept.n_splits.isdigit()) == ("acme", True)

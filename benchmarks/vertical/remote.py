@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ import numpy as np
 import xgboost
 
 import xgb_fed
-import xgb_fed.vertical.protocol.splits
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
+from gbdt_parties.transport.service import STORE_FILE, part_of
+from xgb_fed.vertical.passive.service import ROLE, KeptSplits
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.common.report import machine, print_table, say, yield_when_busy
@@ -137,8 +140,8 @@ def prediction(folder: Path, n_rows: int) -> None:
     how: dict[str, Any] = {"cipher": xgb_fed.OkamotoUchiyama(2048), "verbose_eval": False}
     model = xgb_fed.train(PARAMS, data, [bank.party], 25, **how)
     local = xgb_fed.LocalParty(problem.passive, "bank")
-    path = next((folder / "models" / "for-acme" / "models").glob("*.splits.json"))
-    local._splits_by_model[model.model_id] = xgb_fed.vertical.protocol.splits.Splits.load(path)
+    with closing(StoreFile(folder / "models" / STORE_FILE, ROLE, read_only=True)) as store:
+        local._splits_by_model[model.model_id] = KeptSplits(part_of(store, "acme"))[model.model_id]
     rows = []
     for name, party in (("in process", local), ("over TLS", bank.party)):
         times = []

@@ -24,7 +24,7 @@ from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
 from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 
-LEDGER_FILE = "ledger"
+LEDGER_FILE = "ledger.store"
 _ROUNDING = 5e-10
 """Relative room above `gaussian_mu`, as a `Budget` has it."""
 
@@ -43,13 +43,17 @@ class PartyLedger:
     ------
     InvalidArgumentError
         If the ledger in the folder has another budget, or covers several units.
+    StoreError
+        If its file is damaged, or in use.
     PartyArgumentError
-        If it is damaged, or in use.
+        If what is in it is not a ledger.
     """
 
     def __init__(self, folder: Path | None, budget: tuple[float, float] | None = None) -> None:
         about = None if budget is None else _about(budget)
-        self.journal = AnswerJournal(None if folder is None else folder / LEDGER_FILE, about)
+        self.journal = AnswerJournal(
+            None if folder is None else folder / LEDGER_FILE, about, former=("ledger",)
+        )
         self._lock = Lock()
         self._spent, self._closeness = Fraction(), 0.0
         self._neighbouring: str | None = None
@@ -300,8 +304,10 @@ def read_ledger(folder: str | Path) -> LedgerSums:
 
     Raises
     ------
+    StoreError
+        If its file is damaged.
     PartyArgumentError
-        If there is none, or it is damaged.
+        If what is in it is not a ledger.
     InvalidArgumentError
         If it covers several units.
     OSError

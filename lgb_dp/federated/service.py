@@ -58,6 +58,7 @@ class FederatedService(RowService):
         If the party has no folder, no allow-list, or no budget.
     """
 
+    role = "a party of private training"
     opening = (OpenRun,)
     requests = ANSWERED
     questions = ()

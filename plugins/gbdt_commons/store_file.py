@@ -39,8 +39,8 @@ _LOG_PAGES = 4000
 _OUT_OF_ROOM = ("database or disk is full", "disk I/O error")
 """Errors of writing, in SQLite's words: Python 3.10 gives no number with them."""
 
-_LOG, _LOCK = "-wal", "-lock"
-"""Ends of the names of files beside a store: the log of one that is in use, and what its user has locked."""
+_LOG, _INDEX, _LOCK = "-wal", "-shm", "-lock"
+"""Ends of the names of files beside a store in use: its log, the index of that, and what its user locks."""
 
 _TABLES = f"""
 CREATE TABLE about (role TEXT NOT NULL, is_open INTEGER NOT NULL);
@@ -61,8 +61,8 @@ class StoreFile(Store):
     ----------
     path : path
         Made if it is missing, with its folder.
-    role : str
-        Whose state it is; a store of another role is refused.
+    role : str or None
+        Whose state it is; a store of another role is refused.  None reads that of any.
     former : sequence of str
         Patterns of files in the folder that earlier releases kept such state in: they are refused.
     patience : float
@@ -83,7 +83,7 @@ class StoreFile(Store):
     def __init__(
         self,
         path: str | Path,
-        role: str,
+        role: str | None,
         *,
         former: Sequence[str] = (),
         patience: float = 0.0,
@@ -233,7 +233,13 @@ class _Sequence(NamedTuple):
     size: int
 
 
-def _opened(path: Path, role: str) -> sqlite3.Connection:
+def remove_store(path: Path) -> None:
+    """Remove a store that is not in use, and what is beside it."""
+    for end in ("", _LOG, _INDEX, _LOCK):
+        _beside(path, end).unlink(missing_ok=True)
+
+
+def _opened(path: Path, role: str | None) -> sqlite3.Connection:
     """A connection to a store that is whole.
 
     While it is open, the file itself says so: without its log, which has the last changes, it is refused.
@@ -330,7 +336,7 @@ def _lock_of(path: Path, patience: float) -> Any:
             time.sleep(0.01)
 
 
-def _make_if_missing(path: Path, role: str) -> None:
+def _make_if_missing(path: Path, role: str | None) -> None:
     """Make a store that a crash leaves whole or absent."""
     if path.exists():
         return
@@ -351,8 +357,7 @@ def _make_if_missing(path: Path, role: str) -> None:
                 connection.close()
         os.replace(new, path)
     finally:
-        for end in ("", _LOG, "-shm"):
-            _beside(new, end).unlink(missing_ok=True)
+        remove_store(new)
     sync_folder(path.parent)
 
 
@@ -390,7 +395,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _checked(path: Path, role: str) -> sqlite3.Connection:
+def _checked(path: Path, role: str | None) -> sqlite3.Connection:
     """A connection that only reads a store, all of which was found to be whole."""
     with ExitStack() as stack:
         try:
@@ -411,7 +416,7 @@ def _check_descriptors(folder: Path) -> None:
             opened.callback(os.close, os.open(folder, os.O_RDONLY))
 
 
-def _check(connection: sqlite3.Connection, path: Path, role: str) -> None:
+def _check(connection: sqlite3.Connection, path: Path, role: str | None) -> None:
     """Refuse a file unless it is a whole store of a role."""
 
     def one(sql: str) -> Any:
@@ -426,7 +431,7 @@ def _check(connection: sqlite3.Connection, path: Path, role: str) -> None:
     if one("PRAGMA journal_mode") != "wal" or one("PRAGMA integrity_check") != "ok":
         raise _refusal(path, "it is damaged")
     of = one("SELECT role FROM about")
-    if of != role:
+    if role not in (None, of):
         raise _refusal(path, f"it keeps the state of {of}, and not of {role}")
     sql = (
         "SELECT kind, key, number - id * ?1, change, digest, content "

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from gbdt_commons.quoting import quoted
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError
 from veilboost.parsers import Parser
 from veilboost.plans.entries import PlanError
-from xgb_fed.errors import CorruptDataError
 
 
 class KeptModel(NamedTuple):
@@ -25,41 +27,67 @@ class KeptModel(NamedTuple):
         The only active party that may use it, or the coordinator of its training run.
     number : str
         The model's id in hexadecimal digits.
-    path : Path
+    n_splits : str
+        Number of splits; "whole" for a model that predicts alone.
+    changed : float
+        When it was written, in seconds since 1970.
+    remove : callable
+        Removes it, and the journal of its training run.
     """
 
     caller: str
     number: str
-    path: Path
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is a horizontal party's, which predicts alone."""
-        return not self.path.name.endswith(_SPLITS)
-
-    @property
-    def journals(self) -> list[Path]:
-        """Journals of its training run, which may not be there any more."""
-        name = f"{self.number}.journal"
-        return [self.path.with_name(name), self.path.parents[1] / "runs" / name]
+    n_splits: str
+    changed: float
+    remove: Callable[[], None]
 
 
-_SPLITS = ".splits.json"
-
-
-def kept_models(folder: str | Path) -> Iterator[KeptModel]:
-    """The models in a party's folder, by caller.
+def kept_models(folder: str | Path) -> list[KeptModel]:
+    """The models in a party's folder, by caller; the party's server may be running.
 
     Raises
     ------
     InvalidDataError
         If there is no such folder.
+    StoreError
+        If the party's store is damaged.
     """
-    if not Path(folder).is_dir():
+    folder = Path(folder)
+    if not folder.is_dir():
         raise InvalidDataError(f"{folder} is not a folder")
-    paths = [*Path(folder).glob("for-*/models/*.json"), *Path(folder).glob("for-*/models/*.txt")]
-    for path in sorted(paths):
-        yield KeptModel(unquote(path.parts[-3][len("for-") :]), path.name.split(".")[0], path)
+    models = [_whole_model(path) for end in ("json", "txt") for path in folder.glob(f"for-*/models/*.{end}")]
+    if (path := folder / STORE_FILE).exists():
+        # Loaded when it is needed, with XGBoost.
+        from xgb_fed.vertical.passive.service import KeptSplits
+
+        with closing(StoreFile(path, None, read_only=True)) as store:
+            for caller in store.keys(CALLER):
+                models += _models_with_splits(path, caller, KeptSplits(part_of(store, caller)))
+    return sorted(models, key=lambda model: (model.caller, model.number))
+
+
+def _whole_model(path: Path) -> KeptModel:
+    number = path.name.split(".")[0]
+
+    def remove() -> None:
+        path.unlink()
+        (path.parents[1] / "runs" / f"{number}.journal").unlink(missing_ok=True)
+
+    caller = unquote(path.parts[-3][len("for-") :])
+    return KeptModel(caller, number, "whole", path.stat().st_mtime, remove)
+
+
+def _models_with_splits(path: Path, caller: str, kept: Any) -> Iterator[KeptModel]:
+    for model in kept:
+        remove = partial(_remove_splits, path, caller, model)
+        yield KeptModel(caller, model.hex(), str(len(kept[model])), kept.since(model), remove)
+
+
+def _remove_splits(path: Path, caller: str, model: bytes) -> None:
+    from xgb_fed.vertical.passive.service import ROLE, KeptSplits
+
+    with closing(StoreFile(path, ROLE)) as store:
+        del KeptSplits(part_of(store, caller))[model]
 
 
 def check_free(path: Path, overwrite: bool) -> None:
@@ -86,36 +114,22 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
         action="append",
         default=[],
         metavar="MODEL",
-        help="remove this model, or its splits, by the first digits of its number; repeatable",
+        help="remove this model, or its splits, by its number's first digits; repeatable; no server may run",
     )
     parser.runs(_models, "veilboost models bank-models --remove 3f2a90")
 
 
 def _models(args: argparse.Namespace) -> None:
-    models = list(kept_models(args.folder))
+    models = kept_models(args.folder)
     if args.remove:
         for start in args.remove:
             _remove(models, start)
         return
     print(f"{'usable by':20}  {'model':32}  {'splits':>6}  last change (UTC)")
     for model in models:
-        changed = datetime.fromtimestamp(model.path.stat().st_mtime, timezone.utc)
-        print(
-            f"{quoted(model.caller):20}  {model.number:32}  {_n_splits(model):>6}  {changed:%Y-%m-%d %H:%M}"
-        )
+        changed = datetime.fromtimestamp(model.changed, timezone.utc)
+        print(f"{quoted(model.caller):20}  {model.number:32}  {model.n_splits:>6}  {changed:%Y-%m-%d %H:%M}")
     print(f"{len(models)} models; their splits exist here only, and predictions need them")
-
-
-def _n_splits(model: KeptModel) -> str:
-    if model.is_whole:
-        return "whole"
-    # Loaded when it is needed, with XGBoost.
-    from xgb_fed.vertical.protocol.splits import Splits
-
-    try:
-        return str(len(Splits.load(model.path)))
-    except CorruptDataError:
-        return "damaged"
 
 
 def _remove(models: list[KeptModel], start: str) -> None:
@@ -123,8 +137,5 @@ def _remove(models: list[KeptModel], start: str) -> None:
     named = [model for model in models if start and model.number.startswith(start)]
     if len(named) != 1:
         raise InvalidDataError(f"{len(named)} models have numbers that begin with {start!r}, not one")
-    model = named[0]
-    model.path.unlink()
-    for path in model.journals:
-        path.unlink(missing_ok=True)
-    print(f"removed: {model.number} of {quoted(model.caller)}")
+    named[0].remove()
+    print(f"removed: {named[0].number} of {quoted(named[0].caller)}")

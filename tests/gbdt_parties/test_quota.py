@@ -1,11 +1,11 @@
 """A clock that is wrong, set back, or ahead; a restart; an operator."""
 
-import json
-
 import pytest
 
-from gbdt_parties.errors import InvalidDataError
-from gbdt_parties.quota import HOUR, MAX_TIME, HourlyQuota
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import bytes_kind
+from gbdt_parties.quota import HOUR, MAX_TIME, TAKEN, HourlyQuota
+from kept_stores import restarted
 
 
 class Clocks:
@@ -25,8 +25,8 @@ def clocks():
 
 @pytest.fixture
 def quota(tmp_path, clocks):
-    path = tmp_path / "questions.json"
-    return lambda: HourlyQuota(path, 3, lambda: clocks.wall, lambda: clocks.running)
+    clock = lambda: clocks.wall, lambda: clocks.running
+    return lambda: HourlyQuota(restarted(tmp_path), "questions", 3, *clock)
 
 
 def test_so_many_in_any_hour(quota, clocks):
@@ -74,8 +74,9 @@ def test_a_jump_ahead_within_a_process_does_not_come_back(quota, clocks):
 
 def test_a_restart_forgets_none_and_an_operator_may(quota, tmp_path):
     assert [quota().take() for _ in range(4)] == [True, True, True, False]
-    assert len(json.loads((tmp_path / "questions.json").read_text())) == 3
-    (tmp_path / "questions.json").unlink()
+    store = restarted(tmp_path)
+    assert len(store.get(TAKEN, "questions")) == 3
+    store.delete(TAKEN, "questions")
     assert quota().take()
 
 
@@ -102,17 +103,16 @@ def test_a_restart_forgets_none_and_an_operator_may(quota, tmp_path):
 )
 def test_attack_by_a_damaged_file_lifts_no_quota(quota, tmp_path, text):
     """Before, `[1e300]` was a time from which an hour cannot be taken away, and so counted nothing at all."""
-    path = tmp_path / "questions.json"
-    path.write_bytes(text.encode(errors="surrogateescape"))
-    before = path.read_bytes()
-    with pytest.raises(InvalidDataError, match="count of the last hour's requests is damaged") as caught:
+    raw, damaged = bytes_kind(TAKEN.name), text.encode(errors="surrogateescape")
+    restarted(tmp_path).put(raw, "questions", damaged)
+    with pytest.raises(StoreError, match="a record of times of the last hour cannot be read") as caught:
         quota()
     assert str(tmp_path) not in str(caught.value)
-    assert path.read_bytes() == before
+    assert restarted(tmp_path).get(raw, "questions") == damaged
 
 
 @pytest.mark.parametrize("ahead", [1.0, 1e6, MAX_TIME / 2, MAX_TIME - 1_800_000_000.0])
 def test_attack_by_times_beyond_now_which_count(quota, tmp_path, clocks, ahead):
-    (tmp_path / "questions.json").write_text(json.dumps([clocks.wall + ahead]))
+    restarted(tmp_path).put(TAKEN, "questions", [clocks.wall + ahead])
     one = quota()
     assert sum(one.take() for _ in range(50)) == 2

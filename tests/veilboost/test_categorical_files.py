@@ -7,6 +7,7 @@ import pytest
 import xgb_fed
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import end_process
 from veilboost import command_line as cli
 from veilboost.running import run, vertical
 from veilboost.serving.options import settings_of
@@ -64,6 +65,7 @@ def service():
     ]
     args = cli._parser().parse_args([*arguments, "--categorical", "branch"])
     limits = Limits(allow_plain=True, consents_to_export=True, min_node_rows=2, max_statistics=np.inf)
+    end_process("bank")
     return PassiveService(table_of(settings_of(args, "vertical")), "bank", "bank", limits)
 
 

@@ -10,18 +10,21 @@ from threadpoolctl import threadpool_limits
 
 import xgb_fed
 from fuzzing import mutated
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment_messages import AlignRows, CommitIds, MaskIds, OpenAlignment, TellIds
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import restarted
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CheckpointError, CipherError
-from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import Gradients, ResumeTraining
@@ -183,7 +186,8 @@ def beginning(n_rows):
 def test_journals_and_checkpoints(tmp_path):
     random = np.random.default_rng(7)
     X, y = data()
-    journals, kept = Journals(tmp_path), tmp_path / "active"
+    store, kept = restarted(tmp_path), tmp_path / "active"
+    journals = Journals(store)
     handler = PassiveParty(read_columns(X[:, 2:]), [], {}, journals=journals)
 
     class Dies:
@@ -206,12 +210,14 @@ def test_journals_and_checkpoints(tmp_path):
             verbose_eval=False,
             checkpoint=kept,
         )
-    (journal,) = tmp_path.glob("*.journal")
-    text, model = journal.read_bytes(), bytes.fromhex(journal.stem)
-    for _ in range(TRIES):
-        journal.write_bytes(mutated(text, random))
-        with contextlib.suppress(ProtocolError):
-            journals.find(model)
+    (number,) = store.keys(RUN)
+    for kind in (bytes_kind(RUN.name), bytes_kind(FOUND.name)):
+        text = store.get(kind, number)
+        for _ in range(TRIES):
+            store.put(kind, number, mutated(text, random))
+            with contextlib.suppress(StoreError):
+                journals.find(bytes.fromhex(number))
+        store.put(kind, number, text)
     path = kept / JOURNAL_FILE
     content, (first, _) = path.read_bytes(), next(read_entries(path))
     training = json.loads(first)["training"]

@@ -82,6 +82,7 @@ class HorizontalService(RowService):
     limits : HorizontalLimits
     """
 
+    role = "a party of horizontal training"
     opening = (Introduce, OpenRun)
     requests = (
         OpenHorizontal,

@@ -1,32 +1,36 @@
 """Journal of a party's answers: no attempt is ever answered twice with different bytes.
 
-An entry holds an attempt, what answering it has cost, and the answer, and is on the disk before the answer
-leaves.  So costs and answers cannot differ, and an answer that was lost on the way is sent again as it was,
-also after a restart.
+One transaction keeps an attempt, what answering it has cost, and the answer, before the answer leaves.  So
+costs and answers cannot differ, and an answer that was lost on the way is sent again as it was, also after a
+restart.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from gbdt_commons.errors import StoreError
 from gbdt_commons.key_stream import this_process
-from gbdt_commons.quoting import quoted
-from gbdt_parties._entries import EntryFile, read_entries
+from gbdt_commons.store import MemoryStore, Store, bytes_kind, json_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 
-FORMAT = 1
+ROLE = "a party of secure sums"
+ABOUT, ATTEMPTS = json_kind("subject of a journal"), json_kind("attempts")
+"""Records of a journal's subject, and of all attempts in their order."""
+
+ANSWERS = bytes_kind("answers")
+"""Records of the answers by session."""
+
 MAX_SESSIONS = 4
 """Sessions, the latest ones, whose answers a journal without a file keeps in memory to be sent again."""
-
-_BREAK = b"\n"
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class AnswerJournal:
     sync : bool
         Whether an answer must be on the disk, and not only with the operating system, before it leaves.  It
         need not if the same question always has the same answer, which is then checked by the journal alone.
+    former : sequence of str
+        Names of files that earlier releases kept such a journal in: they are refused.
 
     Attributes
     ----------
@@ -72,36 +78,27 @@ class AnswerJournal:
 
     Raises
     ------
-    PartyArgumentError
+    StoreError
         If another process uses the file, or it is damaged.
+    PartyArgumentError
+        If what is in it is not a journal.
     """
 
     def __init__(
-        self, path: Path | None, about: Mapping[str, Any] | None = None, *, sync: bool = True
+        self,
+        path: Path | None,
+        about: Mapping[str, Any] | None = None,
+        *,
+        sync: bool = True,
+        former: Sequence[str] = (),
     ) -> None:
-        self._sync = sync
-        self._lock = Lock()
-        self._answered: dict[tuple[str, int], Answered] = {}
-        self._answers: dict[str, dict[int, bytes]] = {}
-        self._places: dict[tuple[str, int], int] = {}
+        self._is_in_memory, self._sync, self._lock = path is None, sync, Lock()
         self._process = this_process()
-        self._file: EntryFile | None = None
-        self.about: Mapping[str, Any] | None = None
-        self._held: tuple[Any, ...] = ()
-        if path is None:
-            self._begin(about)
-            return
-        self._held = _locked(path)
+        self._store: Store = MemoryStore() if path is None else StoreFile(path, ROLE, former=former)
         try:
-            size = 0
-            for content, end in _entries(path):
-                if isinstance(content, Answered):
-                    self._answered[content.session, content.number] = content
-                    self._places[content.session, content.number] = size
-                else:
-                    self.about = content
-                size = end
-            self._file = EntryFile(path, size)
+            self.about, answered = _read(self._store)
+            self._answered = {(one.session, one.number): one for one in answered}
+            self._places = _places_of(answered)
             self._begin(about)
         except BaseException:
             self.close()
@@ -109,11 +106,9 @@ class AnswerJournal:
 
     def _begin(self, about: Mapping[str, Any] | None) -> None:
         """Write what a new journal is about."""
-        if self.about is not None or about is None:
-            return
-        if self._file is not None:
-            self._file.append(json.dumps({"format": FORMAT, "about": about}).encode() + _BREAK, sync=True)
-        self.about = dict(about)
+        if self.about is None and about is not None:
+            self._store.put(ABOUT, "", dict(about))
+            self.about = dict(about)
 
     @property
     def answered(self) -> list[Answered]:
@@ -154,9 +149,6 @@ class AnswerJournal:
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
-        if not all(map(_is_in_place, self._held)):
-            # Another process may have a lock, or a ledger, of its own by now.
-            raise ProtocolError("the party's ledger was removed or replaced while it was in use")
         key, digest = (session.hex(), number), hashlib.sha256(asked).hexdigest()
         with self._lock:
             if key in self._answered:
@@ -168,106 +160,93 @@ class AnswerJournal:
                 return self._given(key)
             answered = Answered(*key, digest, prepare())
             answer = make()
-            self._begin(about)
-            if self._file is not None:
-                head = {"session": key[0], "number": number, "asked": digest, "note": answered.note}
-                content = json.dumps(head).encode() + _BREAK + answer
-                self._places[key] = self._file.append(content, sync=self._sync)
-            else:
-                self._remember(key, answer)
+            kept = self.about
+            try:
+                with self._store.transaction(sync=self._sync):
+                    self._begin(about)
+                    self._store.append(ATTEMPTS, "", asdict(answered))
+                    self._places[key] = self._store.size(ANSWERS, key[0])
+                    self._store.append(ANSWERS, key[0], answer)
+            except BaseException:
+                self.about = kept
+                raise
             self._answered[key] = answered
+            if self._is_in_memory:
+                for oldest in self._store.keys(ANSWERS)[:-MAX_SESSIONS]:
+                    self._forget(oldest)
             return answer
+
+    def _forget(self, session: str) -> None:
+        self._store.delete(ANSWERS, session)
+        self._places = {key: place for key, place in self._places.items() if key[0] != session}
 
     def _given(self, key: tuple[str, int]) -> bytes:
         """The answer to an attempt, as it was given."""
-        if self._file is not None:
-            try:
-                return self._file.read(self._places[key]).partition(_BREAK)[2]
-            except ValueError:
-                raise ProtocolError(
-                    f"the answer to attempt {key[1]} is damaged on the party's disk"
-                ) from None
-        if key[1] not in self._answers.get(key[0], {}):
+        answer = self._store.get(ANSWERS, key[0], self._places[key]) if key in self._places else None
+        if answer is None:
             raise ProtocolError(f"attempt {key[1]} was answered in a session that is over")
-        return self._answers[key[0]][key[1]]
-
-    def _remember(self, key: tuple[str, int], answer: bytes) -> None:
-        self._answers[key[0]] = {**self._answers.pop(key[0], {}), key[1]: answer}
-        while len(self._answers) > MAX_SESSIONS:
-            del self._answers[next(iter(self._answers))]
+        return answer
 
     def close(self) -> None:
         """Let go of the file; another process can use it then."""
-        self._file = None
         self._process = (-1, None)
-        for file in self._held:
-            file.close()
+        self._store.close()
 
 
 def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:
-    """Subject of a journal, and the attempts in it.
+    """Subject of a journal, which may be in use, and the attempts in it.
 
     Raises
     ------
+    StoreError
+        If the file is no store of a party of secure sums, or is damaged.
     PartyArgumentError
-        If the file is not a journal, or is damaged.
+        If what is in it is not a journal.
     OSError
         If it cannot be read.
     """
-    about: Mapping[str, Any] | None = None
-    answered: list[Answered] = []
-    for content, _ in _entries(path):
-        if isinstance(content, Answered):
-            answered.append(content)
-        else:
-            about = content
+    with closing(StoreFile(path, ROLE, read_only=True)) as store:
+        about, answered = _read(store)
     if about is None:
         raise PartyArgumentError(f"{path} is not a party's ledger, or nothing is in it")
     return about, answered
 
 
-def _entries(path: Path) -> Iterator[tuple[Mapping[str, Any] | Answered, int]]:
-    """Subject of a journal, then the attempts in it, each once, and where each entry ends.
-
-    Errors do not name the path, which other organisations could read.
-    """
-    seen: set[tuple[str, int]] = set()
+def _read(store: Store) -> tuple[Mapping[str, Any] | None, list[Answered]]:
+    """Subject of a journal, and the attempts in it, each once."""
+    seen: dict[tuple[str, int], Answered] = {}
     try:
-        for index, (content, end) in enumerate(read_entries(path)):
-            head = json.loads(content.partition(_BREAK)[0])
-            if index == 0:
-                yield _about(head), end
-                continue
+        about = store.get(ABOUT, "")
+        for head in store.entries(ATTEMPTS, ""):
             answered = _answered(head)
-            key = (answered.session, answered.number)
-            if key in seen:
+            if (answered.session, answered.number) in seen:
                 # One of two costs would count for the attempt: which one, a reader would choose.
                 raise ValueError("an attempt is answered once")
-            seen.add(key)
-            yield answered, end
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        if isinstance(error, PartyArgumentError):
-            raise
+            seen[answered.session, answered.number] = answered
+        return None if about is None else _table(about), list(seen.values())
+    except (StoreError, ValueError, KeyError, TypeError) as error:
+        # The text does not name the path, which other organisations could read.
         raise PartyArgumentError(
             "the party's ledger is damaged: its answers and their cost can no longer be known"
-        ) from None
+        ) from error
 
 
-def _about(head: Any) -> Mapping[str, Any]:
-    """Subject of a journal, from its first entry."""
-    if head["format"] != FORMAT:
-        raise PartyArgumentError(
-            f"the party's ledger is of format {quoted(json.dumps(head['format']))}, not {FORMAT}"
-        )
-    return _table(head["about"])
+def _places_of(answered: Sequence[Answered]) -> dict[tuple[str, int], int]:
+    """Where each attempt's answer is among those of its session."""
+    n_of: dict[str, int] = defaultdict(int)
+    places = {}
+    for one in answered:
+        places[one.session, one.number] = n_of[one.session]
+        n_of[one.session] += 1
+    return places
 
 
 def _answered(head: Any) -> Answered:
-    """An attempt, from its entry."""
+    """An attempt, from its record."""
     session, number, asked = head["session"], head["number"], head["asked"]
     digits = all(bytes.fromhex(text).hex() == text for text in (session, asked))
     if type(number) is not int or not digits:
-        raise ValueError("not the entry of an answer")
+        raise ValueError("not the record of an answer")
     return Answered(session, number, asked, _table(head["note"]))
 
 
@@ -275,25 +254,3 @@ def _table(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise TypeError("not a table of names and values")
     return value
-
-
-def _is_in_place(file: Any) -> bool:
-    """Whether an open file is still the one of its name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
-    except OSError:
-        return False
-
-
-def _locked(path: Path) -> tuple[Any, Any]:
-    """The journal, made if there is none, and a file beside it that one process holds a lock on."""
-    path.touch(mode=0o600)
-    lock = open(path.with_suffix(".lock"), "w")  # noqa: SIM115 (held for as long as the journal is in use)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise PartyArgumentError(
-            "the party's ledger is in use by another process, or by another party object"
-        ) from None
-    return open(path, "rb"), lock

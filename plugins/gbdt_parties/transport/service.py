@@ -22,7 +22,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.errors import StoreError
 from gbdt_commons.files import make_folder
+from gbdt_commons.store import Store, bytes_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -34,14 +37,23 @@ from gbdt_parties.identity.record import Record
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
-from gbdt_parties.quota import HourlyQuota
+from gbdt_parties.quota import TAKEN, HourlyQuota
 from gbdt_parties.session import SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
 
 logger = logging.getLogger(__name__)
-QUOTA_FILES = ("questions.json", "openings.json")
-"""In a caller's folder: when it asked, and when it opened sessions, within the last hour."""
+STORE_FILE = "party.store"
+"""In a party's folder: its state about all callers."""
+
+FORMER_FILES = tuple(
+    f"for-*/{name}"
+    for name in ("*.json", "thresholds.entries", "models/*.splits.json", "models/*.journal", "runs/*.journal")
+)
+"""Files in which earlier releases kept the same state."""
+
+CALLER = bytes_kind("caller")
+"""Records of the names of callers."""
 
 MAX_ALIGNMENTS = 64
 """Alignments whose rows are kept for one caller; the one used longest ago is forgotten first."""
@@ -62,6 +74,8 @@ class Caller:
     Attributes
     ----------
     directory : Path
+    store : Store
+        What belongs to it in the party's store.
     intersector : Intersector
     handlers : OrderedDict
         By the row sets they are about, the one used last at the end.
@@ -83,6 +97,7 @@ class Caller:
     """
 
     directory: Path
+    store: Store
     intersector: Intersector
     questions: HourlyQuota
     openings: HourlyQuota
@@ -99,6 +114,11 @@ class Caller:
         return self.directory / "rows" / f"{digest.hex()}.ids"
 
 
+def part_of(store: Store, caller: str) -> Store:
+    """The records of one caller in a party's store."""
+    return store.part(f"for {caller}")
+
+
 class UnknownRowsError(ProtocolError):
     """A request names rows that are not aligned: a guess."""
 
@@ -113,7 +133,8 @@ class RowService(ABC):
     has_ids : bool
         Whether the names are the data's own: rows are then known to others only once aligned.
     directory : path
-        Where callers' folders and the record are kept.
+        Where the store, callers' folders and the record are kept.  One process, and one service in it, uses
+        it at a time.
     name : str
         This party's, in the record.
     max_rows : int
@@ -125,8 +146,15 @@ class RowService(ABC):
         Sessions that one caller may open.
     max_memory : int
         Bytes that one caller's rows and sessions may hold together.
+
+    Raises
+    ------
+    StoreError
+        If the directory is in use, or what is in it is damaged or of another release.
     """
 
+    role: str
+    """Whose state the store has."""
     opening: tuple[type[Message], ...]
     """Messages that open a session."""
     requests: tuple[type[Message], ...]
@@ -151,6 +179,7 @@ class RowService(ABC):
         self._max_rows, self._questions_per_hour = max_rows, questions_per_hour
         self._openings_per_hour, self._max_memory = openings_per_hour, max_memory
         self._directory = make_folder(directory)
+        self._store = StoreFile(self._directory / STORE_FILE, self.role, former=FORMER_FILES)
         self._record = Record(self._directory / "record.jsonl")
         self._refusals = RefusalLog(logger)
         self._callers: dict[str, Caller] = {}
@@ -182,13 +211,13 @@ class RowService(ABC):
             known = self._caller(caller)
             with known.parsing:
                 envelope = messages.read(request)
-        except (InvalidDataError, ProtocolError) as error:
+        except (InvalidDataError, ProtocolError, StoreError) as error:
             refusal = messages.Envelope(bytes(16), 0, messages.refusal(str(error)))
             return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
             answer = self._answer(known, caller, row_sets, envelope, request)
-        except (InvalidDataError, ProtocolError) as error:
+        except (InvalidDataError, ProtocolError, StoreError) as error:
             answer = messages.write(envelope.session, envelope.sequence, messages.refusal(str(error)))
         answered = messages.read(answer)
         if not isinstance(answered.message, messages.Refusal):
@@ -253,8 +282,21 @@ class RowService(ABC):
         if isinstance(message, (OpenAlignment, *self.questions, *self.opening)):
             logger.info("%s: %s", caller, type(message).__name__)
 
+    def close(self) -> None:
+        """Let go of the directory: another service can use it then."""
+        self._store.close()
+
+    def reset_questions(self) -> None:
+        """Forget what callers asked and opened in the last hour."""
+        for key in self._store.keys(TAKEN):
+            self._store.delete(TAKEN, key)
+
+    def store_of(self, caller: str) -> Store:
+        """The records of one caller."""
+        return part_of(self._store, caller)
+
     def folder_of(self, caller: str) -> Path:
-        """Where what belongs to one caller is kept."""
+        """Where files that belong to one caller are kept."""
         return self._directory / f"for-{quote(caller, safe='')}"
 
     def _caller(self, identity: Identity) -> Caller:
@@ -263,11 +305,15 @@ class RowService(ABC):
                 memory = MemoryAllowance(self._max_memory)
                 directory = self.folder_of(identity.name)
                 make_folder(directory / "rows")
+                if self._store.get(CALLER, identity.name) is None:
+                    self._store.put(CALLER, identity.name, b"")
+                asked, opened = f"questions of {identity.name}", f"sessions of {identity.name}"
                 caller = self._callers[identity.name] = Caller(
                     directory,
+                    self.store_of(identity.name),
                     Intersector(self._ids, self._max_rows, self._name, memory),
-                    HourlyQuota(directory / QUOTA_FILES[0], self._questions_per_hour),
-                    HourlyQuota(directory / QUOTA_FILES[1], self._openings_per_hour),
+                    HourlyQuota(self._store, asked, self._questions_per_hour),
+                    HourlyQuota(self._store, opened, self._openings_per_hour),
                     memory,
                 )
                 memory.free = partial(self._free_memory, caller)

@@ -5,29 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from gbdt_commons.files import locked_folder, make_folder
-from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.certificates import TLS
-from gbdt_parties.transport.server import Server, Service, raise_descriptor_limit
-from gbdt_parties.transport.service import QUOTA_FILES
+from gbdt_parties.transport.server import Server, raise_descriptor_limit
+from gbdt_parties.transport.service import RowService
 from veilboost.plans.sections import Served
 
 logger = logging.getLogger(__name__)
-
-SERVER_LOCK = ".server"
-"""A folder in the models folder that the server holds the lock of."""
 
 
 class Answering(NamedTuple):
     """A service, and the size of the table that it answers about."""
 
-    service: Service
+    service: RowService
     n_rows: int
     n_features: int
 
@@ -55,12 +48,10 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(served.tls)
     kind: Kind = import_module(f"veilboost.serving.{method}")
-    with _only_server_of(make_folder(served.models)):
+    service, n_rows, n_features = kind.make_service(served, tls)
+    with closing(service):
         if reset_questions:
-            for path in Path(served.models).glob("for-*/*.json"):
-                if path.name in QUOTA_FILES:
-                    path.unlink()
-        service, n_rows, n_features = kind.make_service(served, tls)
+            service.reset_questions()
         raise_descriptor_limit()
         server = Server(service, served.listen, tls, served.allow)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -70,14 +61,3 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
         print(f"listening at {host}:{server.port}", flush=True)
         server.wait()
     logger.info("stopped")
-
-
-@contextmanager
-def _only_server_of(models: Path) -> Iterator[None]:
-    """Keep other servers out of a folder: quotas are counted in each process, and kept there."""
-    path = models / SERVER_LOCK
-    path.mkdir(exist_ok=True)
-    with locked_folder(path) as is_ours:
-        if not is_ours:
-            raise InvalidDataError(f"--models {models} is in use by another server; give each one a folder")
-        yield

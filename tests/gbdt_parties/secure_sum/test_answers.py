@@ -4,9 +4,12 @@ import multiprocessing
 
 import pytest
 
-from gbdt_parties._entries import entry_of
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import json_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
-from gbdt_parties.secure_sum.answers import MAX_SESSIONS, AnswerJournal, read_answered
+from gbdt_parties.secure_sum.answers import ATTEMPTS, MAX_SESSIONS, ROLE, AnswerJournal, read_answered
+from kept_stores import end_process
 
 SESSION = bytes(16)
 
@@ -66,13 +69,15 @@ def test_the_same_bytes_after_a_restart(tmp_path):
     assert answered[0].note == {"mu": 0.5}
 
 
-def test_an_entry_cut_off_by_a_crash_was_never_sent(tmp_path):
-    path = tmp_path / "ledger"
+def test_an_answer_cut_off_by_a_crash_was_never_sent(tmp_path):
+    path, log = tmp_path / "ledger", tmp_path / "ledger-wal"
     journal = AnswerJournal(path, {})
     answer(journal)
     answer(journal, 2)
+    left, logged = path.read_bytes(), log.read_bytes()
     journal.close()
-    path.write_bytes(path.read_bytes()[:-3])
+    path.write_bytes(left)
+    log.write_bytes(logged[:-3])
     again = AnswerJournal(path, {})
     assert [one.number for one in again.answered] == [1]
     assert answer(again, 2, content=b"another") == b"another"
@@ -83,18 +88,18 @@ def test_damage_is_not_taken_for_an_empty_ledger(tmp_path):
     journal = AnswerJournal(path, {})
     answer(journal)
     journal.close()
-    content = bytearray(path.read_bytes())
-    content[40] ^= 1
+    content = path.read_bytes().replace(b"the answer", b"the_answer")
     path.write_bytes(content)
-    with pytest.raises(PartyArgumentError, match="damaged"):
+    with pytest.raises(StoreError, match="damaged"):
         AnswerJournal(path, {})
-    with pytest.raises(PartyArgumentError, match="damaged"):
+    with pytest.raises(StoreError, match="damaged"):
         read_answered(path)
+    assert path.read_bytes() == content
 
 
 def test_a_file_has_one_user(tmp_path):
     journal = AnswerJournal(tmp_path / "ledger", {})
-    with pytest.raises(PartyArgumentError, match="in use"):
+    with pytest.raises(StoreError, match="in use"):
         AnswerJournal(tmp_path / "ledger", {})
     journal.close()
     AnswerJournal(tmp_path / "ledger", {})
@@ -131,7 +136,7 @@ def test_an_answer_that_the_disk_has_damaged_is_not_given(tmp_path):
     content[-3] ^= 1
     with open(path, "r+b") as file:
         file.write(content)
-    with pytest.raises(ProtocolError, match="attempt 1 is damaged on the party's disk"):
+    with pytest.raises(StoreError, match="'ledger' was removed or replaced while it was in use"):
         answer(journal)
 
 
@@ -161,26 +166,46 @@ def test_errors_do_not_name_the_path(tmp_path):
     journal.close()
     path.write_bytes(b"damage" * 20)
     texts.append(refusal_to_open(path))
-    path.write_bytes(entry_of(b'{"format": 7}\n'))
+    path.unlink()
+    StoreFile(path, "somebody else").close()
     texts.append(refusal_to_open(path))
-    assert [" ".join(text.split()[3:6]) for text in texts] == [
-        "is in use",
-        "is damaged: its",
-        "is of format",
-    ]
-    assert not any(str(tmp_path) in text for text in texts)
+    for text, words in zip(texts, ("is in use", "is damaged", "of somebody else, and not of"), strict=True):
+        assert words in text
+        assert "'ledger'" in text
+        assert str(tmp_path) not in text
 
 
 def refusal_to_open(path):
-    with pytest.raises(PartyArgumentError) as caught:
+    with pytest.raises(StoreError) as caught:
         AnswerJournal(path, {})
     return str(caught.value)
 
 
 def test_an_empty_file_is_not_a_ledger(tmp_path):
     (tmp_path / "empty").touch()
-    with pytest.raises(PartyArgumentError, match="not a party's ledger"):
+    with pytest.raises(StoreError, match="no store of this program"):
         read_answered(tmp_path / "empty")
+    StoreFile(tmp_path / "new", ROLE).close()
+    with pytest.raises(PartyArgumentError, match="not a party's ledger"):
+        read_answered(tmp_path / "new")
+
+
+def test_a_ledger_of_an_earlier_release_is_refused_by_name(tmp_path):
+    (tmp_path / "ledger").write_bytes(b"entries")
+    with pytest.raises(StoreError, match="'ledger' cannot be used: an earlier release kept state in it"):
+        AnswerJournal(tmp_path / "ledger.store", {}, former=("ledger",))
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
+
+
+@pytest.mark.parametrize("head", [[], 7, {}, {"session": "x"}, None])
+def test_a_record_that_is_no_attempt_is_damage(path, head):
+    journal = AnswerJournal(path, {})
+    answer(journal)
+    journal._store.append(json_kind(ATTEMPTS.name), "", head)
+    if path is not None:
+        journal.close()
+        with pytest.raises(PartyArgumentError, match="the party's ledger is damaged"):
+            AnswerJournal(path, {})
 
 
 def _answer_in_child(journal, queue):
@@ -201,33 +226,55 @@ def test_a_forked_process_does_not_answer():
 
 
 def test_two_users_never_answer_both_whatever_is_removed(tmp_path):
+    """The first one's answers are in the log: without it, nobody else can use the ledger."""
     journal = AnswerJournal(tmp_path / "ledger", {})
     for beside in set(tmp_path.iterdir()) - {tmp_path / "ledger"}:
         beside.unlink()
+    with pytest.raises(StoreError, match="'ledger' cannot be used"):
+        AnswerJournal(tmp_path / "ledger", {})
+    for path in tmp_path.iterdir():
+        path.unlink()
     answer(AnswerJournal(tmp_path / "ledger", {}))
-    with pytest.raises(ProtocolError, match="removed or replaced"):
+    with pytest.raises(StoreError, match="removed or replaced"):
         answer(journal)
 
 
-@pytest.mark.parametrize("how", ["removed", "rolled back"])
+@pytest.mark.parametrize("how", ["removed", "rolled back", "rolled back in place"])
 def test_a_ledger_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_path):
     path = tmp_path / "ledger"
     journal = AnswerJournal(path, {})
     backup = path.read_bytes()
     answer(journal)
-    path.unlink()
-    if how == "rolled back":
+    if how != "rolled back in place":
+        path.unlink()
+    if how != "removed":
         path.write_bytes(backup)
-    with pytest.raises(ProtocolError, match="removed or replaced"):
+    with pytest.raises(StoreError, match="removed or replaced"):
         answer(journal, number=2)
     assert len(journal.answered) == 1
 
 
-def test_a_ledger_that_is_rolled_back_in_place_answers_nothing_more(tmp_path):
-    path = tmp_path / "ledger"
-    journal = AnswerJournal(path, {})
-    backup = path.read_bytes()
-    answer(journal)
-    path.write_bytes(backup)
-    with pytest.raises(ProtocolError):
-        answer(journal, number=2)
+def test_an_answer_that_could_not_be_kept_was_not_given(path, monkeypatch):
+    journal = AnswerJournal(path)
+    write, n_written = journal._store._write, []
+
+    def full(*args):
+        n_written.append(args)
+        if len(n_written) == n_before + 1:
+            raise OSError(28, "No space left on device")
+        write(*args)
+
+    monkeypatch.setattr(journal._store, "_write", full)
+    for n_before in range(3):
+        n_written.clear()
+        with pytest.raises(OSError, match="No space"):
+            journal.once(SESSION, 1, b"what", dict, lambda: b"lost", {"budget": n_before})
+        assert (journal.answered, journal.about) == ([], None)
+    n_before = 3
+    n_written.clear()
+    assert journal.once(SESSION, 1, b"what", dict, lambda: b"given", {"budget": 7}) == b"given"
+    assert journal.about == {"budget": 7}
+    if path is not None:
+        end_process(path.parent)
+        about, answered = read_answered(path)
+        assert (about, len(answered)) == ({"budget": 7}, 1)

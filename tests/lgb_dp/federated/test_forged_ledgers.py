@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_parties._entries import entry_of, read_entries
+from gbdt_commons.store import bytes_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
+from gbdt_parties.secure_sum.answers import ABOUT, ATTEMPTS, ROLE
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger, read_ledger
 from mutations import mutated_json
 from veilboost.command_line import main
@@ -24,15 +26,29 @@ def entries(tmp_path):
     ledger = PartyLedger(tmp_path, BUDGET)
     for number in range(3):
         ledger.answer(bytes(32), number, b"asked", NOTE, 0.2, BUDGET, lambda: b"answer")
+    store = ledger.journal._store
+    entries = [store.get(ABOUT, ""), *store.entries(ATTEMPTS, "")]
     ledger.journal.close()
-    contents = [content.partition(b"\n") for content, _ in read_entries(tmp_path / LEDGER_FILE)]
-    return [(json.loads(head), answer) for head, _, answer in contents]
+    return entries
 
 
-def write(folder, texts):
-    content = b"".join(entry_of(text.encode() + b"\n" + answer) for text, answer in texts)
-    (folder / LEDGER_FILE).write_bytes(content)
-    return content
+def write(folder, entries):
+    """A forged ledger: its first entry is its subject, every other one an attempt; texts stand for JSON."""
+    for path in folder.glob("ledger.store*"):
+        path.unlink()
+    store = StoreFile(folder / LEDGER_FILE, ROLE)
+    for kind, entry in zip([ABOUT, *[ATTEMPTS] * (len(entries) - 1)], entries, strict=True):
+        content = entry.encode() if isinstance(entry, str) else json.dumps(entry).encode()
+        store.append(bytes_kind(kind.name), "", content)
+    store.close()
+    return contents(folder)
+
+
+def contents(folder):
+    store = StoreFile(folder / LEDGER_FILE, ROLE, read_only=True)
+    found = [list(store.entries(bytes_kind(kind.name), "")) for kind in (ABOUT, ATTEMPTS)]
+    store.close()
+    return found
 
 
 def outcome(read):
@@ -68,19 +84,18 @@ def check_readers_agree(folder, content):
     else:
         assert by_party is read or by_party == 0  # an empty file is a new ledger to a party
     assert (main(["ledger", str(folder)]) == 0) == isinstance(read, float)
-    assert (folder / LEDGER_FILE).read_bytes() == content
+    assert contents(folder) == content
     return read
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_forged_entries_are_read_alike_or_refused_by_name(tmp_path, entries, count, capsys):
     rng = np.random.default_rng(0)
-    texts = [(json.dumps(head), answer) for head, answer in entries]
     refused = 0
     for _ in range(count):
         place = rng.integers(len(entries))
-        for text in mutated_json(entries[place][0], rng, 1):
-            forged = [*texts[:place], (text, entries[place][1]), *texts[place + 1 :]]
+        for text in mutated_json(entries[place], rng, 1):
+            forged = [*entries[:place], text, *entries[place + 1 :]]
             refused += not isinstance(check_readers_agree(tmp_path, write(tmp_path, forged)), float)
     assert count / 2 < refused < count
 
@@ -103,32 +118,30 @@ def test_forged_entries_are_read_alike_or_refused_by_name(tmp_path, entries, cou
     ],
 )
 def test_forged_numbers_and_texts_are_refused_by_both_readers(tmp_path, entries, where, name, value):
-    head, _ = entries[0 if where == "about" else 2]
-    head[where][name] = value
-    content = write(tmp_path, [(json.dumps(head), answer) for head, answer in entries])
+    (entries[0] if where == "about" else entries[2]["note"])[name] = value
+    content = write(tmp_path, entries)
     for read in (PartyLedger, read_ledger):
         with pytest.raises(
             PartyArgumentError, match=rf"ledger is damaged: {name}=.* must be a (number|text)"
         ):
             read(tmp_path)
-    assert (tmp_path / LEDGER_FILE).read_bytes() == content
+    assert contents(tmp_path) == content
 
 
 def test_attack_by_an_attempt_that_is_written_twice_in_a_forged_ledger(tmp_path, entries):
     """Before, the party counted the cheap entry alone, and the command that shows the ledger both."""
-    cheap = {**entries[1][0], "note": {**NOTE, "mu": 0.001}}
-    content = write(tmp_path, [(json.dumps(head), b"a") for head, _ in [*entries, (cheap, b"a")]])
+    content = write(tmp_path, [*entries, {**entries[1], "note": {**NOTE, "mu": 0.001}}])
     for read in (PartyLedger, read_ledger):
         with pytest.raises(PartyArgumentError, match="ledger is damaged"):
             read(tmp_path)
-    assert (tmp_path / LEDGER_FILE).read_bytes() == content
+    assert contents(tmp_path) == content
 
 
 @pytest.mark.parametrize("name", ["session", "number", "asked", "note"])
 @pytest.mark.parametrize("value", [None, True, 1.5, "x", [], float("nan")])
 def test_a_forged_attempt_is_refused_by_both_readers(tmp_path, entries, name, value):
-    entries[3][0][name] = value
-    write(tmp_path, [(json.dumps(head), answer) for head, answer in entries])
+    entries[3][name] = value
+    write(tmp_path, entries)
     for read in (PartyLedger, read_ledger):
         with pytest.raises(PartyArgumentError, match="ledger is damaged"):
             read(tmp_path)
@@ -136,16 +149,16 @@ def test_a_forged_attempt_is_refused_by_both_readers(tmp_path, entries, name, va
 
 def test_a_note_that_no_ledger_could_be_read_with_is_not_written(tmp_path):
     ledger = PartyLedger(tmp_path, BUDGET)
-    before = (tmp_path / LEDGER_FILE).read_bytes()
+    before = contents(tmp_path)
     for name, value in (("closeness", float("nan")), ("mu", -0.01), ("time", None)):
         with pytest.raises(PartyArgumentError, match=name):
             ledger.answer(bytes(32), 1, b"asked", {**NOTE, name: value}, 0.2, BUDGET, lambda: b"answer")
-    assert (tmp_path / LEDGER_FILE).read_bytes() == before
+    assert contents(tmp_path) == before
 
 
 def test_a_forged_unit_does_not_reach_the_terminal_as_it_is(tmp_path, entries, capsys):
-    for head, _ in entries[1:]:
+    for head in entries[1:]:
         head["note"]["neighbouring"] = "row\x1b[2J"
-    write(tmp_path, [(json.dumps(head), answer) for head, answer in entries])
+    write(tmp_path, entries)
     assert main(["ledger", str(tmp_path)]) == 0
     assert r"(row\x1b[2J)" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import pytest
 
 import lgb_dp
 from federated_training import BINARY, DELTA, Between, journal, lost, parties, party, train
+from gbdt_commons.errors import StoreError
 from gbdt_commons.sealed import read_sealed
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
@@ -266,7 +267,7 @@ def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has the budget epsilon = 2"):
         party(0, folder=tmp_path, budget=(3.0, DELTA))
     party(0, folder=tmp_path, budget=(2.0, DELTA))
-    with pytest.raises(PartyArgumentError, match="in use"):
+    with pytest.raises(StoreError, match="in use"):
         party(0, folder=tmp_path, budget=(2.0, DELTA))
 
 

@@ -127,7 +127,9 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
 def test_sessions_and_lengths_are_limited(tmp_path, certified):
     def limited(**limits):
         member = certified(0, folder=tmp_path / next(iter(limits)), budget=BUDGET)
-        return Served(FederatedService(member, tmp_path, FederatedLimits(**limits)), "ada")
+        return Served(
+            FederatedService(member, tmp_path / next(iter(limits)), FederatedLimits(**limits)), "ada"
+        )
 
     with pytest.raises(PartyRefusedError, match="more than 0 sessions"):
         train([limited(sessions_per_hour=0), *certified.others()])

@@ -1,11 +1,14 @@
 """The server of a party: its folder, and the settings of a file."""
 
-import json
-
 from gbdt_commons.sealed import write_sealed
+from gbdt_parties.quota import TAKEN
+from gbdt_parties.transport.service import part_of
+from kept_stores import end_process, restarted
 from veilboost import command_line as cli
 from veilboost.serving import server
 from xgb_fed.horizontal.service import HorizontalService
+from xgb_fed.vertical.passive.service import ROLE, KeptSplits
+from xgb_fed.vertical.protocol.splits import Splits
 
 
 def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
@@ -13,13 +16,19 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["certs", "bank"]) == 0
     (tmp_path / "x.csv").write_text("a\n1\n2\n")
-    folder = tmp_path / "models" / "for-acme"
-    (folder / "models").mkdir(parents=True)
-    kept = [folder / "models" / "ab.splits.json", tmp_path / "models" / "categories.json"]
-    asked = [folder / "questions.json", folder / "openings.json"]
-    for path in kept + asked:
-        path.write_text(json.dumps([1e12] * 120))
-    write_sealed(kept[1], {})
+    models = tmp_path / "models"
+    splits, asked = Splits(["a"], [0], [0.5], [True]), ["questions of acme", "sessions of acme"]
+    store = restarted(models, role=ROLE)
+    KeptSplits(part_of(store, "acme"))[b"model"] = splits
+    for key in asked:
+        store.put(TAKEN, key, [1e10] * 120)
+    write_sealed(models / "categories.json", {})
+
+    def kept():
+        store = restarted(models, role=ROLE)
+        found = KeptSplits(part_of(store, "acme"))[b"model"], sorted(store.keys(TAKEN))
+        end_process(models)
+        return found
 
     class Stopped:
         def __init__(self, *args):
@@ -27,10 +36,12 @@ def test_an_operator_resets_the_questions(tmp_path, monkeypatch):
 
     monkeypatch.setattr(server, "Server", Stopped)
     options = ["--data", "x.csv", "--tls", "certs/bank", "--allow", "acme"]
+    assert kept() == (splits, asked)
     assert cli.main(["serve", "vertical", *options]) == cli.FAILED
-    assert all(path.exists() for path in kept + asked)
+    assert kept() == (splits, asked)
     assert cli.main(["serve", "vertical", *options, "--reset-questions"]) == cli.FAILED
-    assert [path.exists() for path in kept + asked] == [True, True, False, False]
+    assert kept() == (splits, [])
+    assert (models / "categories.json").exists()
 
 
 def test_a_file_serves_a_party_beside_it(tmp_path, monkeypatch):
@@ -74,4 +85,4 @@ def test_a_second_server_does_not_use_the_folder_of_the_first(tmp_path, monkeypa
     monkeypatch.setattr(server, "Server", Meanwhile)
     assert cli.main(options) == cli.FAILED
     assert len(answers) == 1
-    assert "in use by another server" in capfd.readouterr().err
+    assert "in use by another process" in capfd.readouterr().err

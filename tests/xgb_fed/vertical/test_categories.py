@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 import xgb_fed
 from categorical_columns import BASE, fitted, frames
+from gbdt_commons.errors import StoreError
 from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from kept_stores import restarted
 from vertical_training import Recorder, assert_same_tree, text_of, train
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.vertical.growing import row_places
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns
 from xgb_fed.vertical.growing.row_places import RowPlaces
-from xgb_fed.vertical.passive.journal import Journals, Terms
+from xgb_fed.vertical.passive.journal import FOUND, Journals, Terms
 from xgb_fed.vertical.protocol.messages import (
     CategoriesOpened,
     RevealedCategories,
@@ -288,18 +290,18 @@ def test_files_with_other_categories_are_refused(change, tmp_path):
 def test_journals_keep_categories_on_the_disk(tmp_path):
     splits = Splits(["a", "b"], categories={0: ("x", "y", "z"), 1: None})
     terms = Terms("plain", 100, 8, "rows", "digest")
-    journal = Journals(tmp_path).start(b"m" * 16, terms, splits)
+    journal = Journals(restarted(tmp_path)).start(b"m" * 16, terms, splits)
     for rule in ((0, 0.0, True, (0, 2)), (1, 0.0, False, (7,))):
         splits.add(*rule)
         journal.keep()
-    assert Journals(tmp_path).find(b"m" * 16) == (terms, splits)
-    again = Journals(tmp_path).start(b"m" * 16, terms, splits.first(1))
+    assert Journals(restarted(tmp_path)).find(b"m" * 16) == (terms, splits)
+    again = Journals(restarted(tmp_path)).start(b"m" * 16, terms, splits.first(1))
     again.keep()
-    assert Journals(tmp_path).find(b"m" * 16)[1].right == {0: (0, 2)}
-    (path,) = tmp_path.glob("*.journal")
-    path.write_bytes(path.read_bytes().replace(b"[0, 2]", b"[2, 0]"))
-    with pytest.raises(ProtocolError, match="journal of the training run is damaged"):
-        Journals(tmp_path).find(b"m" * 16)
+    store = restarted(tmp_path)
+    assert Journals(store).find(b"m" * 16)[1].right == {0: (0, 2)}
+    store.put(FOUND, (b"m" * 16).hex(), [[0, 0.0, True, [2, 0]]])
+    with pytest.raises(StoreError, match="journal of the training run is damaged"):
+        Journals(store).find(b"m" * 16)
 
 
 class Restarting:

@@ -11,12 +11,13 @@ import xgboost
 from threadpoolctl import threadpool_limits
 
 import xgb_fed
+from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
-from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from kept_stores import restarted
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE, Checkpoint
 from xgb_fed.vertical.trees.tree_record import Restart
@@ -52,7 +53,7 @@ class Bank:
 
     def restart(self):
         columns, evals = read_columns(self.problem.passive), [read_columns(self.problem.passive_eval)]
-        journals = Journals(self.directory)
+        journals = Journals(restarted(self.directory))
         self.handler = PassiveParty(columns, evals, self.splits_by_model, journals=journals, **self.how)
 
     def handle(self, request):
@@ -136,7 +137,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         assert [restart.party for restart in same.restarts] == ["bank"] * told, (index, fault)
         assert same.evals_result == model.evals_result
         assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
-        assert [path.name for path in bank.directory.iterdir()] == [f"{same.model_id.hex()}.journal"]
+        assert bank.handler.journals._store.keys(RUN) == [same.model_id.hex()]
 
 
 @pytest.mark.parametrize("fault", ["active killed", "active killed before"])
@@ -392,21 +393,16 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
 
 def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     problem, bank = resumable(tmp_path)
-    (path,) = bank.directory.glob("*.journal")
-    content = path.read_bytes()
-    _, end = next(read_entries(path))
-    for damaged in (content[:end], content[:40], b""):
-        path.write_bytes(damaged)
+    store = bank.handler.journals._store
+    (number,) = store.keys(RUN)
+    damages = [
+        lambda: store.delete(FOUND, number, 1),
+        lambda: store.put(bytes_kind(FOUND.name), number, b"[["),
+        lambda: store.delete(RUN, number),
+    ]
+    for damage in damages:
+        damage()
         bank.restart()
-        with pytest.raises(PartyRefusedError, match=r"kept|damaged"):
+        store = bank.handler.journals._store
+        with pytest.raises(PartyRefusedError, match=r"kept|cannot be read"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active")
-
-
-def test_an_entry_cut_off_by_a_crash_is_ignored(tmp_path):
-    problem, bank = resumable(tmp_path)
-    reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
-    (path,) = bank.directory.glob("*.journal")
-    path.write_bytes(path.read_bytes() + entry_of(b"[[2, 0.5, true]]")[:-3])
-    bank.restart()
-    same = problem.train(bank, BINARY, checkpoint=tmp_path / "active")
-    assert essence(same) == essence(reference)

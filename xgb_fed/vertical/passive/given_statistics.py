@@ -10,14 +10,13 @@ The limit does not bound an active party that encrypts other numbers.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
-from pathlib import Path
 from threading import Lock
-from typing import Any
 
-from gbdt_commons.sealed import read_sealed, write_sealed
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_commons.store import Kind, MemoryStore, Store, bytes_kind
+from gbdt_parties.errors import ProtocolError
 from xgb_fed.vertical.growing.gradients import packing_for
 
 logger = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ MAX_OPENINGS = 4096
 """Openings that are remembered; an older one is counted again when it is repeated."""
 
 _STEP = 0.001
-"""Counts that are written ahead, so that the file changes rarely and is never behind."""
+"""Counts that are written ahead, so that the record changes rarely and is never behind."""
 
 
 def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
@@ -60,14 +59,19 @@ def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
     return n_groups * -(-field_bits // one_class)
 
 
-def _counted(per_row: Any) -> float:
-    """Equations per row as a file holds them; `ValueError` for a number that is no count."""
+def _counted(content: bytes) -> float:
+    """Equations per row as a record holds them; `ValueError` for a number that is no count."""
+    per_row = json.loads(content)
     if isinstance(per_row, bool) or not isinstance(per_row, (int, float)) or not 0 <= per_row < math.inf:
-        raise ValueError("per_row is not a finite number of at least 0")
-    try:
-        return float(per_row)
-    except OverflowError:
-        raise ValueError("per_row is beyond float64") from None
+        raise ValueError("not a finite number of at least 0")
+    return float(per_row)
+
+
+GIVEN = Kind[float]("given statistics", lambda per_row: json.dumps(per_row).encode(), _counted)
+"""The record of equations per row."""
+
+OPENED = bytes_kind("counted openings")
+"""Records, under the digests of openings, that these were counted."""
 
 
 class GivenStatistics:
@@ -89,27 +93,19 @@ class GivenStatistics:
     ----------
     limit : float
         Equations per row beyond which statistics are refused.
-    path : Path, optional
-        File that keeps the number, and which openings were counted; in memory only by default.
+    store : Store, optional
+        Keeps the number, and which openings were counted; in memory only by default.
 
     Raises
     ------
-    InvalidDataError
-        If the file is damaged.
+    StoreError
+        If a record is damaged.
     """
 
-    def __init__(self, limit: float = math.inf, path: Path | None = None) -> None:
-        self._limit, self._path, self._lock = limit, path, Lock()
-        self.per_row = self._written = 0.0
-        self._openings: dict[str, None] = {}
-        if path is not None and path.exists():
-            try:
-                kept = read_sealed(path)
-                self.per_row = self._written = _counted(kept["per_row"])
-                self._openings = dict.fromkeys(map(str, kept.get("openings", [])))
-            except (KeyError, TypeError, ValueError, OverflowError):
-                logger.error("%s is not a record of disclosures to an active party", path)
-                raise InvalidDataError("the record of disclosures to this caller cannot be read") from None
+    def __init__(self, limit: float = math.inf, store: Store | None = None) -> None:
+        self._limit, self._store, self._lock = limit, MemoryStore() if store is None else store, Lock()
+        self.per_row = self._written = self._store.get(GIVEN, "") or 0.0
+        self._openings = dict.fromkeys(self._store.keys(OPENED))
 
     def add(self, n_nodes: int, n_classes: int, n_rows: int) -> None:
         """Count statistics of nodes before they are given.
@@ -130,7 +126,7 @@ class GivenStatistics:
             If they are more than the limit.
         """
         with self._lock:
-            self._count((1 + 2 * n_classes) * n_nodes / n_rows, {})
+            self._count((1 + 2 * n_classes) * n_nodes / n_rows)
 
     def add_opening(self, what: str, n_rows: int) -> None:
         """Count the numbers of rows per bin that an opening gives, unless they were given before.
@@ -148,10 +144,10 @@ class GivenStatistics:
         """
         with self._lock:
             if what not in self._openings:
-                self._count(1 / n_rows, {what: None})
+                self._count(1 / n_rows, what)
 
-    def _count(self, per_row: float, openings: dict[str, None]) -> None:
-        """Add equations and the openings that gave them: on the disk first, both at once."""
+    def _count(self, per_row: float, opening: str | None = None) -> None:
+        """Add equations and the opening that gave them: on the disk first, both at once."""
         before = self.per_row
         after = before + per_row
         if not after <= self._limit:  # nor under a limit that is not a number
@@ -160,14 +156,18 @@ class GivenStatistics:
                 f"{per_row:.3g} more, and it gives at most {self._limit:g}; its operator can allow more "
                 "(--max-statistics, Limits.max_statistics)"
             )
-        known = {**self._openings, **openings}
-        while len(known) > MAX_OPENINGS:
-            del known[next(iter(known))]
-        if self._path is not None and (openings or after > self._written):
+        openings = [*self._openings, *([] if opening is None else [opening])]
+        forgotten = openings[: max(0, len(openings) - MAX_OPENINGS)]
+        if opening is not None or after > self._written:
             written = max(self._written, after + _STEP)
-            write_sealed(self._path, {"per_row": written, "openings": list(known)})
+            with self._store.transaction():
+                self._store.put(GIVEN, "", written)
+                for one in forgotten:
+                    self._store.delete(OPENED, one)
+                if opening is not None:
+                    self._store.put(OPENED, opening, b"")
             self._written = written
-        self.per_row, self._openings = after, known
+        self.per_row, self._openings = after, dict.fromkeys(openings[len(forgotten) :])
         if before < TELLING <= after:
             logger.warning(
                 "%.2f statistics per row were given in all training runs: from about one per row on, the "

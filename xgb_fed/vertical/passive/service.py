@@ -1,14 +1,16 @@
 """A passive party behind a server: training runs and predictions on its table, within its limits.
 
-Every active party has a folder of its own: its aligned rows, its splits of models, its journals. No active
-party can name another one's models, rows or sessions.
+Every active party has a part of the store of its own, with its splits of models and its journals, and a
+folder for its aligned rows.  No active party can name another one's models, rows or sessions.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import sys
+import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.files import digest_of, make_folder
+from gbdt_commons.files import digest_of
+from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.transport.service import Caller, RowService
@@ -25,7 +28,7 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.given_statistics import MAX_STATISTICS, GivenStatistics
 from xgb_fed.vertical.passive.held_rows import HeldRows, held
-from xgb_fed.vertical.passive.journal import Journals
+from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresholds
 from xgb_fed.vertical.protocol.messages import (
@@ -47,6 +50,7 @@ from xgb_fed.vertical.protocol.messages import (
 from xgb_fed.vertical.protocol.splits import Splits
 
 logger = logging.getLogger(__name__)
+ROLE = "a passive party of vertical training"
 
 
 @dataclass(frozen=True)
@@ -124,19 +128,27 @@ class NamedRows(Protocol):
         """Whether the names are the data's own: rows are then known to others only once aligned."""
 
 
-class SplitsFolder(MutableMapping[bytes, Splits]):
-    """A party's splits of models by model id, one file each.
+def _splits_in(content: bytes) -> Splits:
+    return Splits.from_dict(json.loads(content))
+
+
+SPLITS = Kind[Splits]("splits of a model", lambda splits: json.dumps(splits.to_dict()).encode(), _splits_in)
+KEPT_SINCE = json_kind("time of the splits of a model")
+"""Records by a model's id in hexadecimal digits: its splits, and when they were kept (seconds since 1970)."""
+
+
+class KeptSplits(MutableMapping[bytes, Splits]):
+    """A party's splits of models by model id.
 
     Parameters
     ----------
-    directory : Path
+    store : Store
     max_models : int, optional
         Models whose splits are kept; without limit by default.
     """
 
-    def __init__(self, directory: Path, max_models: int = sys.maxsize) -> None:
-        self._directory, self._max_models = directory, max_models
-        make_folder(directory)
+    def __init__(self, store: Store, max_models: int = sys.maxsize) -> None:
+        self._store, self._max_models = store, max_models
 
     def check_room(self) -> None:
         """Raise `ProtocolError` if there is no room for a further model."""
@@ -146,31 +158,39 @@ class SplitsFolder(MutableMapping[bytes, Splits]):
                 "its operator can remove some (veilboost models)"
             )
 
-    def _path(self, model: bytes) -> Path:
-        return self._directory / f"{model.hex()}.splits.json"
-
     def __getitem__(self, model: bytes) -> Splits:
-        path = self._path(model)
-        if not path.exists():
+        splits = self._store.get(SPLITS, model.hex())
+        if splits is None:
             raise KeyError(model)
-        return Splits.load(path)
+        return splits
 
     def __setitem__(self, model: bytes, splits: Splits) -> None:
         if model not in self:
             self.check_room()
-        splits.save(self._path(model))
+        with self._store.transaction():
+            self._store.put(SPLITS, model.hex(), splits)
+            self._store.put(KEPT_SINCE, model.hex(), time.time())
 
     def __contains__(self, model: object) -> bool:
-        return isinstance(model, bytes) and self._path(model).exists()
+        return isinstance(model, bytes) and self._store.size(SPLITS, model.hex()) > 0
 
     def __delitem__(self, model: bytes) -> None:
-        self._path(model).unlink()
+        """Forget a model, and the journal of its training run."""
+        if model not in self:
+            raise KeyError(model)
+        with self._store.transaction():
+            for kind in (SPLITS, KEPT_SINCE, RUN, FOUND):
+                self._store.delete(kind, model.hex())
 
     def __iter__(self) -> Iterator[bytes]:
-        return (bytes.fromhex(p.name.split(".")[0]) for p in sorted(self._directory.glob("*.splits.json")))
+        return map(bytes.fromhex, sorted(self._store.keys(SPLITS)))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._store.keys(SPLITS))
+
+    def since(self, model: bytes) -> float:
+        """When the splits of a model were kept, in seconds since 1970."""
+        return float(self._store.get(KEPT_SINCE, model.hex()) or 0)
 
 
 class PassiveService(RowService):
@@ -180,12 +200,13 @@ class PassiveService(RowService):
     ----------
     table : NamedRows
     directory : path
-        Where aligned rows, splits of models, journals and the record are kept.
+        Where aligned rows, the store and the record are kept.
     name : str
         This party's, in the record.
     limits : Limits
     """
 
+    role = ROLE
     opening = (OpenTraining, OpenModel)
     requests = (
         ResumeTraining,
@@ -216,8 +237,7 @@ class PassiveService(RowService):
             limits.max_memory,
         )
         self._table, self._limits = table, limits
-        self._journals: dict[Path, Journals] = {}
-        self._given: dict[Path, tuple[GivenStatistics, ToldThresholds]] = {}
+        self._kept: dict[Path, tuple[Journals, GivenStatistics, ToldThresholds]] = {}
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
@@ -227,7 +247,7 @@ class PassiveService(RowService):
                 raise ProtocolError(
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
                 )
-            SplitsFolder(self.folder_of(caller) / "models", limits.max_models).check_room()
+            KeptSplits(self.store_of(caller), limits.max_models).check_room()
 
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
@@ -237,19 +257,18 @@ class PassiveService(RowService):
         if isinstance(message, OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
-    def _journals_of(self, caller: Caller) -> Journals:
-        """One object for all handlers of a caller: a training run is one session's at a time."""
-        return self._journals.setdefault(caller.directory, Journals(caller.directory / "models"))
+    def _kept_for(self, caller: Caller) -> tuple[Journals, GivenStatistics, ToldThresholds]:
+        """One set for all handlers of a caller.
 
-    def _given_to(self, caller: Caller) -> tuple[GivenStatistics, ToldThresholds]:
-        """One pair for all handlers of a caller: disclosures in one session add to those of the others."""
-        folder, limits = caller.directory, self._limits
-        if folder not in self._given:
-            self._given[folder] = (
-                GivenStatistics(limits.max_statistics, folder / "statistics.json"),
-                ToldThresholds(limits.max_thresholds, folder / "thresholds.entries"),
+        A training run is one session's at a time, and disclosures in one session add to those of the others.
+        """
+        if caller.directory not in self._kept:
+            self._kept[caller.directory] = (
+                Journals(caller.store),
+                GivenStatistics(self._limits.max_statistics, caller.store),
+                ToldThresholds(self._limits.max_thresholds, caller.store),
             )
-        return self._given[folder]
+        return self._kept[caller.directory]
 
     def _rows_digest(self, rows: NDArray[np.int64]) -> str:
         """Which rows these are: by their names, since positions change with the table."""
@@ -269,15 +288,15 @@ class PassiveService(RowService):
         table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
         names = [self._rows_digest(rows) for rows in positions] or [""]
-        given, thresholds = self._given_to(caller)
+        journals, given, thresholds = self._kept_for(caller)
         return PassiveParty(
             columns[0],
             columns[1:],
-            SplitsFolder(caller.directory / "models", self._limits.max_models),
+            KeptSplits(caller.store, self._limits.max_models),
             allow_export=self._limits.consents_to_export,
             allow_plain=self._limits.allow_plain,
             allow_weak_key=self._limits.allow_weak_key,
-            journals=self._journals_of(caller),
+            journals=journals,
             min_rows=max(self._limits.min_rows, MIN_ROWS),
             min_node_rows=self._limits.min_node_rows,
             max_bin=self._limits.max_bin,

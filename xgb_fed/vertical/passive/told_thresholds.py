@@ -9,24 +9,28 @@ rows are asked about afterwards and however often.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from threading import Lock
 
-from gbdt_commons.files import digest_of, make_folder, write_atomically
-from gbdt_parties._entries import EntryFile, read_entries
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_commons.files import digest_of
+from gbdt_commons.store import Kind, MemoryStore, Store
+from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import SplitRule
-
-logger = logging.getLogger(__name__)
 
 MAX_THRESHOLDS = 1024
 """Thresholds of a column at which a server tells one active party sides by default.
 
 100 trees of depth 5 on 150,000 rows in 256 bins used 181 of the column that they split most.
 """
+
+
+def _by_column(content: bytes) -> dict[str, list[str]]:
+    return {str(name): list(map(str, thresholds)) for name, thresholds in json.loads(content).items()}
+
+
+TOLD = Kind[dict[str, list[str]]]("told thresholds", lambda new: json.dumps(new).encode(), _by_column)
+"""Records of new thresholds by column."""
 
 
 class ToldThresholds:
@@ -40,29 +44,20 @@ class ToldThresholds:
     ----------
     limit : float
         Thresholds of a column beyond which splits are refused.
-    path : Path, optional
-        File that keeps them; in memory only by default.
+    store : Store, optional
+        Keeps them; in memory only by default.
 
     Raises
     ------
-    InvalidDataError
-        If the file is damaged.
+    StoreError
+        If a record is damaged.
     """
 
-    def __init__(self, limit: float = math.inf, path: Path | None = None) -> None:
-        self._limit, self._path, self._lock = limit, path, Lock()
-        self._file: EntryFile | None = None
+    def __init__(self, limit: float = math.inf, store: Store | None = None) -> None:
+        self._limit, self._store, self._lock = limit, MemoryStore() if store is None else store, Lock()
         self._known: dict[str, set[str]] = {}
-        self._end = 0
-        if path is None or not path.exists():
-            return
-        try:
-            for content, end in read_entries(path):
-                self._keep(json.loads(content))
-                self._end = end
-        except (AttributeError, TypeError, ValueError, RecursionError):
-            logger.error("%s is not a record of thresholds disclosed to an active party", path)
-            raise InvalidDataError("the record of disclosures to this caller cannot be read") from None
+        for content in self._store.entries(TOLD, ""):
+            self._keep(content)
 
     def __len__(self) -> int:
         """Thresholds of the column that has most of them."""
@@ -101,22 +96,12 @@ class ToldThresholds:
                     )
             if new:
                 content = {name: sorted(thresholds) for name, thresholds in new.items()}
-                self._write(json.dumps(content).encode())
+                self._store.append(TOLD, "", content)
                 self._keep(content)
 
     def _keep(self, content: dict[str, list[str]]) -> None:
         for name, thresholds in content.items():
             self._known.setdefault(name, set()).update(thresholds)
-
-    def _write(self, content: bytes) -> None:
-        if self._path is None:
-            return
-        if self._file is None:
-            if not self._path.exists():
-                make_folder(self._path.parent)
-                write_atomically(self._path, b"")
-            self._file = EntryFile(self._path, self._end)
-        self._file.append(content, sync=True)
 
 
 def _threshold_of(rule: SplitRule) -> str:

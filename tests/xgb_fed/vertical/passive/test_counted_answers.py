@@ -22,17 +22,20 @@ from counted_answers import (
     split,
     start,
 )
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import to_bits
+from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import SplitRule, read_columns
 from xgb_fed.vertical.growing.gradients import packing_for
 from xgb_fed.vertical.passive.given_statistics import GivenStatistics, n_classes_of
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
-from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
+from xgb_fed.vertical.passive.told_thresholds import TOLD, ToldThresholds
 from xgb_fed.vertical.protocol.messages import (
     ContinueTraining,
     FindSplits,
@@ -287,39 +290,44 @@ def test_one_tree_that_names_its_own_splits_reads_a_column_at_so_many_thresholds
 
 
 def test_thresholds_are_kept_over_restarts_and_damage_is_found(tmp_path):
-    path = tmp_path / "folder" / "thresholds.entries"
     names = ["age", "city"]
-    told = ToldThresholds(3, path)
+    told = ToldThresholds(3, restarted(tmp_path))
     told.add(names, [SplitRule(0, 1.5, True), SplitRule(0, 1.5, False), SplitRule(1, 0.0, True, (1, 2))])
     told.add(names, [SplitRule(0, float("-inf"), True)])
     for _ in range(2):
-        told = ToldThresholds(3, path)
+        told = ToldThresholds(3, restarted(tmp_path))
         assert (told.of("age"), told.of("city"), told.of("other"), len(told)) == (2, 1, 0, 2)
         told.add(names, [SplitRule(0, 1.5, True)])
     told.add(names, [SplitRule(0, 2.5, True)])
-    before = path.read_bytes()
+    before = list(told._store.entries(TOLD, ""))
     with pytest.raises(ProtocolError, match=r"at 3 thresholds of a column .* 3 at most"):
         told.add(names, [SplitRule(1, 0.0, True, (1,)), SplitRule(0, 3.5, True)])
-    assert (path.read_bytes(), told.of("city")) == (before, 1)
-    path.write_bytes(before + before[:20])  # cut off by a crash
-    told = ToldThresholds(3, path)
+    assert (list(told._store.entries(TOLD, "")), told.of("city")) == (before, 1)
+    told = ToldThresholds(3, restarted(tmp_path))
     told.add(names, [SplitRule(1, 0.0, True, (2,))])
-    assert ToldThresholds(3, path).of("city") == 2
-    path.write_bytes(before.replace(b"age", b"agf"))
-    with pytest.raises(InvalidDataError, match="cannot be read"):
-        ToldThresholds(3, path)
+    assert ToldThresholds(3, restarted(tmp_path)).of("city") == 2
+    for damaged in (b"[", b"[1]", b'{"age": 7}'):
+        restarted(tmp_path).append(bytes_kind(TOLD.name), "", damaged)
+        with pytest.raises(StoreError, match="a record of told thresholds cannot be read"):
+            ToldThresholds(3, restarted(tmp_path))
+        restarted(tmp_path).delete(TOLD, "", 3)
+    end_process(tmp_path)
+    path = tmp_path / "party.store"
+    path.write_bytes(path.read_bytes().replace(b"age", b"agf"))
+    with pytest.raises(StoreError, match="a record is damaged"):
+        restarted(tmp_path)
     with pytest.raises(ProtocolError, match="nan at most"):
         ToldThresholds(float("nan")).add(names, [SplitRule(0, 1.5, True)])
 
 
 def test_a_disk_that_fails_tells_nothing(tmp_path, monkeypatch):
-    told = ToldThresholds(path=tmp_path / "thresholds.entries")
+    told = ToldThresholds(store=restarted(tmp_path))
 
     def broken(*_, **__):
         raise OSError(5, "broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr("xgb_fed.vertical.passive.told_thresholds.EntryFile.append", broken)
+        patch.setattr(told._store, "append", broken)
         with pytest.raises(OSError, match="broken"):
             told.add(["age"], [SplitRule(0, 1.5, True)])
     assert len(told) == 0
@@ -330,6 +338,7 @@ def test_a_server_counts_thresholds_for_each_caller_and_keeps_them(tmp_path):
         columns, ids, has_ids = read_columns(X, "X"), [f"p{k}" for k in range(N)], False
 
     def session(caller):
+        end_process(tmp_path)
         service = PassiveService(
             Table, tmp_path, "bank", Limits(min_rows=2, allow_plain=True, max_statistics=9)
         )
@@ -337,6 +346,6 @@ def test_a_server_counts_thresholds_for_each_caller_and_keeps_them(tmp_path):
         talk = Talk(lambda request: service.handle(who, (), request))
         for message in (opening(N), start([0]), gradients(N), ROOT, split([0], 0, 1)):
             talk.ask(message)
-        return ToldThresholds(path=service.folder_of(caller) / "thresholds.entries")
+        return ToldThresholds(store=service.store_of(caller))
 
     assert [len(session(caller)) for caller in ("acme", "acme", "umbrella")] == [1, 1, 1]

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import xgb_fed
-from gbdt_commons.sealed import write_sealed
-from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import json_kind
+from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive.given_statistics import GivenStatistics
+from xgb_fed.vertical.passive.given_statistics import GIVEN, GivenStatistics
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -45,6 +47,7 @@ def trained(service, n_trees, caller="acme"):
 
 
 def bank(folder, **limits):
+    end_process(folder)
     return PassiveService(Table, folder, "bank", Limits(allow_plain=True, **limits))
 
 
@@ -64,18 +67,20 @@ def test_the_log_warns_once_the_values_can_be_computed(tmp_path, caplog):
 
 
 def test_what_is_written_is_never_behind(tmp_path):
-    path = tmp_path / "statistics.json"
-    given = GivenStatistics(1.0, path)
+    given = GivenStatistics(1.0, restarted(tmp_path))
     for _ in range(50):
         given.add(1, 1, 300)
-        assert GivenStatistics(1.0, path).per_row >= given.per_row
+        given._store = restarted(tmp_path)
+        assert GivenStatistics(1.0, given._store).per_row >= given.per_row
     assert given.per_row == pytest.approx(0.5)
     with pytest.raises(ProtocolError, match="at most 1"):
         given.add(51, 1, 300)
     assert given.per_row == pytest.approx(0.5)
-    path.write_text(path.read_text().replace("0.5", "0.1"))
-    with pytest.raises(InvalidDataError, match="cannot be read"):
-        GivenStatistics(1.0, path)
+    end_process(tmp_path)
+    path = tmp_path / "party.store"
+    path.write_bytes(path.read_bytes().replace(b"0.501", b"0.101"))
+    with pytest.raises(StoreError, match="a record is damaged"):
+        restarted(tmp_path)
 
 
 def test_a_limit_that_is_not_a_number_limits():
@@ -86,15 +91,15 @@ def test_a_limit_that_is_not_a_number_limits():
 @pytest.mark.parametrize(
     "per_row", [10**400, -1, -0.5, math.inf, -math.inf, math.nan, True, "0.5", None, [1]]
 )
-def test_a_file_whose_number_is_no_count_is_refused(tmp_path, per_row):
-    path = tmp_path / "statistics.json"
-    write_sealed(path, {"per_row": per_row, "openings": []})
-    with pytest.raises(InvalidDataError, match="cannot be read"):
-        GivenStatistics(1.0, path)
+def test_a_record_whose_number_is_no_count_is_refused(tmp_path, per_row):
+    store = restarted(tmp_path)
+    store.put(json_kind(GIVEN.name), "", per_row)
+    with pytest.raises(StoreError, match="cannot be read"):
+        GivenStatistics(1.0, store)
 
 
 @pytest.mark.parametrize("per_row", [0, 0.5, 3])
-def test_a_file_with_a_count_is_read(tmp_path, per_row):
-    path = tmp_path / "statistics.json"
-    write_sealed(path, {"per_row": per_row, "openings": []})
-    assert GivenStatistics(1.0, path).per_row == per_row
+def test_a_record_with_a_count_is_read(tmp_path, per_row):
+    store = restarted(tmp_path)
+    store.put(json_kind(GIVEN.name), "", per_row)
+    assert GivenStatistics(1.0, store).per_row == per_row

@@ -1,16 +1,14 @@
-import json
-import os
-import stat
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_parties._entries import entry_of, read_entries
+from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import ProtocolError
+from kept_stores import end_process, restarted
 from limits import no_more_descriptors
-from xgb_fed.vertical.passive.journal import MAX_JOURNALS, Journals, Terms
+from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, RUN, Journals, Terms
 from xgb_fed.vertical.protocol.splits import Splits
 
 TERMS = Terms("paillier", 2048, 32, "rows", "digest")
@@ -47,90 +45,84 @@ def folder(tmp_path_factory):
 
 
 @given(REQUESTS, st.integers(0, 4), st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=30, deadline=None)
 def test_what_was_kept_is_found(folder, requests, before, on_disk):
-    journals = Journals(folder if on_disk else None)
+    journals = Journals(restarted(folder) if on_disk else None)
     assert journals.find(MODEL) is None
     written(journals, requests, before)
-    reader = Journals(folder) if on_disk else journals
+    reader = Journals(restarted(folder)) if on_disk else journals
     assert reader.find(MODEL) == (TERMS, splits_of(requests))
     assert reader.find(b"n" * 16) is None
-    assert os.listdir(folder) == ([f"{MODEL.hex()}.journal"] if on_disk else [])
-    (folder / f"{MODEL.hex()}.journal").unlink(missing_ok=True)
+    if on_disk:
+        end_process(folder)
+        (folder / "party.store").unlink()
 
 
 @given(REQUESTS.filter(any), st.data())
-@settings(max_examples=40)
-def test_a_file_cut_off_holds_whole_requests_or_is_refused(folder, requests, data):
+@settings(max_examples=15, deadline=None)
+def test_a_log_cut_off_holds_whole_requests(folder, requests, data):
     """What a crash at any byte leaves: the requests that were answered, never half of one."""
-    journals = Journals(folder)
-    written(journals, requests)
-    path = folder / f"{MODEL.hex()}.journal"
-    content = path.read_bytes()
-    ends = [end for _, end in read_entries(path)]
-    end = data.draw(st.integers(0, len(content)))
-    path.write_bytes(content[:end])
-    try:
-        terms, kept = journals.find(MODEL)
-    except ProtocolError:
-        assert end < ends[0]
-    else:
-        # The first entry is the terms, the second the splits that were there from the start: none.
-        n_requests = max(0, sum(whole <= end for whole in ends) - 2)
-        assert (terms, kept) == (TERMS, splits_of([splits for splits in requests if splits][:n_requests]))
-    path.unlink()
+    store = restarted(folder)
+    written(Journals(store), requests)
+    files = {end: folder / f"party.store{end}" for end in ("", "-wal")}
+    contents = {end: path.read_bytes() for end, path in files.items()}
+    end_process(folder)
+    (folder / "party.store").unlink()
+    cut = data.draw(st.integers(0, len(contents["-wal"])))
+    files[""].write_bytes(contents[""])
+    files["-wal"].write_bytes(contents["-wal"][:cut])
+    kept = Journals(restarted(folder)).find(MODEL)
+    answered = [splits for splits in requests if splits]
+    states = [None, *((TERMS, splits_of(answered[:n])) for n in range(len(answered) + 1))]
+    assert kept in states
+    if cut == len(contents["-wal"]):
+        assert kept == states[-1]
+    end_process(folder)
+    (folder / "party.store").unlink()
 
 
-@given(REQUESTS.filter(any), st.data())
-@settings(max_examples=40)
-def test_a_changed_byte_is_refused(folder, requests, data):
-    journals = Journals(folder)
-    written(journals, requests)
-    path = folder / f"{MODEL.hex()}.journal"
-    content = bytearray(path.read_bytes())
-    place = data.draw(st.integers(0, len(content) - 2))
-    content[place] ^= data.draw(st.integers(1, 255))
-    path.write_bytes(content)
-    with pytest.raises(ProtocolError, match="journal of the training run is damaged"):
-        journals.find(MODEL)
-    path.unlink()
-
-
-def test_splits_are_on_the_disk_before_keep_returns(tmp_path, monkeypatch):
-    journals, synced, fdatasync = Journals(tmp_path), [], os.fdatasync
-    path = tmp_path / f"{MODEL.hex()}.journal"
-    kept = Splits(list(NAMES))
-    journal = journals.start(MODEL, TERMS, kept)
-
-    def noted(fd):
-        synced.append(path.read_bytes())
-        fdatasync(fd)
-
-    monkeypatch.setattr("gbdt_parties._entries.os.fdatasync", noted)
+def test_splits_are_on_the_disk_before_keep_returns(tmp_path):
+    store = restarted(tmp_path)
+    path, kept = tmp_path / "party.store-wal", Splits(list(NAMES))
+    journal = Journals(store).start(MODEL, TERMS, kept)
+    synced = store._connection.execute("PRAGMA synchronous").fetchone()[0]
+    before = path.read_bytes()
     kept.add(0, 0.5, True)
     journal.keep()
-    assert synced == [path.read_bytes()]
-    assert b"0.5" in synced[0]
+    assert synced == store._connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # full
+    assert before.count(b"0.5") < path.read_bytes().count(b"0.5")
 
 
 def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):
-    journals = Journals(tmp_path)
+    store = restarted(tmp_path)
+    journals = Journals(store)
     written(journals, [[(0, 0.5, True)]])
 
-    def full(source, target):
+    def full(kind, key, place, content):
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("gbdt_commons.files.os.replace", full)
-        with pytest.raises(OSError, match="No space"):
-            journals.start(MODEL, TERMS, Splits(list(NAMES)))
-    assert journals.find(MODEL) == (TERMS, splits_of([[(0, 0.5, True)]]))
-    assert os.listdir(tmp_path) == [f"{MODEL.hex()}.journal"]
+    for n_written in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "_write", nth(n_written, store._write, full))
+            with pytest.raises(OSError, match="No space"):
+                journals.start(MODEL, TERMS, Splits(list(NAMES)))
+        assert journals.find(MODEL) == (TERMS, splits_of([[(0, 0.5, True)]]))
+
+
+def nth(n, before, then):
+    """A function that is one for some calls and then another."""
+    calls = []
+
+    def call(*args):
+        calls.append(args)
+        return (before if len(calls) <= n else then)(*args)
+
+    return call
 
 
 def test_a_training_begun_again_starts_where_it_is_taken_up(tmp_path):
     splits = [(0, 0.5, True), (1, 1.5, False), (0, 2.5, True)]
-    journals = Journals(tmp_path)
+    journals = Journals(restarted(tmp_path))
     written(journals, [[split] for split in splits])
     kept = journals.find(MODEL)[1].first(1)
     journal = journals.start(MODEL, TERMS, kept)
@@ -171,44 +163,49 @@ def one_split():
 
 
 @pytest.fixture
-def journals(tmp_path):
-    return Journals(tmp_path / "models")
+def store(tmp_path):
+    return restarted(tmp_path / "models")
 
 
-def file_of(tmp_path, model):
-    return tmp_path / "models" / f"{model.hex()}.journal"
+@pytest.fixture
+def journals(store):
+    return Journals(store)
 
 
-def test_a_journal_is_one_models(journals, tmp_path):
+def test_a_journal_is_one_models(journals):
     journals.start(ONE, TERMS, one_split())
-    file_of(tmp_path, ONE).rename(file_of(tmp_path, OTHER))
-    with pytest.raises(ProtocolError, match="damaged"):
-        journals.find(OTHER)
+    assert journals.find(OTHER) is None
 
 
 @pytest.mark.parametrize(
     "split", [[2, 0.5, True], [-1, 0.5, True], [True, 0.5, True], [0, "0.5", True], [0, 0.5, 1], [0, 0.5], 3]
 )
-def test_splits_are_checked_when_read(journals, tmp_path, split):
+def test_splits_are_checked_when_read(journals, store, split):
     journals.start(ONE, TERMS, one_split())
-    with open(file_of(tmp_path, ONE), "ab") as file:
-        file.write(entry_of(json.dumps([[1, 0.5, False]]).encode()))
+    store.append(FOUND, ONE.hex(), [[1, 0.5, False]])
     assert len(journals.find(ONE)[1]) == 2
-    with open(file_of(tmp_path, ONE), "ab") as file:
-        file.write(entry_of(json.dumps([split]).encode()))
-    with pytest.raises(ProtocolError, match="damaged"):
+    store.append(FOUND, ONE.hex(), [split])
+    with pytest.raises(StoreError, match="damaged"):
         journals.find(ONE)
 
 
+@pytest.mark.parametrize("about", [[], {}, 7, None, {"names": 3}, {"names": [], "terms": {}}])
+def test_terms_are_checked_when_read(journals, store, about):
+    journals.start(ONE, TERMS, one_split())
+    store.put(RUN, ONE.hex(), about)
+    if about is None:
+        assert journals.find(ONE) is None
+    else:
+        with pytest.raises(StoreError, match="damaged"):
+            journals.find(ONE)
+
+
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_the_oldest_of_too_many_go(journals, tmp_path, on_disk):
+def test_the_oldest_of_too_many_go(journals, on_disk):
     journals = journals if on_disk else Journals()
     models = [bytes([k]) * 16 for k in range(MAX_JOURNALS + 3)]
-    for age, model in enumerate(models):
+    for model in models:
         journals.start(model, TERMS, one_split())
-        if on_disk:
-            # Times of files are coarse.
-            os.utime(file_of(tmp_path, model), (age, age))
     assert [journals.find(model) is None for model in models] == [True] * 3 + [False] * MAX_JOURNALS
 
 
@@ -218,22 +215,3 @@ def test_a_training_under_way_needs_no_further_descriptor(journals):
         journal.splits.add(0, 1.5, False)
         journal.keep()
     assert len(journals.find(ONE)[1]) == 2
-
-
-def test_a_journal_that_is_gone_closes_its_file(journals):
-    journal = journals.start(ONE, TERMS, one_split())
-    descriptor = journal._file._descriptor
-    os.fstat(descriptor)
-    del journal
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
-
-
-def test_journals_are_their_owners_only(journals, tmp_path):
-    before = os.umask(0o022)
-    try:
-        journals.start(ONE, TERMS, one_split())
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(file_of(tmp_path, ONE).stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "models").stat().st_mode) == 0o700

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from counted_answers import Talk, opening
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.identity.alignment import Alignment
 from gbdt_parties.identity.certificates import Identity
+from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive import given_statistics
-from xgb_fed.vertical.passive.given_statistics import GivenStatistics
+from xgb_fed.vertical.passive.given_statistics import GIVEN, OPENED, GivenStatistics
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import CategoriesOpened, TrainingOpened
 
@@ -35,10 +38,10 @@ class Bank:
     """A served party, and what it has on the disk of what the caller got."""
 
     def __init__(self, folder, table=Table, row_sets=(), caller="acme", **limits):
+        end_process(folder)
         self.service = PassiveService(table, folder, "bank", Limits(allow_plain=True, **limits))
         self.who = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
         self.row_sets = row_sets
-        self.path = self.service.folder_of(caller) / "statistics.json"
 
     def handle(self, request):
         return self.service.handle(self.who, self.row_sets, bytes(request))
@@ -47,9 +50,14 @@ class Bank:
         return Talk(self.handle).ask(opening(*args, **how))
 
     @property
+    def given(self):
+        """The running server's own count."""
+        return self.service._kept_for(self.service._caller(self.who))[1]
+
+    @property
     def counted(self):
         """As a server that is started now would read it, less what it writes ahead."""
-        return GivenStatistics(path=self.path).per_row if self.path.exists() else 0.0
+        return GivenStatistics(store=self.service.store_of(self.who.name)).per_row
 
 
 def subsets(n):
@@ -87,19 +95,19 @@ def test_opening_counts_are_given_once_for_the_same_rows_and_bins(tmp_path):
     some = np.arange(0, 200, dtype=np.int32)
     bank = Bank(tmp_path, max_statistics=1.0)
     bank.ask(N)
-    once = bank.service._given[bank.path.parent][0].per_row
+    once = bank.given.per_row
     assert once == pytest.approx(1 / N)
     for _ in range(3):
         assert isinstance(bank.ask(N), TrainingOpened)
-        assert bank.service._given[bank.path.parent][0].per_row == once
+        assert bank.given.per_row == once
         bank = Bank(tmp_path, max_statistics=1.0)  # restarted: what was written ahead counts as given
         bank.ask(N, max_bin=8)
-        once = bank.service._given[bank.path.parent][0].per_row
+        once = bank.given.per_row
     for n_rows, more in [(N, {"max_bin": 4}), (200, {"rows": some}), (199, {"rows": some[1:]})]:
-        before = bank.service._given[bank.path.parent][0].per_row
+        before = bank.given.per_row
         for _ in range(2):
             assert isinstance(bank.ask(n_rows, **more), TrainingOpened)
-            assert bank.service._given[bank.path.parent][0].per_row == pytest.approx(before + 1 / n_rows)
+            assert bank.given.per_row == pytest.approx(before + 1 / n_rows)
     other = Bank(tmp_path, caller="umbrella", max_statistics=1.0)
     other.ask(N)
     assert other.counted == pytest.approx(1 / N, abs=2e-3)
@@ -115,11 +123,10 @@ def test_opening_counts_of_other_rows_with_the_same_values_are_new(tmp_path):
     def of(ids, table=Twins):
         alignment = Alignment(tuple(ids))
         bank = Bank(tmp_path, table, (alignment.digest,), max_statistics=1.0)
-        caller = bank.service._caller(bank.who)
-        alignment.save(caller.rows_file(alignment.digest))
-        before = bank.service._given_to(caller)[0].per_row
+        alignment.save(bank.service._caller(bank.who).rows_file(alignment.digest))
+        before = bank.given.per_row
         assert isinstance(bank.ask(100), TrainingOpened)
-        return bank.service._given[bank.path.parent][0].per_row - before
+        return bank.given.per_row - before
 
     class Changed:
         columns, ids, has_ids = read_columns(1 - values, "X"), Twins.ids, True
@@ -170,23 +177,23 @@ def test_opening_counts_are_on_the_disk_before_they_leave(tmp_path, monkeypatch)
     """At each failure of the disk, what the file says is no less than what was answered."""
     bank = Bank(tmp_path, max_statistics=1.0)
     answered, fails = 0, True
-    write = given_statistics.write_sealed
+    write = StoreFile._write
 
-    def failing(path, content):
-        if fails:
+    def failing(store, kind, key, place, content):
+        if fails and kind.endswith(failing_kind):
             raise OSError(errno.EIO, "broken")
-        write(path, content)
+        write(store, kind, key, place, content)
 
-    monkeypatch.setattr(given_statistics, "write_sealed", failing)
+    monkeypatch.setattr(StoreFile, "_write", failing)
     for k, rows in enumerate(subsets(8)):
-        fails = k % 2 == 0
+        fails, failing_kind = k % 2 == 0, (GIVEN if k % 4 else OPENED).name
         opened = bank.ask(len(rows), rows)
         assert isinstance(opened, messages.Refusal) == fails
         answered += 0 if fails else 1 / len(rows)
         assert bank.counted >= answered - 1e-12
         if fails:
             assert not isinstance(opened, TrainingOpened)
-    assert bank.service._given[bank.path.parent][0].per_row == pytest.approx(answered)
+    assert bank.given.per_row == pytest.approx(answered)
 
 
 def test_opening_counts_of_categories_and_missing_values_are_counted(tmp_path):
@@ -203,16 +210,25 @@ def test_opening_counts_of_categories_and_missing_values_are_counted(tmp_path):
 
 def test_opening_counts_that_were_forgotten_are_counted_again(tmp_path, monkeypatch):
     monkeypatch.setattr(given_statistics, "MAX_OPENINGS", 2)
-    given = GivenStatistics(path=tmp_path / "s.json")
+    given = GivenStatistics(store=restarted(tmp_path))
     for what in "abcb":
         given.add_opening(what, 100)
     assert given.per_row == pytest.approx(0.03)
     given.add_opening("a", 100)
     assert given.per_row == pytest.approx(0.04)
+    again = GivenStatistics(store=restarted(tmp_path))
+    before = again.per_row
+    for what in "ac":
+        again.add_opening(what, 100)
+    assert again.per_row == before
+    again.add_opening("b", 100)
+    assert again.per_row > before
 
 
-def test_opening_counts_of_an_earlier_release_are_read(tmp_path):
-    given_statistics.write_sealed(tmp_path / "s.json", {"per_row": 0.5})
-    given = GivenStatistics(path=tmp_path / "s.json")
-    given.add_opening("a", 100)
-    assert given.per_row == pytest.approx(0.51)
+def test_opening_counts_of_an_earlier_release_are_refused(tmp_path):
+    Bank(tmp_path)
+    end_process(tmp_path)
+    (tmp_path / "for-acme").mkdir(exist_ok=True)
+    (tmp_path / "for-acme" / "statistics.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"'statistics.json' cannot be used: an earlier release"):
+        Bank(tmp_path)

@@ -23,9 +23,11 @@ from gbdt_parties.identity.alignment_messages import (
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import end_process
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive.service import Limits, PassiveService
+from xgb_fed.vertical.passive.journal import RUN
+from xgb_fed.vertical.passive.service import KeptSplits, Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import (
     FindSplits,
     Gradients,
@@ -36,7 +38,6 @@ from xgb_fed.vertical.protocol.messages import (
     StartTree,
     TrainingOpened,
 )
-from xgb_fed.vertical.protocol.splits import Splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -77,7 +78,12 @@ def table_of(people, rows, has_ids=False):
 @pytest.fixture
 def bank(people, tmp_path):
     rows = np.random.default_rng(0).permutation(np.arange(10, 60))
-    return lambda limits=OPEN: PassiveService(table_of(people, rows), tmp_path / "bank", "bank", limits)
+
+    def start(limits=OPEN):
+        end_process(tmp_path)
+        return PassiveService(table_of(people, rows), tmp_path / "bank", "bank", limits)
+
+    return start
 
 
 def trained(people, party, alignment, **how):
@@ -96,8 +102,9 @@ def test_align_train_predict_export_over_a_restart(people, bank, tmp_path):
     model, rows = trained(people, party, alignment)
     pooled, _ = trained(people, xgb_fed.LocalParty(X[rows][:, 2:], "bank"), alignment)
     assert [t.to_dict() for t in model.trees] == [t.to_dict() for t in pooled.trees]
+    before = model.predict(X[rows, :2], [party])
     after = Local(bank(), row_sets=[alignment.digest])
-    np.testing.assert_array_equal(model.predict(X[rows, :2], [after]), model.predict(X[rows, :2], [party]))
+    np.testing.assert_array_equal(model.predict(X[rows, :2], [after]), before)
     assert model.export_booster([after]).num_boosted_rounds() == 3
 
 
@@ -301,8 +308,8 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
     model, _ = trained(
         people, Local(service), alignment, cipher=xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True)
     )
-    (path,) = tmp_path.glob("bank/for-acme/models/*.splits.json")
-    splits = Splits.load(path)
+    kept = KeptSplits(service.store_of("acme"))
+    ((number, splits),) = kept.items()
 
     def resumed(n_splits, **how):
         talk = Talk(Local(service))
@@ -316,11 +323,10 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
     assert "the rows" in resumed(len(splits), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
     for n_splits in (0, len(splits) - 1, len(splits) + 1):
         assert "not kept" in resumed(n_splits)[1].reason
-    for journal in path.parent.glob("*.journal"):
-        journal.unlink()
+    service.store_of("acme").delete(RUN, number.hex())
     assert "not kept" in resumed(0)[1].reason
     assert "not kept" in resumed(len(splits))[1].reason
-    assert Splits.load(path) == splits
+    assert kept[number] == splits
 
 
 def test_resumptions_count_as_questions_and_a_restart_forgets_none(bank):

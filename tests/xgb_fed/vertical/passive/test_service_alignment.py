@@ -10,6 +10,7 @@ import xgb_fed
 from alignments import Asker
 from counted_answers import layout
 from deployment import connected, serving, tls
+from gbdt_commons.store import json_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError
 from gbdt_parties.identity import masked_ids
@@ -18,12 +19,14 @@ from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.alignment_messages import OpenAlignment
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
+from gbdt_parties.quota import TAKEN
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import end_process, restarted
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.vertical.passive.service import Limits, PassiveService
+from xgb_fed.vertical.passive.service import ROLE, Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import OpenModel, OpenTraining, TrainingOpened
 
 pytest.importorskip("nacl")
@@ -49,7 +52,12 @@ def bank(tmp_path):
     """Fifty customers, from 010 on."""
     X = np.random.default_rng(2).normal(size=(50, 2))
     table = Table(read_columns(X), [f"customer-{k:03d}" for k in range(10, 60)], True, None, [], {})
-    return lambda **limits: PassiveService(table, tmp_path / "bank", "bank", Limits(min_rows=1, **limits))
+
+    def start(**limits):
+        end_process(tmp_path)
+        return PassiveService(table, tmp_path / "bank", "bank", Limits(min_rows=1, **limits))
+
+    return start
 
 
 KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
@@ -142,14 +150,17 @@ def test_rows_that_are_aligned_are_opened_without_a_question(bank):
 
 def test_a_damaged_count_is_a_refusal_until_its_operator_removes_it(bank, tmp_path):
     asker(bank(), ["customer-010"]).until_answered()
-    (count,) = tmp_path.rglob("questions.json")
-    count.write_text("[1e300]")
+    end_process(tmp_path)
+    store = restarted(tmp_path / "bank", role=ROLE)
+    store.put(json_kind(TAKEN.name), "questions of acme", [1e300])
     service = bank()
     for _ in range(2):
         reason = asker(service, ["a"]).open().reason
-        assert "last hour's requests is damaged" in reason
+        assert "a record of times of the last hour cannot be read" in reason
         assert str(tmp_path) not in reason
-    count.unlink()
+    assert "cannot be read" in asker(bank(), ["a"]).open().reason
+    service = bank()
+    service.reset_questions()
     asker(service, ["customer-010"]).until_answered()
 
 

@@ -37,12 +37,13 @@ from gbdt_parties.identity.intersector import BYTES_PER_ID, Intersector
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
+from kept_stores import end_process
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.vertical.passive import party as passive_module
 from xgb_fed.vertical.passive.party import PassiveParty
-from xgb_fed.vertical.passive.service import Limits, PassiveService
+from xgb_fed.vertical.passive.service import KeptSplits, Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import (
     Assignments,
     FindSplits,
@@ -107,6 +108,7 @@ def service(tmp_path):
         X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
         table = Table(read_columns(X), [str(k) for k in range(N_ROWS)], False, None, [], {})
         limits = Limits(min_rows=2, allow_plain=True, allow_weak_key=True, max_statistics=np.inf, **limits)
+        end_process(tmp_path)
         return PassiveService(table, tmp_path / "bank", "bank", limits)
 
     return make
@@ -247,7 +249,7 @@ def test_disk_attack_by_training_runs_that_end_at_once(service, tmp_path):
             talk.ask(messages.Finish())
         else:
             reasons.append(answer.reason)
-    assert len(list((tmp_path / "bank" / "for-acme" / "models").glob("*.splits.json"))) == 3
+    assert len(KeptSplits(bank.store_of("acme"))) == 3
     assert len(reasons) == 12
     assert "at most 3 models" in reasons[0]
     assert "veilboost models" in reasons[0]
@@ -377,7 +379,7 @@ def test_models_kept_are_at_most_as_many_as_agreed_when_sessions_end_side_by_sid
         assert isinstance(talk.ask(opening()), TrainingOpened)
     answers = [talk.ask(messages.Finish()) for talk in talks]
     assert [isinstance(answer, messages.Done) for answer in answers] == [True, False, False]
-    assert len(list((tmp_path / "bank" / "for-acme" / "models").glob("*.splits.json"))) == 1
+    assert len(KeptSplits(bank.store_of("acme"))) == 1
 
 
 def test_memory_attack_by_a_public_key_of_many_numbers(service):

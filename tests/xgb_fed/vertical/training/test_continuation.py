@@ -10,6 +10,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import end_process
 from veilboost.plans.tables import Table
 from vertical_training import Recorder, assert_same_trees, parties_of, problem, quantile_matrix, stock, train
 from xgb_fed.boosting.features import read_columns
@@ -247,6 +248,7 @@ def test_a_server_continues_and_counts_it_as_a_question(tmp_path):
 
         def __init__(self):
             # A service that was started again knows the model from its folder.
+            end_process(tmp_path)
             self.service = PassiveService(table, tmp_path, "bank", limits)
 
         def handle(self, request):

@@ -10,6 +10,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
+from kept_stores import end_process
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.journal import Journals, Terms
 from xgb_fed.vertical.passive.party import PassiveParty
@@ -156,6 +157,7 @@ class Served:
             columns, ids, has_ids = read_columns(X, "X"), names, True
 
         limits = Limits(min_rows=2, allow_weak_key=True, max_statistics=np.inf)
+        end_process(folder)
         self.service = PassiveService(Table, folder, "bank", limits)
         self.caller = Identity("acme", "", NOBODY.expires)
 

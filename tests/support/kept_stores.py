@@ -1,0 +1,19 @@
+"""Stores in the folders of a party that is restarted in the process of the test."""
+
+from pathlib import Path
+
+from gbdt_commons import store_file
+from gbdt_commons.store_file import StoreFile
+
+
+def end_process(folder):
+    """Let go of the stores in a folder, as the end of a party's process does."""
+    for store in list(store_file._open):
+        if Path(folder) in store._path.parents:
+            store.close()
+
+
+def restarted(folder, name="party.store", role="a tester"):
+    """A store in a folder, after the end of the process that had it before."""
+    end_process(folder)
+    return StoreFile(Path(folder) / name, role)
