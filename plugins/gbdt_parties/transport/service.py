@@ -47,8 +47,7 @@ STORE_FILE = "party.store"
 """In a party's folder: its state about all callers."""
 
 FORMER_FILES = tuple(
-    f"for-*/{name}"
-    for name in ("*.json", "thresholds.entries", "models/*.splits.json", "models/*.journal", "runs/*.journal")
+    f"for-*/{name}" for name in ("*.json", "thresholds.entries", "models/*.splits.json", "models/*.journal")
 )
 """Files in which earlier releases kept the same state."""
 
