@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from gbdt_commons.quoting import quoted
-from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError
 from veilboost.parsers import Parser
 from veilboost.plans.entries import PlanError
@@ -52,14 +51,16 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
     StoreError
         If the party's store is damaged.
     """
+    # Loaded when they are needed, with XGBoost.
+    from gbdt_commons.store_file import StoreFile
+    from gbdt_parties.transport.service import CALLER, STORE_FILE, part_of
+    from xgb_fed.vertical.passive.service import KeptSplits
+
     folder = Path(folder)
     if not folder.is_dir():
         raise InvalidDataError(f"{folder} is not a folder")
     models = [_whole_model(path) for end in ("json", "txt") for path in folder.glob(f"for-*/models/*.{end}")]
     if (path := folder / STORE_FILE).exists():
-        # Loaded when it is needed, with XGBoost.
-        from xgb_fed.vertical.passive.service import KeptSplits
-
         with closing(StoreFile(path, None, read_only=True)) as store:
             for caller in store.keys(CALLER):
                 models += _models_with_splits(path, caller, KeptSplits(part_of(store, caller)))
@@ -84,6 +85,8 @@ def _models_with_splits(path: Path, caller: str, kept: Any) -> Iterator[KeptMode
 
 
 def _remove_splits(path: Path, caller: str, model: bytes) -> None:
+    from gbdt_commons.store_file import StoreFile
+    from gbdt_parties.transport.service import part_of
     from xgb_fed.vertical.passive.service import ROLE, KeptSplits
 
     with closing(StoreFile(path, ROLE)) as store:
