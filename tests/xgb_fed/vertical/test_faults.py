@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 import xgb_fed
 from gbdt_commons.store import bytes_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from kept_stores import restarted
@@ -292,14 +293,19 @@ def test_garbage_ends_the_training_with_the_partys_name(reference, tmp_path):
 def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
-    bank = Bank(problem, tmp_path / "bank")
+    bank, commits = Bank(problem, tmp_path / "bank"), []
+    execute = StoreFile._execute
 
-    def full(fd):
-        raise OSError(28, "No space left on device")
+    def full(store, sql, *values):
+        commits.extend([sql] * (sql == "COMMIT"))
+        if len(commits) > 2 and sql == "COMMIT":
+            raise OSError(28, "No space left on device")
+        return execute(store, sql, *values)
 
-    monkeypatch.setattr("gbdt_parties._entries.os.fdatasync", full)
+    monkeypatch.setattr(StoreFile, "_execute", full)
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
+    assert len(commits) == 3
     monkeypatch.undo()
     monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
     same = problem.train(bank, BINARY, checkpoint=tmp_path / "active")
