@@ -26,7 +26,14 @@ from lgb_dp.errors import (
     InvalidArgumentError,
     UnsupportedParameterError,
 )
-from lgb_dp.federated.task import MAX_ATTEMPTS, FederatedTask, check_same, settings_of, statement
+from lgb_dp.federated.task import (
+    MAX_ATTEMPTS,
+    FederatedTask,
+    OpenPrivateRun,
+    check_same,
+    settings_of,
+    statement,
+)
 from lgb_dp.newton.trainer import NewtonBoost
 
 SPARE_ATTEMPTS = 0.05
@@ -143,7 +150,7 @@ def train(
     kept = Memory() if checkpoint is None else Checkpoint(checkpoint, FederatedCheckpointError)
     counted = Traffic() if traffic is None else traffic
     request = task.to_json()
-    purpose = Purpose(request, PresentParties(task.min_parties), partial(_agreement, request))
+    purpose = Purpose(OpenPrivateRun, request, PresentParties(task.min_parties), partial(_agreement, request))
     progress = coordinate(members, purpose, request, counted, float(patience), kept)
     try:
         return DPBooster(model_str=progress.model.decode())

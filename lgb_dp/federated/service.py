@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
-from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.secure_sum.runs import RunSessions
 from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
+from lgb_dp.federated.task import OpenPrivateRun
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FederatedService(RowService):
     """
 
     role = "a party of private training"
-    opening = (OpenRun,)
+    opening = (OpenPrivateRun,)
     requests = ANSWERED
     questions = ()
 
@@ -94,7 +94,7 @@ class FederatedService(RowService):
                 f"a request of {len(content)} bytes; this party accepts {self._limits.max_request_bytes}"
             )
 
-        if isinstance(message, OpenRun):
+        if isinstance(message, OpenPrivateRun):
             n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
             if n_models >= self._limits.max_models:
                 raise ProtocolError(

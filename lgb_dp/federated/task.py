@@ -7,9 +7,10 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_parties.secure_sum.messages import OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
@@ -30,6 +31,13 @@ MAX_ATTEMPTS = 100_000
 _SETTINGS = tuple(
     name for name in inspect.signature(NewtonBoost).parameters if name not in (*_OF_ONE_PROCESS, "rounds")
 )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPrivateRun(OpenRun):
+    """Coordinator to party: takes up a private training run, new or known."""
+
+    kind: ClassVar[int] = 213
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,12 @@ from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 _FILES = (MODEL_FILE, "model.txt", "model.json")
 """What a model's folder holds: of vertical, private and other horizontal training."""
 
-_SIGNS = {"OpenTraining": "vertical", "OpenExact": "exact", "HashRows": "simfl", "OpenFederated": "private"}
+_SIGNS = {
+    "OpenTraining": "vertical",
+    "OpenExactRun": "exact",
+    "HashRows": "simfl",
+    "OpenPrivateRun": "private",
+}
 """A message that only one method of training sends."""
 
 _HOLDERS = "holders of the model"

@@ -21,14 +21,12 @@ from gbdt_parties.messages import Done
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import (
-    NEW_RUN,
     AskSum,
     BeginRounds,
     ConfirmRoster,
     Contributed,
     Endorsed,
     Introduced,
-    OpenRun,
     ProposeRoster,
     Revealed,
     pack,
@@ -126,9 +124,8 @@ class Twin:
         self._name, self._credentials, self._derive = name, credentials, derive
         self._keys = SessionKeys()
 
-    def introduced(self, request):
+    def introduced(self, opening):
         """What the two say of themselves."""
-        opening = OpenRun(RUN, request, NEW_RUN)
         self._answers = [channel.ask(opening, Introduced) for channel in self._channels]
         return self._answers
 
@@ -178,19 +175,19 @@ class Attack:
         Makes the parties, in this process.
     service : callable
         Makes the service of a party, of its place, a folder, its folder of certificates and an allow-list.
-    request : str
+    opening : OpenRun
     agreed : callable
         The task and the statement, of a party's description.
     """
 
-    def __init__(self, names, parties, service, request, agreed):
+    def __init__(self, names, parties, service, opening, agreed):
         self.names, self.parties, self._service = names, parties, service
-        self._request, self._agreed = request, agreed
+        self._opening, self._agreed = opening, agreed
 
     def vectors(self, members, credentials, derive):
         """What two parties send for the first sum."""
         twin = Twin(members, self.names[2], credentials, derive)
-        first, _ = twin.introduced(self._request)
+        first, _ = twin.introduced(self._opening)
         task, statement = self._agreed(first.description)
         twin.roster(statement)
         return twin.first_vectors(task)

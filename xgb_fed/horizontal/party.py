@@ -10,13 +10,14 @@ import xgboost
 
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Finish, Message
-from gbdt_parties.secure_sum.messages import NEW_RUN, OpenRun
+from gbdt_parties.secure_sum.messages import NEW_RUN
 from gbdt_parties.secure_sum.run import PartyRun
 from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import Introduce
 from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
+from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns, RunConditions
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.simfl.journal import RunJournals
@@ -40,7 +41,7 @@ class HorizontalSessions(SessionHandler[Any]):
         Sessions that were opened before.
     """
 
-    opening = (Introduce, OpenRun)
+    opening = (Introduce, OpenExactRun)
     closing = (FinishBoosting, Finish, Abort)
 
     def __init__(
@@ -54,7 +55,7 @@ class HorizontalSessions(SessionHandler[Any]):
         """Introduce this party to a coordinator."""
         if isinstance(message, Introduce):
             return session, self._simfl.introduced(message)
-        assert isinstance(message, OpenRun)
+        assert isinstance(message, OpenExactRun)
         if message.n_known == NEW_RUN and self._models is not None:
             self._models.check_room()
         run = self._exact.open(message)

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
-from gbdt_parties.secure_sum.messages import BeginRounds, OpenRun
+from gbdt_parties.secure_sum.messages import BeginRounds
 from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal, Trees
 from xgb_fed.horizontal.common.rows import RunLimits
+from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
@@ -83,7 +84,7 @@ class HorizontalService(RowService):
     """
 
     role = "a party of horizontal training"
-    opening = (Introduce, OpenRun)
+    opening = (Introduce, OpenExactRun)
     requests = (
         OpenHorizontal,
         ResumeBoosting,
@@ -119,7 +120,7 @@ class HorizontalService(RowService):
         """Refuse alignments, and training runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
             raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
-        if isinstance(message, OpenRun) and not self._is_exact:
+        if isinstance(message, OpenExactRun) and not self._is_exact:
             # An operator of all other parties would learn this party's own sums.
             raise ProtocolError("this party has no allow-list for exact training: it takes part in SimFL")
         if isinstance(message, Introduce) and self._is_exact:

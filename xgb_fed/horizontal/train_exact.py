@@ -29,7 +29,7 @@ from xgb_fed.errors import CheckpointError, FewPartiesWarning, InvalidArgumentEr
 from xgb_fed.horizontal.common.introductions import common_classes, common_columns
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.exact.cuts import DIGITS
-from xgb_fed.horizontal.exact.exchange import ExactDescription, read_content, request_of
+from xgb_fed.horizontal.exact.exchange import ExactDescription, OpenExactRun, read_content, request_of
 from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact.task import (
     GIVEN,
@@ -206,7 +206,7 @@ def train_exact(
         early_stopping_rounds,
     ]
     counted = Traffic() if traffic is None else traffic
-    purpose = Purpose(request_of(wants_classes), AllParties(), agreement)
+    purpose = Purpose(OpenExactRun, request_of(wants_classes), AllParties(), agreement)
     with ExitStack() as stack:
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.

@@ -69,6 +69,8 @@ class Purpose:
 
     Parameters
     ----------
+    opening : type
+        Of the message that opens a session: a subclass of `OpenRun`, which tells ways of training apart.
     request : str
         JSON: the settings that are known before the parties describe themselves.
     participation : Participation
@@ -78,6 +80,7 @@ class Purpose:
         if the request was all, and the statement: 32 bytes that stand for all that the parties agree on.
     """
 
+    opening: type[OpenRun]
     request: str
     participation: Participation
     agreement: Callable[[Sequence[tuple[str, str]]], tuple[str, bytes]]
@@ -240,7 +243,7 @@ class _Coordinator:
 
     def _introduce(self) -> tuple[bytes, str]:
         run = os.urandom(SESSION_BYTES)
-        opening = OpenRun(run, self._purpose.request, NEW_RUN)
+        opening = self._purpose.opening(run, self._purpose.request, NEW_RUN)
         self._of_all(lambda member: member.open(opening))
         own = tuple(map(_introduction_of, self._members))
         task, statement = self._purpose.agreement([(one.name, one.description) for one in self._members])
@@ -259,7 +262,7 @@ class _Coordinator:
     def _reach(self, member: Member, but: int = 0) -> None:
         """Open a new session with a party, and send it what it has missed, `but` for the last sums."""
         progress = self._progress
-        member.open(OpenRun(progress.run, self._purpose.request, progress.n_opened))
+        member.open(self._purpose.opening(progress.run, self._purpose.request, progress.n_opened))
         self._catch_up(member, but)
 
     def _catch_up(self, member: Member, but: int = 0) -> None:

@@ -20,7 +20,7 @@ NEW_RUN = -1
 
 @dataclass(frozen=True, eq=False)
 class OpenRun(Message):
-    """Coordinator to party: takes up a run, new or known."""
+    """Coordinator to party: takes up a run, new or known; each way of training has a kind of its own."""
 
     kind: ClassVar[int] = 201
     run: Octets

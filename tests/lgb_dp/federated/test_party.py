@@ -20,7 +20,6 @@ from gbdt_parties.secure_sum.messages import (
     ConfirmRoster,
     Contributed,
     Opened,
-    OpenRun,
     ProposeRoster,
     pack,
     unpack,
@@ -30,7 +29,7 @@ from gbdt_parties.secure_sum.run import PartyRun
 from gbdt_parties.secure_sum.trust import Credentials
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
 from lgb_dp.federated.run import PrivateSubject
-from lgb_dp.federated.task import FederatedTask, settings_of
+from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of
 
 
 def with_liar(lie, place=0):
@@ -127,7 +126,7 @@ def of_coordinator(**changes):
     values = {**json.loads(task.to_json()), **changes}
     session = bytes(16)
     request = json.dumps({**values, "params": {**BINARY, **values["params"]}})
-    opening = OpenRun(session, request, NEW_RUN)
+    opening = OpenPrivateRun(session, request, NEW_RUN)
     answer = read(party(parties_per_person=2).handle(write(session, 0, opening))).message
     assert isinstance(answer, Refusal)
     return answer.reason

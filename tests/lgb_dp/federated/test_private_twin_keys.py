@@ -6,9 +6,10 @@ import pytest
 
 import lgb_dp
 from federated_training import BINARY, DELTA, NAMES, Between, parties, party, train
+from gbdt_parties.secure_sum.messages import NEW_RUN
 from lgb_dp.federated.service import FederatedService
-from lgb_dp.federated.task import FederatedTask, settings_of, statement
-from twin_keys import OTHER_FORMATS, Attack, TwinKeys, refuses_keys_of_another_release
+from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of, statement
+from twin_keys import OTHER_FORMATS, RUN, Attack, TwinKeys, refuses_keys_of_another_release
 
 TASK = FederatedTask({**BINARY}, settings_of(lgb_dp.NewtonBoost(5.0, DELTA)), 4, 5, 1, 3, 1).to_json()
 
@@ -24,7 +25,7 @@ def agreed(description):
 
 
 class TestTwinKeys(TwinKeys):
-    attack = Attack(NAMES[:3], parties, service, TASK, agreed)
+    attack = Attack(NAMES[:3], parties, service, OpenPrivateRun(RUN, TASK, NEW_RUN), agreed)
 
 
 @pytest.mark.parametrize("other", OTHER_FORMATS)

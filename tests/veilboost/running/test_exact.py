@@ -85,7 +85,7 @@ def test_three_processes_as_written(run, capsys):
 
     assert cli.main(train) == cli.WRONG_USE
     logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
-    assert "acme: OpenRun" in logs
+    assert "acme: OpenExactRun" in logs
     assert "acme starts a training run" in logs
     assert "secret" not in logs + (folder / "north" / "record.jsonl").read_text()
 

@@ -83,7 +83,7 @@ def test_three_processes_as_written(folder, capsys):
     finally:
         run.stop()
     logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
-    assert "acme: OpenRun" in logs
+    assert "acme: OpenPrivateRun" in logs
     assert "secret" not in logs + (folder / "north" / "record.jsonl").read_text()
 
 

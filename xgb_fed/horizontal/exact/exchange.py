@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xgboost
@@ -12,6 +12,7 @@ import xgboost
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.traffic import Traffic
 from xgb_fed.horizontal.common.introductions import MAX_TEXT, check_columns
 from xgb_fed.horizontal.common.model import HorizontalModel
@@ -25,6 +26,13 @@ REQUESTS = {json.dumps({"method": "exact", "classes": wants}): wants for wants i
 def request_of(wants_classes: bool) -> str:
     """The request of a run."""
     return next(text for text, wants in REQUESTS.items() if wants == wants_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenExactRun(OpenRun):
+    """Coordinator to party: takes up an exact training run, new or known."""
+
+    kind: ClassVar[int] = 121
 
 
 @dataclass(frozen=True)

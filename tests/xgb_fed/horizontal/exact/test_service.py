@@ -32,7 +32,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from xgb_fed import ExactTerms, HorizontalParty, train_simfl
-from xgb_fed.horizontal.exact.exchange import request_of
+from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
@@ -124,7 +124,7 @@ def test_another_coordinators_run_is_not_taken_up(tmp_path, certificates):
     for caller, reason in (("rival", "does not know the run"), ("acme", "does not know the run")):
         channel = Channel(Served(service, "ada", caller), bytes(15) + caller[:1].encode(), Traffic(), "c")
         with pytest.raises(PartyRefusedError, match=reason):
-            channel.ask(OpenRun(runs[0], request_of(True), 100), Introduced)
+            channel.ask(OpenExactRun(runs[0], request_of(True), 100), Introduced)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 import pytest
 
 from exact_training import NAMES, PARAMS, Between, X, parties, party, train
-from twin_keys import OTHER_FORMATS, Attack, TwinKeys, refuses_keys_of_another_release
-from xgb_fed.horizontal.exact.exchange import request_of
+from gbdt_parties.secure_sum.messages import NEW_RUN
+from twin_keys import OTHER_FORMATS, RUN, Attack, TwinKeys, refuses_keys_of_another_release
+from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
 from xgb_fed.horizontal.exact.task import ExactTask
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
@@ -22,7 +23,7 @@ def agreed(description):
 
 
 class TestTwinKeys(TwinKeys):
-    attack = Attack(NAMES, parties, service, request_of(True), agreed)
+    attack = Attack(NAMES, parties, service, OpenExactRun(RUN, request_of(True), NEW_RUN), agreed)
 
 
 @pytest.mark.parametrize("other", OTHER_FORMATS)
