@@ -1,0 +1,213 @@
+"""Runs of sums of toy numbers: over all parties, and over those that are there."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import pytest
+
+from gbdt_parties import patience
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
+from gbdt_parties.messages import Finish, Message, read
+from gbdt_parties.secure_sum.answers import AnswerJournal
+from gbdt_parties.secure_sum.checkpoint import Memory
+from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
+from gbdt_parties.secure_sum.membership import AllParties, PresentParties
+from gbdt_parties.secure_sum.messages import AskSum, OpenRun
+from gbdt_parties.secure_sum.questions import GeneratorComputation
+from gbdt_parties.secure_sum.rings import MODULO_64
+from gbdt_parties.secure_sum.run import Proposal, Subject
+from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.traffic import Traffic
+
+NAMES = ("ada", "bob", "cyd")
+SIGNED_BY = {name: Credentials.self_signed(name) for name in NAMES}
+N_SUMS, TASK = 4, json.dumps({"sums": 4})
+WAYS = {"all": AllParties(), "present": PresentParties(2)}
+
+
+@dataclass(frozen=True)
+class Number:
+    what: bytes
+    ring = MODULO_64
+    n_values = 2
+
+    @property
+    def parts(self):
+        return (self.what,)
+
+
+class Toy(Subject):
+    """Every sum is of the party's number and of ones; the model is all sums."""
+
+    def __init__(self, party):
+        super().__init__(party.name, SIGNED_BY[party.name], AllowList(), party.participation)
+        self.party = party
+
+    def description(self):
+        return json.dumps({"sums": N_SUMS})
+
+    def proposed(self, task):
+        statement = hashlib.sha256(task.encode()).digest()
+        return Proposal(task, statement, self.participation.least(3), self._begin)
+
+    def _begin(self, roster, public_seed):
+        return GeneratorComputation(self._steps(public_seed))
+
+    def _steps(self, seed):
+        sums = []
+        for number in range(N_SUMS):
+            sums.append((yield Number(seed + b"%d" % number)))
+        return sums
+
+    def answer(self, question, roster, attempt, sign):
+        values = MODULO_64.from_integers(np.array([self.party.number, 1]))
+        asked = roster + attempt.to_bytes()
+        return self.party.journal.once(roster, attempt.number, asked, dict, lambda: sign(values))
+
+    def released(self, question, total, n_members):
+        return MODULO_64.centred(total, 1000).tolist()
+
+    def content(self, result):
+        return json.dumps(result).encode()
+
+    def finished(self, result):
+        self.party.model = result
+
+
+class ToyParty:
+    """A party that can be restarted, and disturbed."""
+
+    def __init__(self, place, way, folder=None):
+        self.name, self.number, self.participation = NAMES[place], 10**place, WAYS[way]
+        self.folder, self.journal, self.model, self.asked = folder, AnswerJournal(None, {}), None, []
+        self.disturb = lambda message, send: send()
+        self.restart()
+
+    def restart(self):
+        kept = KeptRuns(None if self.folder is None else self.folder / self.name)
+        self.sessions = RunSessions(self.name, Runs(lambda run, request: Toy(self), kept))
+
+    def handle(self, request):
+        message: Message = read(request).message
+        self.asked.append(message)
+        return self.disturb(message, lambda: self.sessions.handle(request))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(patience, "SECONDS_BETWEEN_TRIES", 0.001)
+    monkeypatch.setattr(patience, "MAX_SECONDS_BETWEEN_TRIES", 0.001)
+
+
+def sums_of(parties, way, seconds=0.0):
+    def agreement(descriptions):
+        assert [name for name, _ in descriptions] == list(NAMES)
+        assert {text for _, text in descriptions} == {TASK}
+        return TASK, hashlib.sha256(TASK.encode()).digest()
+
+    purpose = Purpose(OpenRun, "request", WAYS[way], agreement)
+    progress = coordinate(parties, purpose, "about", Traffic(), seconds, Memory())
+    return json.loads(progress.model)
+
+
+def made(way, folder=None):
+    return [ToyParty(place, way, folder) for place in range(3)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_party_has_the_sums_over_all(way):
+    parties = made(way)
+    assert sums_of(parties, way) == [[111, 3]] * N_SUMS
+    assert [party.model for party in parties] == [[[111, 3]] * N_SUMS] * 3
+
+
+def lost_at(party, kind, calls, restart=False):
+    """The party is lost at some of the messages of a kind."""
+    numbers = count(1)
+
+    def disturb(message, send):
+        if isinstance(message, kind) and next(numbers) in calls:
+            if restart:
+                party.restart()
+            raise PartyUnavailableError(f"party {party.name!r} is down")
+        return send()
+
+    party.disturb = disturb
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_party_that_is_lost_for_a_moment_is_asked_again_at_once(way, restart, tmp_path):
+    parties = made(way, tmp_path)
+    lost_at(parties[1], AskSum, {2}, restart)
+    assert sums_of(parties, way) == [[111, 3]] * N_SUMS
+    assert sum(isinstance(message, OpenRun) for message in parties[0].asked) == 1
+    assert sum(isinstance(message, OpenRun) for message in parties[1].asked) == 2
+    assert list((tmp_path / "bob").iterdir()) == []
+
+
+def test_sums_over_those_that_are_there_go_on_without_a_party_and_those_over_all_wait(tmp_path):
+    parties = made("present", tmp_path)
+    lost_at(parties[1], AskSum, {2, 3})
+    found = sums_of(parties, "present")
+    assert found[0] == [111, 3]
+    assert found[1] == [101, 2]
+    parties = made("all", tmp_path)
+    lost_at(parties[1], AskSum, {2, 3})
+    assert sums_of(parties, "all", 60.0) == [[111, 3]] * N_SUMS
+    parties = made("all", tmp_path)
+    lost_at(parties[1], AskSum, {2, 3})
+    with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left.*'bob' is down"):
+        sums_of(parties, "all")
+
+
+def test_a_party_that_has_forgotten_the_run_is_spared_if_the_others_are_enough():
+    """Without a folder, its keys ended with its process."""
+    parties = made("present")
+    lost_at(parties[1], AskSum, {2}, restart=True)
+    assert sums_of(parties, "present") == [[111, 3], *[[101, 2]] * (N_SUMS - 1)]
+    assert parties[1].model is None
+    lost_at(parties[0], AskSum, {2}, restart=True)
+    lost_at(parties[1], AskSum, {2}, restart=True)
+    with pytest.raises(RunLostError, match="does not know the run"):
+        sums_of(parties, "present", 60.0)
+    parties = made("all")
+    lost_at(parties[1], AskSum, {2}, restart=True)
+    with pytest.raises(RunLostError, match="'bob' refuses: this party does not know the run"):
+        sums_of(parties, "all", 60.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
+    parties = made(way)
+    lost_at(parties[2], Finish, {1})
+    assert sums_of(parties, way) == [[111, 3]] * N_SUMS
+    assert parties[2].model is not None
+    parties = made(way)
+    parties[2].sessions._runs._subject_of = lambda run, request: Lying(parties[2])
+    with pytest.raises(ProtocolError, match="'cyd' has another model"):
+        sums_of(parties, way)
+
+
+class Lying(Toy):
+    def content(self, result):
+        return b"another"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_party_that_refuses_ends_the_run_for_all(way):
+    parties = made(way)
+
+    def refuse(message, send):
+        if isinstance(message, AskSum) and message.round == 1:
+            parties[1].journal.close()
+        return send()
+
+    parties[1].disturb = refuse
+    with pytest.raises(PartyRefusedError, match="'bob' refuses"):
+        sums_of(parties, way)
+    assert not parties[0].sessions.has_sessions
