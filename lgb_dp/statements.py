@@ -7,8 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import lightgbm
 
@@ -58,7 +57,7 @@ _LEAVES: Rows = (
 )
 
 
-def statement(model: str | Path | lightgbm.Booster, *, fill: Mapping[str, str] | None = None) -> Statement:
+def statement(model: Any, *, fill: Mapping[str, str] | None = None) -> Statement:
     """What a private model guarantees, as a page, as JSON, and as a record for OpenDP's registry.
 
     It says no more about the rows than the model itself does.
