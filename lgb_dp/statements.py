@@ -113,12 +113,12 @@ def _stated(
     report: PrivacyReport, columns: Rows, facts: Mapping[str, object], fill: Mapping[str, str]
 ) -> Statement:
     """The statement about a model whose trees are those of its report."""
-    curve, unit = attack_curve(report), "person" if "person" in report.neighbouring else "row"
+    curve, unit = attack_curve(report), report.unit.noun
     if not report.private:  # bounds and categories may be the rows' own
         columns = tuple({"column": row["column"], "kind": row["kind"]} for row in columns)
     heading = _COLUMNS if report.private else "Columns"
     tables = {"Releases": tuple(ledger_rows(report.ledger)), heading: columns}
-    if _is_distributed(report):
+    if report.unit.parties:
         tables = {"What leaves whom": _LEAVES, **tables}
     return Statement(
         title=_title(facts),
@@ -152,11 +152,6 @@ def _altered(error: str, columns: Rows, facts: Mapping[str, object], fill: Mappi
     return _stated(report, columns, facts, fill)
 
 
-def _is_distributed(report: PrivacyReport) -> bool:
-    """Whether rows were at several parties, which the relation then says (`Unit.neighbouring`)."""
-    return any(words in report.neighbouring for words in (" at one party", " at each of up to "))
-
-
 def _title(facts: Mapping[str, object]) -> str:
     return f"LightGBM model of {facts['trees']} trees, objective {facts['objective']}"
 
@@ -185,7 +180,7 @@ def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
         f"Whether {whole} took part changes the probability of every outcome of training by a factor of "
         f"e^epsilon = {factor:.4g} at most{up_to} ({report.neighbouring}). This holds against every holder "
         "of the model, with any knowledge and any computing power, and for everything that is ever derived "
-        "from it." + (_PARTIES if _is_distributed(report) else ""),
+        "from it." + (_PARTIES if report.unit.parties else ""),
         f"An attacker who accepts to be wrong about 1% of those who did not take part finds at most "
         f"{_at_most(true_positive_rate(curve, 0.01))} of those who did.",
         _NOT_COVERED.format(unit=unit),
@@ -296,7 +291,7 @@ def _known(report: PrivacyReport, unit: str, curve: Curve, columns: Rows) -> dic
         parameters, variant, unit = {}, "Custom", "none"
         unprotected = "All: the guarantee is void because " + "; ".join(report.reasons) + ". "
         details = "None: the guarantee is void. This record must not be submitted."
-    distributed = _is_distributed(report)
+    distributed = report.unit.parties is not None
     mechanisms = sorted({str(row["mechanism"]) for row in report.ledger} - {"composed"})
     return {
         "data_product_type": "Machine learning model",
