@@ -21,20 +21,18 @@ from gbdt_commons.statements.statement import Rows, Statement
 from gbdt_hosts.xgboost.model import model_content
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import read_record
+from gbdt_parties.secure_sum.messages import OpenExactRun
 from gbdt_parties.traffic import Traffic
 from veilboost import __version__
+from xgb_fed.horizontal.simfl.messages import HashRows
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
+from xgb_fed.vertical.protocol.messages import OpenTraining
 
 _FILES = (MODEL_FILE, "model.txt", "model.json")
 """What a model's folder holds: of vertical, private and other horizontal training."""
 
-_SIGNS = {
-    "OpenTraining": "vertical",
-    "OpenExactRun": "exact",
-    "HashRows": "simfl",
-    "OpenPrivateRun": "private",
-}
-"""A message that only one method of training sends."""
+_SIGNS = {OpenTraining.__name__: "vertical", OpenExactRun.__name__: "exact", HashRows.__name__: "simfl"}
+"""Of the methods that make XGBoost models, a message that only one sends."""
 
 _HOLDERS = "holders of the model"
 _TITLES = {
@@ -160,7 +158,7 @@ def _filled(pairs: Sequence[str]) -> dict[str, str]:
 def _method_in(traffic: Traffic | None) -> str | None:
     """The only method of training that a record shows; None if there is none, or several."""
     kinds = set() if traffic is None else {kind for _, _, kind in traffic.flows}
-    methods = {_SIGNS[kind] for kind in kinds & set(_SIGNS)} - {"private"}
+    methods = {_SIGNS[kind] for kind in kinds & set(_SIGNS)}
     return methods.pop() if len(methods) == 1 else None
 
 
