@@ -92,6 +92,7 @@ def test_vertical_models_name_their_parties_and_no_result(folder):
         (None, None, "for the training run, give --record or --method"),
         (None, "exact", "masked vectors"),
         ("exact.jsonl", None, "masked vectors"),
+        ("vertical.jsonl", None, "which the active party decrypts"),
         (None, "simfl", "hashes of all its rows"),
         (None, "vertical", "which the active party decrypts"),
     ],
