@@ -72,9 +72,11 @@ class SessionHandler(ABC, Generic[S]):
     def open(self, message: Message, session: bytes) -> tuple[S, Message]:
         """Open a session: what to keep for it, and the answer to its first request."""
 
-    @abstractmethod
     def answer(self, kept: S, message: Message) -> Message:
-        """Answer a further request of an open session."""
+        """Answer a further request of an open session; by default, its state does."""
+        state: Any = kept
+        answer: Message = state.answer(message)
+        return answer
 
     def closed(self, kept: S) -> None:
         """Called after a session has ended, for whatever reason."""

@@ -11,7 +11,7 @@ import xgboost
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.secure_sum.messages import NEW_RUN
-from gbdt_parties.secure_sum.run import PartyRun
+from gbdt_parties.secure_sum.runs import RunSession
 from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
@@ -22,13 +22,13 @@ from xgb_fed.horizontal.exact.run import ExactRuns, RunConditions
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
-from xgb_fed.horizontal.simfl.party import SimFLSide
+from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
 RUNS_FOLDER = "exact"
 """In a party's folder, or a coordinator's at it: exact training runs that have not ended."""
 
 
-class HorizontalSessions(SessionHandler[Any]):
+class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
     """One coordinator's sessions with a party: its exact training runs, and those of SimFL.
 
     Parameters
@@ -51,26 +51,18 @@ class HorizontalSessions(SessionHandler[Any]):
         self.name = simfl.name
         self._simfl, self._exact, self._models = simfl, exact, models
 
-    def open(self, message: Message, session: bytes) -> tuple[Any, Message]:
+    def open(self, message: Message, session: bytes) -> tuple[RunSession | SimFLSession, Message]:
         """Introduce this party to a coordinator."""
         if isinstance(message, Introduce):
-            return session, self._simfl.introduced(message)
+            return SimFLSession(self._simfl, session), self._simfl.introduced(message)
         assert isinstance(message, OpenExactRun)
         if message.n_known == NEW_RUN and self._models is not None:
             self._models.check_room()
-        run = self._exact.open(message)
-        return run, run.introduced()
+        return self._exact.session(message)
 
-    def answer(self, kept: Any, message: Message) -> Message:
-        """Answer a request of the open session."""
-        side: Any = self._exact if isinstance(kept, PartyRun) else self._simfl
-        answer: Message = side.answer(kept, message)
-        return answer
-
-    def closed(self, kept: Any) -> None:
-        """Drop a training run of SimFL, which is taken up from its journal."""
-        if not isinstance(kept, PartyRun):
-            self._simfl.closed()
+    def closed(self, kept: RunSession | SimFLSession) -> None:
+        """Tell the session's side."""
+        kept.closed()
 
 
 class HorizontalParty(HorizontalSessions):

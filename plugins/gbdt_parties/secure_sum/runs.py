@@ -8,6 +8,7 @@ A run that has not begun is not kept: nothing was answered, and the coordinator 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gbdt_commons.files import make_folder
 from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.errors import ProtocolError, RunLostError
 from gbdt_parties.messages import Abort, Finish, Message
-from gbdt_parties.secure_sum.messages import NEW_RUN, BeginRounds, OpenRun
+from gbdt_parties.secure_sum.messages import NEW_RUN, BeginRounds, Introduced, OpenRun
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.run import PartyRun, Subject
 from gbdt_parties.session import SessionHandler
@@ -130,6 +131,11 @@ class Runs:
             raise ProtocolError("the run has other settings than when it began")
         return live
 
+    def session(self, message: OpenRun) -> tuple[RunSession, Introduced]:
+        """Take up a run in a new session, and introduce this party."""
+        run = self.open(message)
+        return RunSession(self, run), run.introduced()
+
     def _restored(self, run: bytes, live: PartyRun | None) -> PartyRun:
         """The run as it began, from the disk or from memory."""
         try:
@@ -162,7 +168,22 @@ class Runs:
         return answer
 
 
-class RunSessions(SessionHandler[PartyRun]):
+@dataclass(frozen=True, eq=False)
+class RunSession:
+    """An open session of a run."""
+
+    runs: Runs
+    run: PartyRun
+
+    def answer(self, message: Message) -> Message:
+        """Answer a request."""
+        return self.runs.answer(self.run, message)
+
+    def closed(self) -> None:
+        """Nothing: the run may be taken up again."""
+
+
+class RunSessions(SessionHandler[RunSession]):
     """A coordinator's sessions of its runs at one party.
 
     Parameters
@@ -181,12 +202,7 @@ class RunSessions(SessionHandler[PartyRun]):
         super().__init__(used)
         self.name, self._runs = name, runs
 
-    def open(self, message: Message, session: bytes) -> tuple[PartyRun, Message]:
+    def open(self, message: Message, session: bytes) -> tuple[RunSession, Message]:
         """Take up a run."""
         assert isinstance(message, OpenRun)
-        run = self._runs.open(message)
-        return run, run.introduced()
-
-    def answer(self, kept: PartyRun, message: Message) -> Message:
-        """Answer a request of a run."""
-        return self._runs.answer(kept, message)
+        return self._runs.session(message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -354,3 +355,19 @@ class SimFLSide:
             self._models.keep(rounds.journal.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
+
+
+@dataclass(frozen=True, eq=False)
+class SimFLSession:
+    """An open session of a party's side."""
+
+    side: SimFLSide
+    number: bytes
+
+    def answer(self, message: Message) -> Message:
+        """Answer a request."""
+        return self.side.answer(self.number, message)
+
+    def closed(self) -> None:
+        """Drop the training run, which is taken up from its journal."""
+        self.side.closed()
