@@ -21,9 +21,9 @@ from gbdt_commons.statements.statement import Rows, Statement
 from gbdt_hosts.xgboost.model import model_content
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import read_record
-from gbdt_parties.secure_sum.messages import OpenExactRun
 from gbdt_parties.traffic import Traffic
 from veilboost import __version__
+from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.simfl.messages import HashRows
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.protocol.messages import OpenTraining
