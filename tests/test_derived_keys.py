@@ -9,6 +9,7 @@ ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 DERIVED = {
     "plugins/gbdt_parties/secure_sum/keys.py": {"exchange"},  # also of public keys with a public number
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
+    "plugins/gbdt_parties/two_party/draws.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/federated/replica.py": {"public"},
     "xgb_fed/ciphers/randomness.py": {"KeyStream"},
@@ -19,7 +20,7 @@ DERIVED = {
 }
 """Functions that take a key or a secret, by the file in which they are called with one."""
 
-TABLE = ("masks.py", "roster.py", "exact/training.py", "kept_state.py", "hash_seed.py", "lsh.py", "rng.py")
+TABLE = ("masks.py", "draws.py", "names.py", "roster.py", "exact/training.py", "kept_state.py", "hash_seed.py", "lsh.py", "rng.py")
 
 
 def derivations(path):

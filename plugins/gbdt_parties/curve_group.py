@@ -73,10 +73,15 @@ def length_prefixed(inputs: Sequence[bytes]) -> bytes:
 
 def random_scalar() -> bytes:
     """A fresh secret scalar: 8·r in 32 bytes, r uniform in [1, 2**252)."""
-    r = 0
-    while not r:
-        r = int.from_bytes(os.urandom(SCALAR_BYTES), "little") >> 4
-    return (8 * r).to_bytes(SCALAR_BYTES, "little")
+    scalar = bytes(SCALAR_BYTES)
+    while not any(scalar):
+        scalar = scalar_of(os.urandom(SCALAR_BYTES))
+    return scalar
+
+
+def scalar_of(octets: bytes) -> bytes:
+    """The scalar 8·r of 32 uniform bytes, r their upper 252 bits; 0, which is none, for one in 2**252."""
+    return (8 * (int.from_bytes(octets, "little") >> 4)).to_bytes(SCALAR_BYTES, "little")
 
 
 def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
@@ -138,6 +143,62 @@ def multiply(scalar: bytes, points: bytes | bytearray | memoryview) -> bytes:
             raise _not_of_the_group(k, len(view)) from None
 
     return _each(_count(view), multiple)
+
+
+def multiply_each(scalars: Sequence[bytes], points: bytes) -> bytes:
+    """Multiples of points, each by a scalar of its own; points are checked as by `multiply`.
+
+    Parameters
+    ----------
+    scalars : sequence of bytes
+        Of `random_scalar` or `scalar_of`.
+    points : bytes
+        `POINT_BYTES` for each scalar, or one point that all are multiplied with.
+
+    Raises
+    ------
+    PointError
+        Naming the position of a point that is not of the group.
+    """
+    times = _bindings().crypto_scalarmult_ed25519_noclamp
+    step = 0 if len(points) == POINT_BYTES else POINT_BYTES
+
+    def multiple(k: int) -> bytes:
+        try:
+            return bytes(times(scalars[k], points[k * step : k * step + POINT_BYTES]))
+        except RuntimeError:
+            raise _not_of_the_group(k * step // POINT_BYTES, len(points)) from None
+
+    return _each(len(scalars), multiple)
+
+
+def generator_multiples(scalars: Sequence[bytes]) -> bytes:
+    """Multiples of the group's generator."""
+    times = _bindings().crypto_scalarmult_ed25519_base_noclamp
+    return _each(len(scalars), lambda k: bytes(times(scalars[k])))
+
+
+def add(ones: bytes, others: bytes) -> bytes:
+    """Sums of points of the group, pair by pair.
+
+    A sum may be the neutral element: `multiply` refuses it.
+    """
+    plus = _bindings().crypto_core_ed25519_add
+    return _pairwise(plus, ones, others)
+
+
+def subtract(ones: bytes, others: bytes) -> bytes:
+    """Differences of points of the group, pair by pair."""
+    minus = _bindings().crypto_core_ed25519_sub
+    return _pairwise(minus, ones, others)
+
+
+def _pairwise(combine: Callable[[bytes, bytes], bytes], ones: bytes, others: bytes) -> bytes:
+    def combined(k: int) -> bytes:
+        at = slice(k * POINT_BYTES, (k + 1) * POINT_BYTES)
+        return bytes(combine(ones[at], others[at]))
+
+    return _each(_count(memoryview(ones)), combined)
 
 
 def check_points(points: bytes | bytearray | memoryview) -> None:

@@ -39,6 +39,10 @@ class SumRangeError(ProtocolError):
     """A sum over parties is larger than what honest parties can add up to; the attempt has failed."""
 
 
+class TransferCheckError(ProtocolError):
+    """A check on oblivious transfers failed: the other side deviated, and the session is over."""
+
+
 class PartyRefusedError(ProtocolError):
     """A party answered that it cannot or will not do what it was asked."""
 

@@ -15,11 +15,16 @@ from gbdt_parties import curve_group
 from gbdt_parties.curve_group import (
     POINT_BYTES,
     PointError,
+    add,
     check_points,
+    generator_multiples,
     hash_to_group,
     length_prefixed,
     multiply,
+    multiply_each,
     random_scalar,
+    scalar_of,
+    subtract,
 )
 from gbdt_parties.errors import ProtocolError
 
@@ -66,6 +71,39 @@ def test_scalars_are_eight_times_a_random_number(monkeypatch):
     drawn = [bytes(32), bytes([15]) + bytes(31), b"\xff" * 32]
     monkeypatch.setattr("os.urandom", lambda n: drawn.pop(0))
     assert number(random_scalar()) == 8 * (2**252 - 1)
+
+
+@few
+@given(st.lists(st.tuples(SCALARS, MULTIPLES, MULTIPLES), min_size=2, max_size=3))
+def test_sums_differences_and_multiples_of_each_are_those_of_the_curve(cases):
+    scalars, ones, others = zip(*cases, strict=True)
+    points = [edwards.times(n, edwards.GENERATOR) for n in ones]
+    minus = [edwards.times(edwards.L - n, edwards.GENERATOR) for n in others]
+    a, b = (b"".join(map(edwards.encoded, some)) for some in (points, minus))
+    sums = [edwards.encoded(edwards.add(*pair)) for pair in zip(points, minus, strict=True)]
+    assert split(add(a, b)) == sums
+    negatives = [edwards.times(n, edwards.GENERATOR) for n in others]
+    assert split(subtract(a, b"".join(map(edwards.encoded, negatives)))) == sums
+    multiples = [edwards.times(number(s), p) for s, p in zip(scalars, points, strict=True)]
+    assert split(multiply_each(scalars, a)) == list(map(edwards.encoded, multiples))
+    of_generator = [edwards.encoded(edwards.times(number(s), edwards.GENERATOR)) for s in scalars]
+    assert split(generator_multiples(scalars)) == of_generator
+    assert split(multiply_each(scalars, edwards.encoded(edwards.GENERATOR))) == of_generator
+
+
+def test_the_neutral_element_and_points_off_the_group_have_no_multiples():
+    good = edwards.encoded(edwards.GENERATOR)
+    neutral = subtract(good, good)
+    with pytest.raises(PointError, match=r"point 1 of 1 is not a point of the prime-order group"):
+        multiply_each([random_scalar()], neutral)
+    with pytest.raises(PointError, match=r"point 2 of 2 is not"):
+        multiply_each([random_scalar(), random_scalar()], good + neutral)
+
+
+def test_scalars_of_bytes_are_their_upper_bits_times_eight():
+    assert number(scalar_of(b"\xff" * 32)) == 8 * (2**252 - 1)
+    assert number(scalar_of(bytes([31]) + bytes(31))) == 8
+    assert not any(scalar_of(bytes([15]) + bytes(31)))
 
 
 def refusals(point):

@@ -1,0 +1,7 @@
+"""Computations of two parties on shares: oblivious transfers, shared lookups, sums over leaves.
+
+Modules, from the ground up: `names`, `life` and `draws` (what keys are bound to, how long they serve, where
+randomness comes from); `base_transfers`, `punctured_trees` and `extension` (transfers); `pads`, `lookups`
+and `leaf_sums` (their uses); `session`, `layout`, `sides` and `rounds` (who says what when).  Each states its
+functionality, its source and its proof.  `lgb_dp.vertical` may use `session`, `layout` and `rounds`.
+"""

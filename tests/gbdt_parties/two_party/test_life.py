@@ -1,0 +1,60 @@
+"""Sessions that are over, copied or forked cannot be used, and failures are counted."""
+
+import copy
+import os
+import pickle
+
+import pytest
+
+from gbdt_parties.errors import ProtocolError, TransferCheckError
+from gbdt_parties.two_party.life import MAX_FAILURES, Failures, Life, Unrepeatable
+
+
+def test_a_failure_ends_the_session_and_three_end_all():
+    failures = Failures()
+    for k in range(MAX_FAILURES):
+        life = Life(failures)
+        life.check()
+        with pytest.raises(TransferCheckError, match="inconsistent; the session is over"):
+            life.fail("inconsistent")
+        with pytest.raises(ProtocolError, match="session of transfers is over: inconsistent"):
+            life.check()
+        assert failures.count == k + 1
+    with pytest.raises(TransferCheckError, match="failed 3 times; it begins no other session"):
+        Life(failures)
+    assert MAX_FAILURES == 3
+
+
+def test_a_session_that_is_over_counts_no_other_failure():
+    failures = Failures()
+    life = Life(failures)
+    life.end("done")
+    with pytest.raises(ProtocolError, match="is over: done"):
+        life.fail("late")
+    assert failures.count == 0
+
+
+def test_kept_failures_go_on():
+    with pytest.raises(TransferCheckError):
+        Life(Failures(count=3))
+
+
+def test_secrets_are_not_copied():
+    secret = Unrepeatable()
+    for repeat in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            repeat(secret)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_is_refused(monkeypatch):
+    life = Life(Failures())
+    child = os.fork()
+    if child == 0:
+        try:
+            life.check()
+        except ProtocolError as error:
+            os._exit(7 if "forked process" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    life.check()
