@@ -1,0 +1,118 @@
+"""Bit matrices of an extension: streams folded into columns, columns corrected, and turned into rows.
+
+A batch has w words of 64 transfers.  A column holds one bit of each transfer, (w,) words with the first
+transfer in the lowest bit; a row holds the 128 bits of one transfer in two words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gbdt_kernels.compilation import kernel
+
+
+@kernel
+def fold(streams: Any, first: int, columns: Any, total: Any) -> None:
+    """Sums of 16 streams by the bits of their numbers: over GF(16), that is Σ_x x·stream_x.
+
+    Parameters
+    ----------
+    streams : ndarray of uint64, shape (16, w)
+    first : int
+        Column of the lowest bit.
+    columns : ndarray of uint64, shape (128, w)
+        Row ``first + m`` becomes the exclusive or of the streams with bit m in their numbers.
+    total : ndarray of uint64, shape (w,)
+        Becomes the exclusive or of all streams.
+    """
+    for w in range(streams.shape[1]):
+        s3 = streams[3, w]
+        s5, s6, s7 = streams[5, w], streams[6, w], streams[7, w]
+        ones = streams[1, w] ^ s3 ^ s5 ^ s7
+        s9, s11 = streams[9, w], streams[11, w]
+        s13, s15 = streams[13, w], streams[15, w]
+        upper_ones = s9 ^ s11 ^ s13 ^ s15
+        s10, s14, s12 = streams[10, w], streams[14, w], streams[12, w]
+        upper = streams[8, w] ^ s10 ^ s12 ^ s14 ^ upper_ones
+        twos = streams[2, w] ^ s3 ^ s6 ^ s7
+        columns[first, w] = ones ^ upper_ones
+        columns[first + 1, w] = twos ^ s10 ^ s11 ^ s14 ^ s15
+        columns[first + 2, w] = streams[4, w] ^ s5 ^ s6 ^ s7 ^ s12 ^ s13 ^ s14 ^ s15
+        columns[first + 3, w] = upper
+        # Those below 8 are: 0, the odd ones, 2, 4 and 6.
+        total[w] = streams[0, w] ^ ones ^ streams[2, w] ^ streams[4, w] ^ s6 ^ upper
+
+
+@kernel
+def correct(columns: Any, corrections: Any, masks: Any) -> None:
+    """Add to each column the correction of its block, under its mask.
+
+    Parameters
+    ----------
+    columns : ndarray of uint64, shape (128, w)
+    corrections : ndarray of uint64, shape (32, w)
+        Row b is for columns 4b to 4b + 3.
+    masks : ndarray of uint64, shape (128,)
+        All ones, or zero.
+    """
+    for c in range(columns.shape[0]):
+        mask = masks[c]
+        for w in range(columns.shape[1]):
+            columns[c, w] ^= corrections[c >> 2, w] & mask
+
+
+@kernel
+def transpose(columns: Any, rows: Any) -> None:
+    """128 columns as rows.
+
+    Parameters
+    ----------
+    columns : ndarray of uint64, shape (128, w)
+    rows : ndarray of uint64, shape (n, 2)
+        Filled; n is a multiple of 64, at most 64·w.
+    """
+    block = np.empty(64, np.uint64)
+    for half in range(2):
+        for w in range(rows.shape[0] // 64):
+            for c in range(64):
+                block[c] = columns[64 * half + c, w]
+            # Swaps of blocks of 32, 16, ... 1 bits (Warren, "Hacker's Delight", section 7-3).
+            width = 32
+            mask = np.uint64(0x00000000FFFFFFFF)
+            while width:
+                shift = np.uint64(width)
+                k = 0
+                while k < 64:
+                    t = ((block[k] >> shift) ^ block[k + width]) & mask
+                    block[k] ^= t << shift
+                    block[k + width] ^= t
+                    k = (k + width + 1) & ~width
+                width >>= 1
+                mask ^= mask << np.uint64(width)
+            for r in range(64):
+                rows[64 * w + r, half] = block[r]
+
+
+@kernel
+def choice_words(numbers: Any, n_bits: int, highest_first: bool, words: Any) -> None:
+    """The bits of numbers as choices of transfers, all rows' first bits before all second ones.
+
+    Parameters
+    ----------
+    numbers : ndarray of uint8, shape (n,)
+    n_bits : int
+    highest_first : bool
+        Whether the first bit is the highest of `n_bits`, or the lowest.
+    words : ndarray of uint64, shape (n_bits · ceil(n / 64),)
+        Filled, with zeros beyond the last row.
+    """
+    per = words.size // n_bits
+    for k in range(words.size):
+        words[k] = np.uint64(0)
+    for t in range(n_bits):
+        shift = n_bits - 1 - t if highest_first else t
+        for i in range(numbers.size):
+            bit = np.uint64((numbers[i] >> shift) & 1)
+            words[t * per + (i >> 6)] |= bit << np.uint64(i & 63)

@@ -1,0 +1,116 @@
+"""Inputs of the hash that turns transfers into pads: combined, shifted by multiples of a secret, tweaked.
+
+Blocks of 128 bits are two words, the low one first; as elements of GF(2^128) their lowest bit is the constant
+coefficient, and the modulus is x^128 + x^7 + x^2 + x + 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gbdt_kernels.compilation import kernel
+
+
+@kernel
+def combine(rows: Any, n_bits: int, first: int, combined: Any) -> None:
+    """Σ_t x^t·row_t over the transfers of each number's bits, the lowest bit first.
+
+    If the other side's rows differ by bit_t·Δ, then the sums differ by number·Δ, the number taken as a
+    polynomial.
+
+    Parameters
+    ----------
+    rows : ndarray of uint64, shape (n_bits · m, 2)
+        m transfers of the lowest bit, then m of the next one.
+    n_bits : int
+        1 to 8.
+    first : int
+        Number of the first one that is combined, at most m - n.
+    combined : ndarray of uint64, shape (n, 2)
+        Filled.
+    """
+    per = rows.shape[0] // n_bits
+    for i in range(combined.shape[0]):
+        low = np.uint64(0)
+        high = np.uint64(0)
+        for t in range(n_bits - 1, -1, -1):
+            carry = high >> np.uint64(63)
+            high = (high << np.uint64(1)) | (low >> np.uint64(63))
+            low = (low << np.uint64(1)) ^ (carry * np.uint64(0x87))
+            low ^= rows[t * per + first + i, 0]
+            high ^= rows[t * per + first + i, 1]
+        combined[i, 0] = low
+        combined[i, 1] = high
+
+
+@kernel
+def spread(keys: Any, offsets: Any, n_blocks: int, inputs: Any) -> None:
+    """Every key with every offset added, `n_blocks` times each.
+
+    Parameters
+    ----------
+    keys : ndarray of uint64, shape (n, 2)
+    offsets : ndarray of uint64, shape (k, 2)
+    n_blocks : int
+    inputs : ndarray of uint64, shape (n, k, n_blocks, 2)
+        Filled.
+    """
+    for i in range(keys.shape[0]):
+        for j in range(offsets.shape[0]):
+            low = keys[i, 0] ^ offsets[j, 0]
+            high = keys[i, 1] ^ offsets[j, 1]
+            for k in range(n_blocks):
+                inputs[i, j, k, 0] = low
+                inputs[i, j, k, 1] = high
+
+
+@kernel
+def descend(rows: Any, offsets: Any, n_levels: int, first: int, inputs: Any) -> None:
+    """The transfers of a row's levels, repeated as often as the nodes of a level need, with offsets added.
+
+    Level t has 2^t nodes, and a hashed block serves two of them: blocks of levels 0, 1, 2, ... begin at
+    0, 1, 2, 4, 8, 16.
+
+    Parameters
+    ----------
+    rows : ndarray of uint64, shape (n_levels · m, 2)
+        m transfers of the first level, then m of the next one.
+    offsets : ndarray of uint64, shape (k, 2)
+    n_levels : int
+        1 to 6.
+    first : int
+        Number of the first one that is used, at most m - n.
+    inputs : ndarray of uint64, shape (n, k, 2^(n_levels - 1), 2)
+        Filled.
+    """
+    per = rows.shape[0] // n_levels
+    for i in range(inputs.shape[0]):
+        for j in range(offsets.shape[0]):
+            for t in range(n_levels):
+                low = rows[t * per + first + i, 0] ^ offsets[j, 0]
+                high = rows[t * per + first + i, 1] ^ offsets[j, 1]
+                for k in range(1 << t >> 1, 1 << t if t else 1):
+                    inputs[i, j, k, 0] = low
+                    inputs[i, j, k, 1] = high
+
+
+@kernel
+def tweak(blocks: Any, first: int, tweaked: Any) -> None:
+    """Blocks with a counter added: the same for all offsets, another for every row and block.
+
+    Parameters
+    ----------
+    blocks : ndarray of uint64, shape (n, k, n_blocks, 2)
+    first : int
+        Counter of the first row's first block.
+    tweaked : ndarray of uint64, shape (n, k, n_blocks, 2)
+        Filled.
+    """
+    n_blocks = blocks.shape[2]
+    for i in range(blocks.shape[0]):
+        for j in range(blocks.shape[1]):
+            for k in range(n_blocks):
+                tweaked[i, j, k, 0] = blocks[i, j, k, 0] ^ np.uint64(first + i * n_blocks + k)
+                tweaked[i, j, k, 1] = blocks[i, j, k, 1]
