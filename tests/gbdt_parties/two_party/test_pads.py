@@ -1,0 +1,64 @@
+"""Pads: TMMO of AES, block by block in plain integers; keys bound to direction, step and purpose."""
+
+import os
+
+import numpy as np
+import pytest
+
+from gbdt_parties.two_party.names import Step
+from gbdt_parties.two_party.pads import Pads
+from two_party_oracle import pad
+from two_party_sides import CONTEXT
+
+STEP = Step(2, 1, 3)
+
+
+def words(*shape):
+    return np.frombuffer(os.urandom(8 * int(np.prod(shape))), np.uint64).reshape(shape).copy()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 8), (5, 16, 2)])
+def test_pads_are_tmmo(shape):
+    inputs = words(*shape, 2)
+    kept = inputs.copy()
+    inner, outer = Pads(CONTEXT, STEP, b"lookup").hashed(inputs, 100)
+    n, k, n_blocks = shape
+    for i in range(n):
+        for j in range(k):
+            for b in range(n_blocks):
+                x = int(kept[i, j, b, 0]) | int(kept[i, j, b, 1]) << 64
+                counter = (100 + i) * n_blocks + b
+                expected = [pad(CONTEXT, STEP, b"lookup", x, counter, word) for word in (0, 1)]
+                assert (inner ^ outer)[i, j, b].tolist() == expected
+
+
+def test_rows_hashed_apart_have_the_pads_of_all_rows():
+    inputs = words(7, 2, 4, 2)
+    pads = Pads(CONTEXT, STEP, b"lookup")
+    whole = np.bitwise_xor(*pads.hashed(inputs.copy(), 0))
+    parts = [np.bitwise_xor(*pads.hashed(inputs[a:b].copy(), a)) for a, b in ((0, 3), (3, 7))]
+    assert (np.concatenate(parts) == whole).all()
+
+
+def test_equal_rows_have_other_pads_everywhere():
+    """A receiver that deviates can make two rows the same: their pads still differ."""
+    inputs = np.zeros((50, 1, 8, 2), np.uint64)
+    pads = np.bitwise_xor(*Pads(CONTEXT, STEP, b"lookup").hashed(inputs, 0))
+    assert len({block.tobytes() for block in pads.reshape(-1, 2)}) == 400
+
+
+@pytest.mark.parametrize(
+    ("context", "step", "purpose"),
+    [
+        (b"other".ljust(32), STEP, b"lookup"),
+        (CONTEXT, Step(3, 1, 3), b"lookup"),
+        (CONTEXT, Step(2, 2, 3), b"lookup"),
+        (CONTEXT, Step(2, 1, 2), b"lookup"),
+        (CONTEXT, STEP, b"tree\0\0"),
+    ],
+)
+def test_keys_are_bound(context, step, purpose):
+    inputs = words(4, 1, 1, 2)
+    one = np.bitwise_xor(*Pads(CONTEXT, STEP, b"lookup").hashed(inputs.copy(), 0))
+    other = np.bitwise_xor(*Pads(context, step, purpose).hashed(inputs.copy(), 0))
+    assert (one != other).all()
