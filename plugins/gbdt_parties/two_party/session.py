@@ -1,0 +1,182 @@
+"""One side of a session of two parties: from nonces to transfers in both directions.
+
+Functionality: A and B have nothing; afterwards each has a secret difference for transfers that the other
+one chooses in, and the other side of its transfers (`extension`), under names that no other session has.
+
+Three messages each way, in step: a greeting with version, algorithms and a nonce; the points of base
+transfers in which this side chooses (the bits of its difference); and the key of those in which the other
+side chooses, with trees of seeds.  A session ends with its connection, or when a check fails; it is never
+resumed.
+
+*Man in the middle.*  The keys bind run, places and public keys, but base transfers authenticate no one:
+these messages must travel in the authenticated channel of the two parties, or be signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from gbdt_parties.curve_group import POINT_BYTES
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.two_party.base_transfers import BaseReceiver, BaseSender
+from gbdt_parties.two_party.draws import Draws
+from gbdt_parties.two_party.extension import TransferReceiver, TransferSender
+from gbdt_parties.two_party.life import Failures, Life, Unrepeatable
+from gbdt_parties.two_party.names import DIGEST_BYTES, Seat, direction_digest, session_digest
+from gbdt_parties.two_party.punctured_trees import N_BITS, base_choices, grown, punctured
+
+_N_STAGES = 3
+VERSION, HASH, CHECKS = 1, 1, 1
+"""On the wire: hash 1 is TMMO with AES-128, checks 1 are those of trees and of every batch of transfers."""
+
+_GREETING = b"VB2P" + bytes([VERSION, HASH, CHECKS, 0])
+
+
+class Session(Unrepeatable):
+    """One side.
+
+    Parameters
+    ----------
+    run : bytes
+        Digest of the roster that both signed.
+    own, other : Seat
+    seed : bytes
+        32 secret bytes to which this side is committed.
+    nonce : bytes, optional
+        For an auditor who repeats the session.
+    failures : Failures, optional
+        Of earlier sessions with the same party.
+
+    Attributes
+    ----------
+    greeting : bytes
+        First message.
+    nonce : bytes
+        To be recorded.
+    digest, sending, receiving : bytes
+        Name the session, and its directions in which this side has the secret difference and in which it
+        chooses, once both nonces are there.
+    sender : TransferSender
+        Of transfers in which the other side chooses, once the session is open.
+    receiver : TransferReceiver
+        Of transfers in which this side chooses.
+    """
+
+    def __init__(
+        self,
+        run: bytes,
+        own: Seat,
+        other: Seat,
+        seed: bytes,
+        nonce: bytes | None = None,
+        failures: Failures | None = None,
+    ) -> None:
+        self.life = Life(Failures() if failures is None else failures)
+        self._draws = Draws(seed, nonce)
+        self.own, self.other, self._run, self._seed = own, other, run, seed
+        # Refuses twins before anything is sent.
+        session_digest(run, own, other, (self.nonce, self.nonce))
+        self.greeting = _GREETING + self.nonce
+        self.digest = self.sending = self.receiving = b""
+        self._stages = 0
+        self._begun: tuple[int, int] | None = None
+
+    @property
+    def nonce(self) -> bytes:
+        """The nonce of the draws of this side's set-up."""
+        return self._draws.nonce
+
+    def draws(self, nonce: bytes | None = None) -> Draws:
+        """Draws for one attempt, with a fresh nonce, or that of an auditor."""
+        return Draws(self._seed, nonce)
+
+    def take_greeting(self, message: bytes) -> bytes:
+        """Take the other side's first message; gives this side's second one.
+
+        Raises
+        ------
+        ProtocolError
+            If it speaks another version, echoes this side's nonce, or has another length.
+        """
+        with self._stage(0):
+            if message[: len(_GREETING)] != _GREETING:
+                raise ProtocolError("the other side speaks another version of two-party transfers")
+            nonce = message[len(_GREETING) :]
+            if len(nonce) != DIGEST_BYTES:
+                raise ProtocolError(f"a greeting has {len(message)} bytes, not {len(self.greeting)}")
+            if nonce == self.nonce:
+                raise ProtocolError("the other side sent this side's nonce back")
+            self.digest = session_digest(self._run, self.own, self.other, (self.nonce, nonce))
+            self.sending = direction_digest(self.digest, self.own, self.other)
+            self.receiving = direction_digest(self.digest, self.other, self.own)
+            bits = np.frombuffer(self._draws.octets(N_BITS // 8, b"difference", self.digest), dtype=np.uint8)
+            self._difference = np.unpackbits(bits, bitorder="little")
+            choices = base_choices(self._difference)
+            self._base = BaseReceiver(self.sending, choices, self._draws.stream(b"base choices", self.digest))
+            return self._base.message
+
+    def take_points(self, message: bytes) -> bytes:
+        """Take the other side's second message; gives this side's third one.
+
+        Raises
+        ------
+        ProtocolError
+            If it is not made of as many points of the group as are due.
+        """
+        with self._stage(1):
+            base = BaseSender(self.receiving, self._draws.stream(b"base keys", self.digest))
+            seeds, trees = grown(self.receiving, base.keys(message, N_BITS))
+            self.receiver = TransferReceiver(self.receiving, seeds, self.life)
+            return base.message + trees
+
+    def take_trees(self, message: bytes) -> None:
+        """Take the other side's third message: the session is open.
+
+        Raises
+        ------
+        TransferCheckError
+            If the trees do not pass their check.
+        ProtocolError
+            If the message is malformed.
+        """
+        with self._stage(2):
+            keys = self._base.keys(message[:POINT_BYTES])
+            seeds = punctured(self.sending, self._difference, keys, message[POINT_BYTES:], self.life)
+            self.sender = TransferSender(self.sending, seeds, self._difference, self.life)
+            del self._base, self._difference
+
+    @contextmanager
+    def _stage(self, stage: int) -> Iterator[None]:
+        """One stage of the set-up, once and in order; an error of any kind ends the session."""
+        with self.life.lock:
+            self.life.check()
+            try:
+                if self._stages != stage:
+                    raise ProtocolError(f"message {stage + 1} of a session came at stage {self._stages + 1}")
+                yield
+            except BaseException as error:
+                self.life.end(f"its set-up failed with {type(error).__name__}")
+                raise
+            self._stages += 1
+
+    def begin(self, round_number: int, attempt: int) -> None:
+        """Begin an attempt of a round.
+
+        Raises
+        ------
+        ProtocolError
+            If the session is not open, or an equal or a later attempt was begun before.
+        """
+        with self.life.lock:
+            self.life.check()
+            if self._stages != _N_STAGES:
+                raise ProtocolError("the session is not open yet")
+            if self._begun is not None and (round_number, attempt) <= self._begun:
+                raise ProtocolError(
+                    f"attempt {attempt} of round {round_number} is not after attempt {self._begun[1]} of "
+                    f"round {self._begun[0]}: no attempt is made twice"
+                )
+            self._begun = (round_number, attempt)
