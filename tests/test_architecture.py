@@ -55,6 +55,9 @@ STRANGERS = [
     ("gbdt_kernels.residues", "gbdt_kernels.trees"),
     ("gbdt_kernels.draws", "gbdt_kernels.trees"),
     ("gbdt_kernels.trees", "gbdt_kernels.draws"),
+    ("gbdt_kernels.transfers", "gbdt_kernels.trees"),
+    ("gbdt_kernels.trees", "gbdt_kernels.transfers"),
+    ("gbdt_parties.secure_sum", "gbdt_parties.two_party"),
 ]
 """Rooms of one package of which the first may not import the second."""
 
