@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, TransferCheckError
 from gbdt_parties.two_party.layout import TreeLayout
@@ -84,6 +86,25 @@ def test_opened_sums_are_those_of_a_central_simulation(opened, layout):
         for found, expected in zip(side.opened, expected_sums(layout, inputs), strict=True):
             assert (found == expected).all()
     assert tables.transcript == points.transcript
+
+
+@given(
+    st.integers(1, 200),
+    st.lists(st.integers(0, 1), max_size=4),
+    st.integers(1, 6),
+    st.integers(2, 40),
+    st.integers(1, 3),
+    st.sampled_from([48, 64]),
+)
+@settings(max_examples=15)
+def test_opened_sums_of_drawn_layouts(opened, n, owners, levels, n_points, n_outputs, ring_bits):
+    layout = layout_of(n, owners, levels, n_points, n_outputs, ring_bits)
+    inputs = inputs_of(layout)
+    tables, points = begun(opened, layout, inputs)
+    play(tables, points)
+    expected = list(expected_sums(layout, inputs))
+    for side in (tables, points):
+        assert [sums.tolist() for sums in side.opened] == [sums.tolist() for sums in expected]
 
 
 @pytest.mark.slow
@@ -274,6 +295,62 @@ def test_shares_out_of_the_ring_or_of_another_length_are_refused(opened):
         deliver(tables.send(TABLES), points)
         with pytest.raises(ProtocolError, match=r"not elements of the ring|bytes where"):
             points.take(change(tables.shares(TABLES)))
+
+
+class Damaging:
+    """Passes messages on, one of them damaged."""
+
+    def __init__(self, side, at, change):
+        self.side, self.at, self.change, self.n_taken = side, at, change, 0
+
+    def take(self, message):
+        if self.n_taken == self.at:
+            message = self.change(message)
+        self.n_taken += 1
+        self.side.take(message)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[:-1] + bytes([text[-1] ^ 1]),
+        lambda text: bytes([text[0] ^ 128]) + text[1:],
+        lambda text: text[:-1],
+        lambda text: text + b"\0",
+        lambda text: b"",
+        lambda text: bytes(len(text)),
+        lambda text: b"\xff" * len(text),
+    ],
+    ids=["last bit", "first bit", "shorter", "longer", "empty", "zeros", "ones"],
+)
+def test_damaged_messages_are_refused_or_seen_in_the_transcript(change):
+    """Heads, transfers and lengths are checked, masked numbers are not; nothing fails but by name."""
+    layout, pair, outcomes = layout_of(70, owners=(0, 1)), sessions(), {}
+    # To the side with points come: head, two messages of choices, two of tables, shares, shares.
+    for number, at in enumerate([7, 0, 3, 4, 5, 6, 2]):
+        inputs = inputs_of(layout)
+        tables, points = sides_of(pair, layout, inputs, number)
+        damaging = Damaging(points, at, change)
+        try:
+            deliver(tables.send(CHOICES), damaging)
+            deliver(points.send(CHOICES), tables)
+            deliver(tables.send(TABLES), damaging)
+            damaging.take(tables.shares(TABLES))
+            deliver(points.send(SUMS), tables)
+            tables.take(points.shares(SUMS))
+            damaging.take(tables.shares(LAST))
+        except ProtocolError as error:
+            outcomes[at] = type(error)
+            assert points.opened == []
+        else:
+            expected = [sums.tolist() for sums in expected_sums(layout, inputs)]
+            outcomes[at] = [sums.tolist() for sums in points.opened] == expected
+            assert (tables.transcript == points.transcript) == (at == 7)
+    assert outcomes[7] is True
+    assert outcomes[0] is ProtocolError
+    assert outcomes[2] in (ProtocolError, TransferCheckError)
+    # One bit of a masked table may be of an entry that is not asked for.
+    assert True not in (outcomes[5], outcomes[6])
 
 
 def test_no_message_is_taken_or_made_twice(opened):
