@@ -135,7 +135,12 @@ def played(pair: tuple[Session, Session], layout: RoundLayout, number: int, rng:
     for thread in threads:
         thread.join()
     seconds = time.perf_counter() - begun
-    entries = np.concatenate([tables(c.start, c.stop) for c in layout.chunks])[np.arange(n), points, 0]
+    entries = np.concatenate(
+        [
+            np.take_along_axis(tables(c.start, c.stop)[:, :, 0], points[c, None], axis=1)[:, 0]
+            for c in layout.chunks
+        ]
+    )
     mask = np.uint64((1 << layout.ring_bits) - 1)
     for t, numbers in enumerate(leaves):
         sums = [entries[numbers == k].sum(dtype=np.uint64) & mask for k in range(1 << LEVELS)]

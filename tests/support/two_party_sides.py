@@ -85,6 +85,17 @@ def drawn(shape, below=1 << 64, dtype=np.uint64):
     return (words if below == 1 << 64 else words % np.uint64(below)).reshape(shape).astype(dtype)
 
 
+def inputs_of(layout):
+    """Random inputs of both sides of a round."""
+    n, n_points = layout.n_rows, len(layout.positions)
+    return SimpleNamespace(
+        tables=drawn((n, n_points, layout.n_outputs)),
+        points=drawn(n, n_points, np.uint8),
+        leaves=[drawn(n, 1 << tree.levels, np.uint8) for tree in layout.trees],
+        noise=[[drawn(1 << tree.levels) for tree in layout.trees] for _ in range(2)],
+    )
+
+
 def deliver(said, other, trace=None):
     """Give the messages of one side to the other one, as they are made."""
     for message in said:

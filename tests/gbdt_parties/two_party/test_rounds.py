@@ -15,7 +15,7 @@ from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from two_party_oracle import leaf_sums
-from two_party_sides import RUN, A, B, deliver, drawn, layout_of, play, sessions
+from two_party_sides import RUN, A, B, deliver, inputs_of, layout_of, play, sessions
 
 pytest.importorskip("nacl")
 
@@ -24,17 +24,6 @@ pytest.importorskip("nacl")
 def opened():
     """Two sessions for tests that begin rounds of their own."""
     return SimpleNamespace(sessions=sessions(), number=0)
-
-
-def inputs_of(layout):
-    """Random inputs of both sides."""
-    n, n_points = layout.n_rows, len(layout.positions)
-    return SimpleNamespace(
-        tables=drawn((n, n_points, layout.n_outputs)),
-        points=drawn(n, n_points, np.uint8),
-        leaves=[drawn(n, 1 << tree.levels, np.uint8) for tree in layout.trees],
-        noise=[[drawn(1 << tree.levels) for tree in layout.trees] for _ in range(2)],
-    )
 
 
 def sides_of(pair, layout, inputs, number, attempt=0, nonces=(None, None)):
