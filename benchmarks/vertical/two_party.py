@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
+from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.names import Seat
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
@@ -48,8 +49,8 @@ Words = NDArray[np.uint64]
 def open_sessions() -> tuple[Session, Session, float, int]:
     """Two sessions, with the seconds and bytes of their set-up."""
     begun = time.perf_counter()
-    one = Session(b"benchmark".ljust(32), *SEATS, os.urandom(32))
-    other = Session(b"benchmark".ljust(32), *SEATS[::-1], os.urandom(32))
+    one = Session(b"benchmark".ljust(32), *SEATS, os.urandom(32), Failures())
+    other = Session(b"benchmark".ljust(32), *SEATS[::-1], os.urandom(32), Failures())
     points = one.take_greeting(other.greeting), other.take_greeting(one.greeting)
     trees = one.take_points(points[1]), other.take_points(points[0])
     one.take_trees(trees[1])

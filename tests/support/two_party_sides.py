@@ -60,8 +60,8 @@ def as_integers(rows):
 
 def sessions(seeds=(b"1" * 32, b"2" * 32), nonces=(None, None), failures=None, seats=(A, B), run=RUN):
     """Two open sessions."""
-    one = Session(run, seats[0], seats[1], seeds[0], nonces[0], failures)
-    other = Session(run, seats[1], seats[0], seeds[1], nonces[1])
+    one = Session(run, seats[0], seats[1], seeds[0], failures or Failures(), nonces[0])
+    other = Session(run, seats[1], seats[0], seeds[1], Failures(), nonces[1])
     points = one.take_greeting(other.greeting), other.take_greeting(one.greeting)
     trees = one.take_points(points[1]), other.take_points(points[0])
     one.take_trees(trees[1])

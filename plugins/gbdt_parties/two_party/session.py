@@ -45,10 +45,10 @@ class Session(Unrepeatable):
     own, other : Seat
     seed : bytes
         32 secret bytes to which this side is committed.
+    failures : Failures
+        Of all sessions with the same party: kept, and given to each of them.
     nonce : bytes, optional
         For an auditor who repeats the session.
-    failures : Failures, optional
-        Of earlier sessions with the same party.
 
     Attributes
     ----------
@@ -71,10 +71,10 @@ class Session(Unrepeatable):
         own: Seat,
         other: Seat,
         seed: bytes,
+        failures: Failures,
         nonce: bytes | None = None,
-        failures: Failures | None = None,
     ) -> None:
-        self.life = Life(Failures() if failures is None else failures)
+        self.life = Life(failures)
         self._draws = Draws(seed, nonce)
         self.own, self.other, self._run, self._seed = own, other, run, seed
         # Refuses twins before anything is sent.

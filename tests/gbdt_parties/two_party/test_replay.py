@@ -2,6 +2,7 @@
 
 import pytest
 
+from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
 from two_party_replay import ReplayedRound, session_of
@@ -16,7 +17,10 @@ ATTEMPTS = (b"x" * 32, b"y" * 32)
 @pytest.fixture(scope="module")
 def both():
     """Open sessions and what the second implementation says about them, with the messages of the set-up."""
-    pair = Session(RUN, A, B, SEEDS[0], NONCES[0]), Session(RUN, B, A, SEEDS[1], NONCES[1])
+    pair = (
+        Session(RUN, A, B, SEEDS[0], Failures(), NONCES[0]),
+        Session(RUN, B, A, SEEDS[1], Failures(), NONCES[1]),
+    )
     greetings = [one.greeting for one in pair]
     points = [pair[0].take_greeting(greetings[1]), pair[1].take_greeting(greetings[0])]
     trees = [pair[0].take_points(points[1]), pair[1].take_points(points[0])]

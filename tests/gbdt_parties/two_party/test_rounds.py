@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, TransferCheckError
 from gbdt_parties.two_party.layout import TreeLayout
+from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
@@ -185,8 +186,8 @@ def test_an_auditor_repeats_every_byte_of_one_side():
     deliver([points.shares(SUMS)], listener)
     trace = [*said, *second, shares, tables.shares(LAST)]
 
-    again = Session(RUN, A, B, b"1" * 32, pair[0].nonce)
-    other = Session(RUN, B, A, b"2" * 32, pair[1].nonce)
+    again = Session(RUN, A, B, b"1" * 32, Failures(), pair[0].nonce)
+    other = Session(RUN, B, A, b"2" * 32, Failures(), pair[1].nonce)
     assert [again.greeting, other.greeting] == greetings
     to_other, to_again = again.take_greeting(greetings[1]), other.take_greeting(greetings[0])
     trees = again.take_points(to_again), other.take_points(to_other)

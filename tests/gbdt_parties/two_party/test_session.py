@@ -20,8 +20,8 @@ BATCH = Batch(Step(1, 0, 1), 0)
 SEEDS = b"1" * 32, b"2" * 32
 
 
-def new(own=A, other=B, seed=SEEDS[0], run=RUN, **more):
-    return Session(run, own, other, seed, **more)
+def new(own=A, other=B, seed=SEEDS[0], run=RUN, failures=None, nonce=None):
+    return Session(run, own, other, seed, failures or Failures(), nonce)
 
 
 def conversation(one, other):
