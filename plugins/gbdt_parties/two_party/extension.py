@@ -5,8 +5,8 @@ batches of the session, and q_i, and B has t_i = q_i ⊕ c_i·Δ.  B that deviat
 each batch, whether Δ has certain bits that B chose, among those of blocks of four; if it has not, the
 session is over.
 
-Source: SoftSpokenOT (Roy, CRYPTO 2022) over GF(16) with the repetition code, and its consistency check.
-The check's linear hash is GHASH, its key by Fiat and Shamir.
+Source: SoftSpokenOT (Roy, CRYPTO 2022) over GF(16) with the repetition code, and its consistency check
+(section 4).  The check's linear hash is GHASH, its key by Fiat and Shamir.
 
 In block b, B has the seeds of 16 streams r_x, and A those of all but y, the block's bits of Δ.  B computes
 u = ⊕_x r_x and v = Σ_x x·r_x, A w = Σ_x (x ⊕ y)·r_x = v ⊕ y·u, in which r_y has the factor 0.  B sends e_b
@@ -128,8 +128,7 @@ class _Extension(Unrepeatable):
         self._last: Batch | None = None
 
     def _begin(self, batch: Batch) -> None:
-        with self._life.lock:
-            self._life.check()
+        with self._life.held():
             if self._last is not None and batch <= self._last:
                 raise ProtocolError(f"{batch} is not after {self._last}: transfers are made once")
             self._last = batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import NoReturn
 
@@ -58,7 +60,7 @@ class Life:
     def __init__(self, failures: Failures) -> None:
         failures.check()
         self._failures, self._process, self._over = failures, this_process(), ""
-        self.lock = RLock()
+        self._lock = RLock()
 
     def check(self) -> None:
         """Refuse what is over.
@@ -72,6 +74,21 @@ class Life:
             raise ProtocolError("transfers cannot go on in a forked process: pads would repeat")
         if self._over:
             raise ProtocolError(f"this session of transfers is over: {self._over}")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let one thread at a time use the session, if it may be used.
+
+        Raises
+        ------
+        ProtocolError
+            As of `check`.
+        """
+        # Before the lock: a thread of the parent may have held it when the process forked.
+        self.check()
+        with self._lock:
+            self.check()
+            yield
 
     def end(self, reason: str) -> None:
         """Let nothing of the session be used any more."""

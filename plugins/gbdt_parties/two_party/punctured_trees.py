@@ -5,8 +5,7 @@ s_b,0 … s_b,15 of every block, and B has all of them but s_b,y_b.  A that devi
 with one answer for all blocks, whether (y_b) is in a set that A chose; if it is not, the session is over.
 
 Source: the trees of Goldreich, Goldwasser and Micali punctured by base transfers, with the check of Boyle
-et al., "Efficient two-round OT extension" (CCS 2019), as SoftSpokenOT uses it (Roy, CRYPTO 2022, section
-5).
+et al., "Efficient two-round OT extension" (CCS 2019), as SoftSpokenOT uses it (Roy, CRYPTO 2022).
 
 A tree's first two nodes are the keys of its first base transfer.  For each further level A sends the
 exclusive ors of all left and of all right children, each under one key of a base transfer; B's choice is

@@ -151,8 +151,7 @@ class Session(Unrepeatable):
     @contextmanager
     def _stage(self, stage: int) -> Iterator[None]:
         """One stage of the set-up, once and in order; an error of any kind ends the session."""
-        with self.life.lock:
-            self.life.check()
+        with self.life.held():
             try:
                 if self._stages != stage:
                     raise ProtocolError(f"message {stage + 1} of a session came at stage {self._stages + 1}")
@@ -170,8 +169,7 @@ class Session(Unrepeatable):
         ProtocolError
             If the session is not open, or an equal or a later attempt was begun before.
         """
-        with self.life.lock:
-            self.life.check()
+        with self.life.held():
             if self._stages != _N_STAGES:
                 raise ProtocolError("the session is not open yet")
             if self._begun is not None and (round_number, attempt) <= self._begun:

@@ -246,8 +246,7 @@ class Side(Unrepeatable):
         ProtocolError
             If the message has another length than is due, or none is due; the attempt is over.
         """
-        with self._session.life.lock:
-            self._session.life.check()
+        with self._session.life.held():
             _add(self._heard, message)
             try:
                 self._program.send(message)
@@ -300,8 +299,7 @@ class Side(Unrepeatable):
         return message
 
     def _turn(self, flight: int, is_shares: bool) -> None:
-        with self._session.life.lock:
-            self._session.life.check()
+        with self._session.life.held():
             left = self._turns[self._n_turns :]
             if self._is_sending or not left or left[0] != (flight, is_shares):
                 raise ProtocolError(f"flight {flight} of this side is not due, or was sent before")

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+from threading import Event, Thread
 
 import pytest
 
@@ -47,14 +48,41 @@ def test_secrets_are_not_copied():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_refused(monkeypatch):
-    life = Life(Failures())
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_refused_also_while_a_thread_of_the_parent_holds_the_session():
+    life, is_held, is_over = Life(Failures()), Event(), Event()
+
+    def hold():
+        with life.held():
+            is_held.set()
+            is_over.wait(60)
+
+    holder = Thread(target=hold)
+    holder.start()
+    is_held.wait(60)
     child = os.fork()
     if child == 0:
         try:
-            life.check()
+            with life.held():
+                os._exit(0)
         except ProtocolError as error:
             os._exit(7 if "forked process" in str(error) else 1)
-        os._exit(0)
+    is_over.set()
+    holder.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     life.check()
+
+
+def test_one_thread_at_a_time_has_a_session_which_it_may_end():
+    life, order = Life(Failures()), []
+
+    def late():
+        with pytest.raises(ProtocolError, match="is over: first"), life.held():
+            order.append("late")
+
+    with life.held(), life.held():
+        other = Thread(target=late)
+        other.start()
+        life.end("first")
+    other.join()
+    assert order == []

@@ -189,6 +189,7 @@ def test_a_session_is_not_copied():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_has_no_session():
     one, _ = sessions()
     child = os.fork()
