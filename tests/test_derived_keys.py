@@ -20,7 +20,17 @@ DERIVED = {
 }
 """Functions that take a key or a secret, by the file in which they are called with one."""
 
-TABLE = ("masks.py", "draws.py", "names.py", "roster.py", "exact/training.py", "kept_state.py", "hash_seed.py", "lsh.py", "rng.py")
+TABLE = (
+    "masks.py",
+    "draws.py",
+    "names.py",
+    "roster.py",
+    "exact/training.py",
+    "kept_state.py",
+    "hash_seed.py",
+    "lsh.py",
+    "rng.py",
+)
 
 
 def derivations(path):
