@@ -136,11 +136,7 @@ class Partitions:
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""
-        try:
-            self._cluster.close()
-            self._cluster.unregister()
-        except Exception:  # whatever Dask raises about a cluster that is gone
-            pass
+        self._cluster.close()
         self._leases.forget()
 
 

@@ -161,14 +161,6 @@ class Cluster:
             )
         raise self.errors.cluster(f"workers were lost {_ATTEMPTS} times while they loaded veilboost")
 
-    def unregister(self) -> None:
-        """Take the plugin away again, within `timeout`."""
-
-        async def bounded() -> None:
-            await asyncio.wait_for(self.client.unregister_worker_plugin(self._operation), self.timeout)
-
-        in_loop(self.client, bounded)
-
     def worker(self, address: str) -> KnownWorker:
         """The worker at an address."""
         if address not in self._workers:
@@ -263,17 +255,16 @@ class Cluster:
         return list(in_loop(self.client, self._patiently, self.client.gather, list(futures)))
 
     def close(self) -> None:
-        """End all connections."""
-
-        async def close_all() -> None:
-            for worker in self._workers.values():
-                worker.close()
-
-        if self._workers:
-            in_loop(self.client, close_all)
-        self._workers = {}
+        """End all connections, and take the plugin away, as far as the cluster can be reached."""
+        with suppress(Exception):  # whatever Dask raises about a cluster that is gone
+            in_loop(self.client, self._leave)
 
     # In the client's event loop.
+
+    async def _leave(self) -> None:
+        while self._workers:
+            self._workers.popitem()[1].close()
+        await asyncio.wait_for(self.client.unregister_worker_plugin(self._operation), self.timeout)
 
     async def _patiently(self, function: Callable[..., Awaitable[_Result]], *args: Any) -> _Result:
         """The result of a coroutine, awaited for as long as the scheduler is there."""
