@@ -42,11 +42,14 @@ def test_a_booster_in_training_shows_what_was_released_so_far():
 def test_reports_and_ledgers_escape_what_they_show():
     ledger = Ledger()
     ledger.charge(Release(EVIL, EVIL, 0.5, 0, 0))
-    report = lgb_dp.PrivacyReport(0.5, 0.0, False, (EVIL,), (EVIL,), tuple(ledger.table()), EVIL)
+    report = lgb_dp.PrivacyReport(0.5, 0.0, False, (EVIL,), (EVIL,), tuple(ledger.table()))
     for page in (ledger._repr_html_(), report._repr_html_()):
         assert "<script>" not in page
         assert "&lt;script&gt;" in page
-    assert report._repr_html_().count("&lt;script&gt;") == 5
+    assert report._repr_html_().count("&lt;script&gt;") == 4
+    # The neighbouring relation follows from the unit: a report from elsewhere cannot bring a text of its own.
+    with pytest.raises(ValueError, match="another neighbouring relation"):
+        lgb_dp.PrivacyReport.from_dict({**report.to_dict(), "neighbouring": EVIL})
 
 
 def test_a_guarantee_is_read_from_a_path_a_text_or_a_booster(booster, tmp_path):
