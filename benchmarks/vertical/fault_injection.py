@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 import xgb_fed
+from gbdt_commons.errors import StoreError
 from gbdt_parties import messages
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
@@ -78,7 +79,7 @@ def serve_on_request() -> None:
                 allow_plain=True,
                 max_statistics=math.inf,
             )
-            service = PassiveService(table, Path(folder) / "models", "bank", limits)
+            service = until_free(partial(PassiveService, table, Path(folder) / "models", "bank", limits))
             tls = TLS.from_directory(Path(folder).parent / "bank")
             for _ in range(100):
                 try:
@@ -94,6 +95,16 @@ def serve_on_request() -> None:
         print(child, os.read(ready, 10).decode(), flush=True)
         os.close(ready)
         os.close(done)
+
+
+def until_free(make: Callable[[], PassiveService]) -> PassiveService:
+    """Make a service as soon as the killed process before it has let go of the folder."""
+    for _ in range(100):
+        try:
+            return make()
+        except StoreError:
+            time.sleep(0.1)
+    return make()
 
 
 class Servers:

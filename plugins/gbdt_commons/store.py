@@ -1,7 +1,7 @@
 """Kept state: typed records by kind and key, changed in transactions, in memory or in one file.
 
-Under a kind and a key there is a sequence of entries, of which a single value is the shortest one.  All that
-one transaction changes is kept, or none of it.
+Under a kind and a key there is a sequence of entries; a single value is a sequence of one.  All that one
+transaction changes is kept, or none of it.
 """
 
 from __future__ import annotations

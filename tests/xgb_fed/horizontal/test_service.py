@@ -16,6 +16,7 @@ from gbdt_parties.identity.alignment_messages import MaskIds
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.traffic import Traffic
+from kept_stores import end_process
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
 from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, Introduction, OpenHorizontal
@@ -45,6 +46,7 @@ class Served:
 
 def north(folder, **limits):
     party = HorizontalParty(X[:60], Y[:60], "north", categorical_labels=True, directory=folder)
+    end_process(folder)
     return HorizontalService(party, folder, HorizontalLimits(**limits))
 
 
@@ -178,6 +180,7 @@ def test_the_number_of_a_run_is_not_given_to_another_one(tmp_path):
     """Before, after a restart, another run took the place of the one in the journal."""
 
     def service():
+        end_process(tmp_path)
         return HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits())
 
     coordinator = Coordinator(Caller(service(), "acme")).started()
