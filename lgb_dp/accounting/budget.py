@@ -143,13 +143,26 @@ class Budget:
                     f"the budget covers {self._covered.neighbouring!r}; {what} is under {unit.neighbouring!r}"
                 )
             if math.isinf(cost.epsilon) or not self._fits(cost):
-                left, limit = self.remaining, self._limit
-                raise BudgetExceededError(
-                    f"{what} costs {_terms(cost)}; of the budget's {_terms(limit)} are left {_terms(left)}. "
-                    "Results without Gaussian noise are paid from pure_epsilon (and approximate_delta)"
-                )
+                raise BudgetExceededError(f"{what} costs {self._shortfall(cost)}")
             self._unit = unit
             self._charged.append((what, cost))
+
+    def _shortfall(self, cost: Cost) -> str:
+        """A cost that does not fit, beside the part of the budget that it would be paid from."""
+        left, delta = self.remaining, self.delta - self._limit.delta
+        whole = f"the budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+        if cost.mu and cost.mu > left.mu:
+            return (
+                f"epsilon = {_rounded_up(cost.at(delta)[0])} at delta = {delta:g}; of {whole}, "
+                f"epsilon = {_rounded_down(Cost(mu=left.mu).at(delta)[0])} is left at this delta: "
+                "ask for at most that"
+            )
+        unpaid = "" if self._limit.epsilon else ": set some of it apart by Budget(..., pure_epsilon=...)"
+        return (
+            f"epsilon = {_rounded_up(cost.epsilon)}, delta = {cost.delta:.3g} without Gaussian noise; of the "
+            f"part of {whole} that pays for it, epsilon = {_rounded_down(left.epsilon)}, delta = {left.delta:.3g} "
+            f"is left{unpaid}"
+        )
 
     def _fits(self, cost: Cost) -> bool:
         costs, limit = [*(cost for _, cost in self._charged), cost], self._limit
@@ -226,3 +239,11 @@ def chargeable(cost: Cost, delta: float) -> Cost:
 
 def _terms(cost: Cost) -> str:
     return f"epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.3g}, mu = {cost.mu:.6g}"
+
+
+def _rounded_up(epsilon: float) -> str:
+    return f"{math.ceil(epsilon * 1e4) / 1e4:g}" if math.isfinite(epsilon) else str(epsilon)
+
+
+def _rounded_down(epsilon: float) -> str:
+    return f"{math.floor(epsilon * 1e4) / 1e4:g}"

@@ -4,6 +4,7 @@ import copy
 import math
 import os
 import pickle
+import re
 import threading
 
 import lightgbm as lgb
@@ -236,3 +237,28 @@ def test_side_door_a_cost_that_is_not_a_number_from_0_is_refused(field, value):
 def test_side_door_releases_that_cannot_be_are_refused(sampled):
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"of a release|count"):
         SampledGaussian(*sampled)
+
+
+def test_a_refusal_names_what_was_asked_what_is_left_and_what_would_fit():
+    budget = lgb_dp.Budget(1.0, 1e-6)
+    budget.charge(Cost(mu=gaussian_mu(0.8, 1e-6)), "NewtonBoost")
+    with pytest.raises(lgb_dp.BudgetExceededError) as caught:
+        budget.charge(Cost(mu=gaussian_mu(0.9, 1e-6)), "NewtonBoost")
+    text = str(caught.value)
+    asked, left = (float(value) for value in re.findall(r"epsilon = (0\.\d+)", text))
+    assert "of the budget of epsilon = 1, delta = 1e-06" in text
+    assert asked == pytest.approx(0.9, abs=2e-4)
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        budget.charge(Cost(mu=gaussian_mu(left + 2e-4, 1e-6)), "NewtonBoost")
+    budget.charge(Cost(mu=gaussian_mu(left, 1e-6)), "NewtonBoost")
+
+
+def test_a_refusal_says_how_pure_results_are_paid():
+    with pytest.raises(
+        lgb_dp.BudgetExceededError, match=r"epsilon = 0\.5, .*is left: set some of it apart by"
+    ):
+        lgb_dp.Budget(1.0, 1e-6).charge(Cost(0.5), "DPBoost")
+    with pytest.raises(
+        lgb_dp.BudgetExceededError, match=r"epsilon = 0\.5, .*epsilon = 0\.3, delta = 0 is left$"
+    ):
+        lgb_dp.Budget(1.0, 1e-6, pure_epsilon=0.3).charge(Cost(0.5), "DPBoost")
