@@ -133,6 +133,23 @@ def test_lengths_and_order_depend_on_public_numbers_alone(opened):
     ]
 
 
+def test_messages_about_nothing_look_uniform(opened):
+    """Tables, points, leaves and noise are all zero: each bit of a masked number is 1 about half the time."""
+    layout = layout_of(1024, owners=(0, 1), rows_per_message=1024, ring_bits=64)
+    inputs, trace = inputs_of(layout), []
+    for values in (inputs.tables, inputs.points, *inputs.leaves, *inputs.noise[0], *inputs.noise[1]):
+        values[:] = 0
+    tables, points = begun(opened, layout, inputs)
+    play(tables, points, trace)
+    assert not any(sums.any() for sums in tables.opened)
+    masked = [trace[1], trace[3], trace[4], trace[6]]
+    assert [len(message) for message in masked] == [16944, 33328, 1024 * 30 * 8, 1024 * 15 * 8]
+    for message in masked:
+        words = np.frombuffer(message, np.uint8)[: len(message) // 8 * 8].reshape(-1, 8)
+        means = np.unpackbits(words, axis=1).mean(axis=0)
+        assert abs(means - 0.5).max() < 5 / (2 * len(words) ** 0.5)
+
+
 def test_bytes_of_a_row_and_tree():
     """Four trees on one refresh: 132 bytes per row and tree, a tree of either on one refresh: 158."""
     pair = sessions()
