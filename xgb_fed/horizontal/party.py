@@ -18,7 +18,7 @@ from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import Introduce
 from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
-from xgb_fed.horizontal.exact.run import ExactRuns, RunConditions
+from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
@@ -149,7 +149,7 @@ class HorizontalParty(HorizontalSessions):
         journals = RunJournals(None if folder is None else folder / "runs")
         simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
         runs = None if folder is None else folder / RUNS_FOLDER
-        return simfl, ExactRuns(self._side, runs, models, RunConditions(limits, memory, self._kept)), models
+        return simfl, ExactRuns(self._side, runs, models, limits, memory, self._kept), models
 
     def for_caller(
         self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits

@@ -17,6 +17,10 @@ How a session runs
    that they answer.  Members derive one stream for each other member, mask, sign and send (`masks`,
    `contributions`).  A party answers an attempt once; what it answered it can send again (`answers`).
 
+A run is a session whose sums follow from each other (`questions`).  The coordinator leads it (`coordinator`,
+`member`) and keeps what it has seen (`checkpoint`); `run` and `runs` are a party's side.  A way of training
+says what is summed (`run.Subject`), and what for (`coordinator.Purpose`).
+
 What is hidden, and why
 -----------------------
 Let the members of an attempt be 1 … n, x_i their vectors modulo M = 2^64 or 2^128, and m_ij = -m_ji the

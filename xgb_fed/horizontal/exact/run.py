@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import scipy.sparse
+import xgboost
 
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
@@ -42,23 +43,6 @@ MAX_OPENED_BYTES = 32 << 20
 _ANSWERS = ".answers"
 
 
-@dataclass(frozen=True, eq=False)
-class RunConditions:
-    """Conditions of a coordinator's runs beside the party's rows and terms.
-
-    Parameters
-    ----------
-    limits : RunLimits
-    memory : MemoryAllowance
-    kept : KeptState
-        Counts the rounds and samples of all runs, and has the key that rows are drawn by.
-    """
-
-    limits: RunLimits
-    memory: MemoryAllowance
-    kept: KeptState
-
-
 class ExactRuns(Runs):
     """Exact training runs of one coordinator at one party.
 
@@ -69,7 +53,11 @@ class ExactRuns(Runs):
         Where runs are kept, with a journal of their answers; in memory only without it, the last one alone.
     models : KeptModels or None
         Where finished models are kept.
-    conditions : RunConditions
+    limits : RunLimits
+    memory : MemoryAllowance
+        Of the coordinator.
+    state : KeptState
+        Counts the rounds and samples of all runs, and has the key that rows are drawn by.
 
     Attributes
     ----------
@@ -78,20 +66,21 @@ class ExactRuns(Runs):
     """
 
     def __init__(
-        self, side: ExactSide, folder: Path | None, models: KeptModels | None, conditions: RunConditions
+        self,
+        side: ExactSide,
+        folder: Path | None,
+        models: KeptModels | None,
+        limits: RunLimits,
+        memory: MemoryAllowance,
+        state: KeptState,
     ) -> None:
-        super().__init__(self._subject_of_run, KeptRuns(folder))
-        self.side, self.conditions, self.booster = side, conditions, None
+        super().__init__(partial(ExactSubject, self), KeptRuns(folder))
+        self.side, self.limits, self.memory, self.state = side, limits, memory, state
+        self.booster: xgboost.Booster | None = None
         self._folder, self._models = folder, models
         self._in_memory: tuple[bytes, AnswerJournal] | None = None
 
-    def _subject_of_run(self, run: bytes, request: str) -> ExactSubject:
-        if request not in REQUESTS:
-            raise ProtocolError("the run is of another method than exact training")
-        journal, keep = partial(self._journal, run), partial(self._keep, run)
-        return ExactSubject(self.side, self.conditions, REQUESTS[request], journal, keep)
-
-    def _journal(self, run: bytes) -> AnswerJournal:
+    def journal(self, run: bytes) -> AnswerJournal:
         """The journal of a run's answers."""
         about = {"run": run.hex()}
         if self._folder is not None:
@@ -101,7 +90,7 @@ class ExactRuns(Runs):
             self._in_memory = run, AnswerJournal(None, about)
         return self._in_memory[1]
 
-    def _keep(self, run: bytes, model: ExactModel) -> None:
+    def finished(self, run: bytes, model: ExactModel) -> None:
         """Keep the model of a run that has ended; its number may be that of another one from now on."""
         self.booster, self._in_memory = model.booster, None
         if self._models is not None:
@@ -116,27 +105,19 @@ class ExactSubject(Subject):
 
     Parameters
     ----------
-    side : ExactSide
-    conditions : RunConditions
-    wants_classes : bool
-        Whether labels are classes, which all parties tell.
-    open_journal : callable
-        Gives the journal of the run's answers.
-    keep : callable
-        Keeps the model.
+    runs : ExactRuns
+    run : bytes
+        16 bytes.
+    request : str
+        One of `REQUESTS`.
     """
 
-    def __init__(
-        self,
-        side: ExactSide,
-        conditions: RunConditions,
-        wants_classes: bool,
-        open_journal: Callable[[], AnswerJournal],
-        keep: Callable[[ExactModel], None],
-    ) -> None:
+    def __init__(self, runs: ExactRuns, run: bytes, request: str) -> None:
+        if request not in REQUESTS:
+            raise ProtocolError("the run is of another method than exact training")
+        side = runs.side
         super().__init__(side.rows.name, side.credentials(), side.allowed, AllParties())
-        self._side, self._conditions, self._wants_classes = side, conditions, wants_classes
-        self._open_journal, self._keep = open_journal, keep
+        self._side, self._runs, self._run, self._wants_classes = side, runs, run, REQUESTS[request]
         self._journal: AnswerJournal | None = None
         self._last: tuple[int, bytes] = (-1, b"")
         self._rooms: list[Room] = []
@@ -161,7 +142,7 @@ class ExactSubject(Subject):
 
     def proposed(self, task: str) -> Proposal:
         """Check the settings, within the coordinator's memory, and get the rows ready."""
-        memory = self._conditions.memory
+        memory = self._runs.memory
         self._rooms = [memory.reserve(len(task) * TEXT_BYTES, "the settings of a run")]
         settings = ExactTask.from_json(task)
         min_parties = max(settings.min_parties, self._side.terms.min_parties)
@@ -170,7 +151,7 @@ class ExactSubject(Subject):
 
     def _training(self, task: ExactTask) -> ExactTraining:
         """Check what is to be trained, and get the rows ready."""
-        side, limits = self._side, self._conditions.limits
+        side, limits = self._side, self._runs.limits
         rows, terms = side.rows, side.terms
         if (task.n_columns, list(task.names)) != (rows.X.shape[1], rows.names):
             raise InvalidDataError("the run is for other columns than this party has")
@@ -195,11 +176,11 @@ class ExactSubject(Subject):
             )
         n_rows = [len(rows.y), *(0 if own is None else len(own.y) for own in side.held_out)]
         size = needed_bytes(task, n_rows)
-        self._rooms.append(self._conditions.memory.reserve(size, "gradients and histograms"))
+        self._rooms.append(self._runs.memory.reserve(size, "gradients and histograms"))
         labelled = self._labelled(rows, task)
         held_out = [None if own is None else self._labelled(own, task) for own in side.held_out]
         held_out += [None] * (task.n_sets - len(held_out))
-        draws = RowDraws(self._conditions.kept, side.digest_of_rows, terms.max_samples)
+        draws = RowDraws(self._runs.state, side.digest_of_rows, terms.max_samples)
         return ExactTraining(task, labelled, held_out, b"", draws, rows.max_rows)
 
     def _labelled(self, rows: PartyRows, task: ExactTask) -> LabelledRows:
@@ -233,11 +214,11 @@ class ExactSubject(Subject):
         def prepare() -> Mapping[str, Any]:
             if number == 1:
                 # By what all have signed: the run's number is the coordinator's choice.
-                self._conditions.kept.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
+                self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
             return {}
 
         if self._journal is None:
-            self._journal = self._open_journal()
+            self._journal = self._runs.journal(self._run)
         answer = sign(question.values)
         digest, asked = hashlib.sha256(answer).digest(), roster + attempt.to_bytes()
         if self._journal.once(roster, number, asked, prepare, lambda: digest) != digest:
@@ -260,7 +241,7 @@ class ExactSubject(Subject):
 
     def finished(self, result: ExactModel) -> None:
         """Keep the model."""
-        self._keep(result)
+        self._runs.finished(self._run, result)
 
     def close(self) -> None:
         """Let go of the journal of answers."""
