@@ -159,6 +159,7 @@ def test_each_server_takes_part_in_one_method(tmp_path, certificates):
     service = HorizontalService(party(0, tmp_path), tmp_path / "ada", HorizontalLimits())
     with pytest.raises(PartyRefusedError, match="has no allow-list for exact training"):
         train([Served(service, "ada"), *parties()[1:]])
+    service.close()
     service = service_of(certificates, tmp_path)
     with pytest.raises(PartyRefusedError, match="not in SimFL"):
         train_simfl(PARAMS, [Served(service, "ada"), *parties()[1:]], 1, verbose_eval=False)
