@@ -160,8 +160,8 @@ class Budget:
         unpaid = "" if self._limit.epsilon else ": set some of it apart by Budget(..., pure_epsilon=...)"
         return (
             f"epsilon = {_rounded_up(cost.epsilon)}, delta = {cost.delta:.3g} without Gaussian noise; of the "
-            f"part of {whole} that pays for it, epsilon = {_rounded_down(left.epsilon)}, delta = {left.delta:.3g} "
-            f"is left{unpaid}"
+            f"part of {whole} that pays for it, epsilon = {_rounded_down(left.epsilon)}, "
+            f"delta = {left.delta:.3g} is left{unpaid}"
         )
 
     def _fits(self, cost: Cost) -> bool:
