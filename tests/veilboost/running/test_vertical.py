@@ -5,9 +5,13 @@ import re
 
 import pytest
 
+from gbdt_parties.transport.service import part_of
+from kept_stores import end_process, restarted
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
 from veilboost.running import vertical
+from xgb_fed.vertical.passive.journal import FOUND, RUN
+from xgb_fed.vertical.passive.service import KEPT_SINCE, ROLE, SPLITS
 
 PLAN = """
 tls: certs/acme
@@ -83,8 +87,10 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
     assert len(numbers) == 2
     assert "2 models" in shown
     assert cli.main(["models", "bank-models", "--remove", numbers[0][:8]]) == 0
-    assert not list(path.glob(f"bank-models/**/{numbers[0]}*"))
-    assert list(path.glob(f"bank-models/**/{numbers[1]}*"))
+    store = restarted(path / "bank-models", role=ROLE)
+    for kind in (SPLITS, KEPT_SINCE, RUN, FOUND):
+        assert part_of(store, "acme").keys(kind) == [numbers[1]]
+    end_process(path)
     for wrong in ("", numbers[0], "zz"):
         assert cli.main(["models", "bank-models", "--remove", wrong]) == cli.WRONG_USE
     assert cli.main(["models", "nowhere"]) == cli.WRONG_USE
