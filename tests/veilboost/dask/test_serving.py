@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from kept_stores import end_process
+
 pytest.importorskip("distributed")
 
 from dask_party import CIPHERS, N_ACTIVE, PARAMS, X, Y, without_randomness
@@ -57,6 +59,7 @@ class Served:
     name = "bank"
 
     def __init__(self, served):
+        end_process(served.models)
         self.service = serving.make_service(served, None).service
 
     def handle(self, request):
