@@ -1,8 +1,9 @@
 """A record on disk of what a party received and sent: one line per message, without its content.
 
 When its file has become long, it is set aside under a number, and a new one begins with the name and the
-SHA-256 of the old one, and with the sums of everything before.  So a file that is removed or altered is
-noticed, and the sums outlive the files, with those of refusals by caller and reason.
+SHA-256 of the old one, and with the sums of everything before, also those of refusals by caller and reason.
+The digests detect damage, such as a file that was lost or cut off.  They have no key: a person who can write
+the files can rewrite all of them.  Keep a copy elsewhere if they are to be evidence.
 """
 
 from __future__ import annotations
