@@ -99,8 +99,9 @@ class GeneratorComputation(Computation[Q, T]):
             return self._steps.send(self._told)
         except StopIteration as end:
             return _Ended(end.value)
-        except Exception as error:
-            # An opened sum cannot be taken back: the run has failed for good.
+        except BaseException as error:
+            # An opened sum cannot be taken back: the run has failed for good.  A generator that was
+            # interrupted would seem to have ended.
             return _Ended(None, error)  # type: ignore[arg-type]
 
     def _answer(self, answer: Any) -> None:

@@ -28,7 +28,7 @@ def steps(last, fails):
     for k in range(last):
         told.append((yield Number(k)))
     if fails:
-        raise ValueError("no model of these sums")
+        raise fails("no model of these sums")
     return told
 
 
@@ -36,7 +36,7 @@ def function(last, fails):
     def run(ask):
         told = [ask(Number(k)) for k in range(last)]
         if fails:
-            raise ValueError("no model of these sums")
+            raise fails("no model of these sums")
         return told
 
     return run
@@ -50,7 +50,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_questions_are_asked_one_after_the_other(kind):
-    computation = KINDS[kind](3, False)
+    computation = KINDS[kind](3, None)
     for k in range(3):
         assert computation.question() is computation.question()
         assert computation.question().what == k
@@ -64,7 +64,7 @@ def test_questions_are_asked_one_after_the_other(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_computation_that_has_failed_stays_so(kind):
     """An opened sum cannot be taken back: there is no other question under its number."""
-    computation = KINDS[kind](1, True)
+    computation = KINDS[kind](1, ValueError)
     computation.question()
     computation.tell(1)
     for ask in (computation.question, computation.result, computation.question):
@@ -72,9 +72,20 @@ def test_a_computation_that_has_failed_stays_so(kind):
             ask()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_computation_that_is_interrupted_has_not_ended(kind):
+    """Without its error it would seem to have ended, without a result."""
+    computation = KINDS[kind](1, KeyboardInterrupt)
+    computation.question()
+    computation.tell(1)
+    for ask in (computation.question, computation.result, computation.question):
+        with pytest.raises(KeyboardInterrupt, match="no model of these sums"):
+            ask()
+
+
 def test_a_thread_ends_with_its_computation():
     before = threading.active_count()
-    computation = KINDS["thread"](3, False)
+    computation = KINDS["thread"](3, None)
     computation.question()
     assert threading.active_count() == before + 1
     del computation
