@@ -190,7 +190,7 @@ class _Coordinator:
                 try:
                     if member in futures:
                         results[member] = futures[member].result()
-                    elif not losses:
+                    elif not losses and not any(one.forgot for one in members):
                         results[member] = work(member)
                 except PartyUnavailableError as error:
                     losses.append(error)

@@ -181,6 +181,16 @@ def test_a_party_that_has_forgotten_the_run_is_spared_if_the_others_are_enough()
         sums_of(parties, "all", 60.0)
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_parties_of_this_process_are_not_asked_for_an_attempt_that_has_failed_already(restart):
+    """Each attempt that a party answers may cost a part of its budget."""
+    parties = made("present")
+    lost_at(parties[0], AskSum, {2, 3}, restart)
+    assert sums_of(parties, "present")[1] == [110, 2]
+    asked = [message.members.tolist() for message in parties[1].asked if isinstance(message, AskSum)]
+    assert asked[:2] == [[0, 1, 2], [1, 2]]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
     parties = made(way)
