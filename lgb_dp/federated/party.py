@@ -176,7 +176,7 @@ class Party(RunSessions):
 
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
-        self._runs.close()
+        super().close()
         if self._ledger is not None:
             self._ledger.journal.close()
 

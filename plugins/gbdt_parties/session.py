@@ -81,6 +81,9 @@ class SessionHandler(ABC, Generic[S]):
     def closed(self, kept: S) -> None:
         """Called after a session has ended, for whatever reason."""
 
+    def close(self) -> None:
+        """Let go of files: another handler, or process, can use them then."""
+
     @property
     def has_sessions(self) -> bool:
         """Whether a session is open, or a request is being answered."""

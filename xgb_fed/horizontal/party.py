@@ -64,6 +64,11 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
         """Tell the session's side."""
         kept.closed()
 
+    def close(self) -> None:
+        """Let go of exact training runs that have not ended: another process, or party, can take them up."""
+        with self._lock:
+            self._exact.close()
+
 
 class HorizontalParty(HorizontalSessions):
     """One organisation's rows and labels in horizontal training.
@@ -172,10 +177,6 @@ class HorizontalParty(HorizontalSessions):
         """Name and shape of the rows."""
         n_rows, n_columns = self._rows.X.shape
         return f"{type(self).__name__}({self.name!r}, {n_rows} rows, {n_columns} columns)"
-
-    def close(self) -> None:
-        """Let go of exact training runs that have not ended: another process, or party, can take them up."""
-        self._exact.close()
 
     @property
     def exact_terms(self) -> ExactTerms:

@@ -206,3 +206,8 @@ class RunSessions(SessionHandler[RunSession]):
         """Take up a run."""
         assert isinstance(message, OpenRun)
         return self._runs.session(message)
+
+    def close(self) -> None:
+        """Let go of the run under way, which is taken up again from the disk."""
+        with self._lock:
+            self._runs.close()

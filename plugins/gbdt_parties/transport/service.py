@@ -395,7 +395,7 @@ class RowService(ABC):
         """Forget rows on which no session is open: the opening of the last one was refused."""
         with caller.lock:
             if caller.handlers.get(row_sets) is handler and not handler.has_sessions:
-                del caller.handlers[row_sets], caller.rooms[row_sets]
+                RowService._forget(caller, row_sets)
 
     @staticmethod
     def _make_room(caller: Caller) -> None:
@@ -410,8 +410,14 @@ class RowService(ABC):
         idle = next((rows for rows, handler in handlers.items() if handler.is_idle(ABANDONED)), None)
         if idle is None:
             return False
-        del handlers[idle], caller.rooms[idle]
+        RowService._forget(caller, idle)
         return True
+
+    @staticmethod
+    def _forget(caller: Caller, row_sets: RowSets) -> None:
+        """Forget some rows with their handler, whose files the next one may need."""
+        del caller.rooms[row_sets]
+        caller.handlers.pop(row_sets).close()
 
     def _positions(self, caller: Caller, row_sets: RowSets) -> list[NDArray[np.int64]]:
         """Positions of the rows that a request is about, and of those of its evaluation sets."""

@@ -145,6 +145,36 @@ def test_limits(tmp_path, certificates, limits, params, reason):
         train([Served(service, "ada"), *others(certificates)], params={**PARAMS, **params})
 
 
+class Stopped(Exception):
+    """The coordinator gives up."""
+
+
+def test_a_run_is_taken_up_after_an_opening_that_was_refused(tmp_path, certificates):
+    """Then no session is open, and what the party holds for the coordinator is forgotten, files included."""
+    service = service_of(certificates, tmp_path)
+    members = [Between(Served(service, "ada")), *(certified(certificates, k, tmp_path) for k in (1, 2))]
+
+    def stop(number, message, send):
+        if isinstance(message, AskSum) and message.round == 3:
+            raise Stopped
+        return send()
+
+    gc.collect()
+    gc.disable()  # it would let go of the files by chance
+    try:
+        members[0].disturb = stop
+        with pytest.raises(Stopped):
+            train(members, checkpoint=tmp_path / "progress")
+        members[0] = members[0].party
+        channel = Channel(Served(service, "ada"), bytes(16), Traffic(), "c")
+        with pytest.raises(PartyRefusedError, match="does not know the run"):
+            channel.ask(OpenExactRun(bytes(16), request_of(True), 0), Introduced)
+        train(members, checkpoint=tmp_path / "progress")
+    finally:
+        gc.enable()
+    assert len(list((tmp_path / "ada" / "for-acme" / "models").glob("*.json"))) == 1
+
+
 def test_memory_is_given_back_at_the_end_of_a_run(tmp_path, certificates):
     service = service_of(certificates, tmp_path, {"max_memory": 300 << 10})
     for _ in range(4):
