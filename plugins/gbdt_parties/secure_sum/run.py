@@ -119,7 +119,7 @@ class Subject(ABC):
         """Keep the result: all parties have it."""
 
     def close(self) -> None:  # noqa: B027 (most have nothing open)
-        """Let go of files."""
+        """Let go of files, and of memory that was reserved."""
 
 
 class PartyRun:
@@ -161,6 +161,11 @@ class PartyRun:
         if public_seed is None:
             raise ProtocolError("the run had not begun")
         self._start(public_seed)
+
+    def close(self) -> None:
+        """Let go of memory and files; an ended session may still refer to this object."""
+        self._proposal = self._computation = None
+        self.subject.close()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that a restarted party needs; secret, for the keys in it."""

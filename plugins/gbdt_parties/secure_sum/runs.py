@@ -150,7 +150,7 @@ class Runs:
     def close(self) -> None:
         """Let go of the run under way, which is taken up again from the disk."""
         if self.live is not None and self._kept.folder is not None:
-            self.live.subject.close()
+            self.live.close()
             self.live = None
 
     def answer(self, run: PartyRun, message: Message) -> Message:
@@ -162,7 +162,7 @@ class Runs:
             self._kept.keep(run)
         if isinstance(message, Finish) and run.has_ended:
             run.subject.finished(run.result)
-            run.subject.close()
+            run.close()
             self.live = None
             self._kept.forget(run.run)
         return answer

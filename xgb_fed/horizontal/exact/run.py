@@ -244,6 +244,7 @@ class ExactSubject(Subject):
         self._runs.finished(self._run, result)
 
     def close(self) -> None:
-        """Let go of the journal of answers."""
+        """Let go of the journal of answers, and of reserved memory."""
+        self._rooms = []
         if self._journal is not None:
             self._journal.close()

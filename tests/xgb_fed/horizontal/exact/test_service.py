@@ -184,6 +184,27 @@ def test_memory_is_given_back_at_the_end_of_a_run(tmp_path, certificates):
     assert caller.memory.reserved == 0
 
 
+def test_a_run_that_begins_again_takes_no_more_memory_than_it_did(tmp_path, certificates):
+    """The coordinator has lost its latest sums: the party goes back, and lets go of its own state first."""
+    service = service_of(certificates, tmp_path, {"max_memory": 300 << 10})
+    members = [Between(Served(service, "ada")), *others(certificates)]
+    opened = []
+
+    def go_back(number, message, send):
+        if isinstance(message, OpenRun):
+            opened.append(message)
+        if isinstance(message, AskSum) and message.round == 5 and len(opened) == 1:
+            channel = Channel(Served(service, "ada"), bytes(16), Traffic(), "c")
+            opened.append(replace(opened[0], n_known=2))
+            assert channel.ask(opened[1], Introduced).n_opened == 0
+        return send()
+
+    members[0].disturb = go_back
+    model = train(members, checkpoint=tmp_path / "progress")
+    assert len(opened) == 3
+    assert text_of(model) == text_of(train(parties()))
+
+
 def test_each_server_takes_part_in_one_method(tmp_path, certificates):
     """A party without an allow-list would add its numbers to anybody's: to those of its coordinator."""
     service = HorizontalService(party(0, tmp_path), tmp_path / "ada", HorizontalLimits())
