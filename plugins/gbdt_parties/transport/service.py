@@ -283,6 +283,10 @@ class RowService(ABC):
 
     def close(self) -> None:
         """Let go of the directory: another service can use it then."""
+        with self._lock:
+            handlers = [handler for caller in self._callers.values() for handler in caller.handlers.values()]
+        for handler in handlers:
+            handler.close()
         self._store.close()
 
     def reset_questions(self) -> None:

@@ -149,8 +149,21 @@ class Stopped(Exception):
     """The coordinator gives up."""
 
 
-def test_a_run_is_taken_up_after_an_opening_that_was_refused(tmp_path, certificates):
+def refused_opening(service, certificates, folder):
     """Then no session is open, and what the party holds for the coordinator is forgotten, files included."""
+    channel = Channel(Served(service, "ada"), bytes(16), Traffic(), "c")
+    with pytest.raises(PartyRefusedError, match="does not know the run"):
+        channel.ask(OpenExactRun(bytes(16), request_of(True), 0), Introduced)
+    return service
+
+
+def served_again(service, certificates, folder):
+    service.close()
+    return service_of(certificates, folder)
+
+
+@pytest.mark.parametrize("happens", [refused_opening, served_again])
+def test_a_run_is_taken_up_by_another_handler(happens, tmp_path, certificates):
     service = service_of(certificates, tmp_path)
     members = [Between(Served(service, "ada")), *(certified(certificates, k, tmp_path) for k in (1, 2))]
 
@@ -165,10 +178,7 @@ def test_a_run_is_taken_up_after_an_opening_that_was_refused(tmp_path, certifica
         members[0].disturb = stop
         with pytest.raises(Stopped):
             train(members, checkpoint=tmp_path / "progress")
-        members[0] = members[0].party
-        channel = Channel(Served(service, "ada"), bytes(16), Traffic(), "c")
-        with pytest.raises(PartyRefusedError, match="does not know the run"):
-            channel.ask(OpenExactRun(bytes(16), request_of(True), 0), Introduced)
+        members[0] = Served(happens(service, certificates, tmp_path), "ada")
         train(members, checkpoint=tmp_path / "progress")
     finally:
         gc.enable()
