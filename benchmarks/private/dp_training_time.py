@@ -168,7 +168,7 @@ def summary(pairs: list[tuple[dict, dict]]) -> dict[str, Any]:
 
 def memory_of(kind: str, rows: int) -> dict[str, int]:
     """Bytes a training run needs over its input, in a process of its own."""
-    script = Path(__file__).with_name("peak_memory.py")
+    script = Path(__file__).parents[1] / "common" / "peak_memory.py"
     command = [sys.executable, str(script), kind, str(rows), str(MEMORY_FEATURES)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
