@@ -18,6 +18,7 @@ from gbdt_commons.key_stream import this_process
 from gbdt_commons.store import Store
 from gbdt_commons.store_opening import (
     PLACES,
+    check_regular,
     checked,
     content_of,
     digest_of_record,
@@ -63,8 +64,9 @@ class StoreFile(Store):
         read_only: bool = False,
     ) -> None:
         self._path, self._process, self._lock = Path(path), this_process(), RLock()
-        self._is_changing, self._has_removed, self._synchronous = False, False, ""
+        self._is_changing, self._must_empty, self._synchronous = False, False, ""
         refuse_former(self._path.parent, former)
+        check_regular(self._path)
         if read_only:
             self._path.stat()
             self._connection, self._holder = checked(self._path, role), None
@@ -88,8 +90,10 @@ class StoreFile(Store):
 
     def close(self) -> None:
         """Let go of the file; another process, or object, can use it then."""
-        with self._lock:
-            self._close()
+        # A thread that the fork has not copied may have held the lock.
+        if self._process == this_process():
+            with self._lock:
+                self._close()
 
     def _check_process(self) -> None:
         if self._process != this_process():
@@ -111,27 +115,41 @@ class StoreFile(Store):
                 yield
                 return
             self._check_usable()
+            self._empty_log()
             self._set_synchronous("FULL" if sync else "NORMAL")
             self._execute("BEGIN IMMEDIATE")
-            self._is_changing, self._has_removed, last = True, False, self._last
+            self._is_changing, last = True, self._last
             try:
                 yield
                 self._execute("COMMIT")
             except BaseException:
-                self._last = last
+                # The log may hold the transaction whole, if only its sync has failed: behind a shorter one,
+                # and after a crash, it would pass for damage.
+                self._last, self._must_empty = last, True
                 self._sequences.clear()
                 if self._connection.in_transaction:
                     self._execute("ROLLBACK")
                 raise
             finally:
                 self._is_changing = False
-                self._known = signature(self._path)
-            if self._has_removed:
-                # What was removed is zeros in the file then, and the log is empty.  If that fails, the change
-                # is kept all the same, and the log is emptied when the store is closed.
-                with suppress(sqlite3.Error):
-                    empty_log(self._connection)
-                self._known = signature(self._path)
+                self._note_change()
+            self._empty_log()
+
+    def _note_change(self) -> None:
+        """Know the file as it was changed here; another one in its place stays unknown."""
+        now = signature(self._path)
+        if now[:2] == self._known[:2]:
+            self._known = now
+
+    def _empty_log(self) -> None:
+        """Leave zeros in the file, and nothing in the log, of what was removed or undone.
+
+        If that fails, it is tried again at the next transaction, and when the store is closed.
+        """
+        if self._must_empty:
+            with suppress(sqlite3.Error):
+                self._must_empty = not empty_log(self._connection)
+            self._note_change()
 
     def _set_synchronous(self, level: str) -> None:
         if level != self._synchronous:
@@ -196,7 +214,7 @@ class StoreFile(Store):
         if start < size:
             sql = "DELETE FROM record WHERE number >= ? AND number < ?"
             self._execute(sql, first + start, first + size)
-            self._sequences[kind, key], self._has_removed = _Sequence(first, start), True
+            self._sequences[kind, key], self._must_empty = _Sequence(first, start), True
 
 
 class _Sequence(NamedTuple):

@@ -12,8 +12,9 @@ import hashlib
 import logging
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -75,18 +76,30 @@ def opened(path: Path, role: str | None) -> sqlite3.Connection:
     return connection
 
 
-def empty_log(connection: sqlite3.Connection) -> None:
-    """Write the log into the file, and cut it off."""
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Write the log into the file, and cut it off; False if a reader needs it."""
+    is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return not is_busy
 
 
 def signature(path: Path) -> tuple[int, ...]:
     """Tells a file from others, and from itself after it was changed; empty if there is none."""
     try:
-        found = os.stat(path)
+        found = os.lstat(path)
     except FileNotFoundError:
         return ()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a link, a folder or a device in the place of a store.
+
+    Behind a link, the log and the lock would have other names; and one whose target is not there now, such as
+    on a disk that is not mounted, is no reason to begin with nothing.
+    """
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise _refusal(path, "it is a link, or no regular file")
 
 
 def _beside(path: Path, end: str) -> Path:
@@ -231,7 +244,10 @@ def _check(connection: sqlite3.Connection, path: Path, role: str | None) -> None
         raise _refusal(path, f"{release} release wrote it, in version {version}; this one has {VERSION}")
     if one("PRAGMA integrity_check") != "ok":
         raise _refusal(path, "it is damaged")
-    of = one("SELECT role FROM about")
+    about = connection.execute("SELECT role FROM about").fetchall()
+    if len(about) != 1:
+        raise _refusal(path, "it is damaged")
+    of = about[0][0]
     if role not in (None, of):
         raise _refusal(path, f"it keeps the state of {of}, and not of {role}")
     sql = (

@@ -19,18 +19,21 @@ def is_whole(path: Path) -> bool:
     """Whether every transaction that was written to the end is one that SQLite finds.
 
     The end of a transaction names, in its last frame, the size of the database.  A frame like that behind the
-    first one that does not fit was written, and so was all before it.  Zeros at the end of the file were
-    never written.
+    first one that does not fit was written, and so was all before it.  Zeros at the end of a file that ends
+    within a frame were never written; those of a whole frame may be its page's.
 
     Parameters
     ----------
     path : Path
         Of a log that no process uses; there need not be one.
     """
-    log = path.read_bytes().rstrip(b"\0") if path.exists() else b""
-    if len(log) < _HEADER.size + _FRAME.size:
+    log = path.read_bytes() if path.exists() else b""
+    written = log.rstrip(b"\0")
+    if len(written) < _HEADER.size + _FRAME.size:
         return True
     magic, _, page_size, _, *salts, first, second = _HEADER.unpack_from(log)
+    if (len(log) - _HEADER.size) % (_FRAME.size + page_size):
+        log = written
     order = ">" if magic & _BIG_ENDIAN else "<"
     sums = _checksum((0, 0), log[: _HEADER.size - 8], order)
     if sums != (first, second):

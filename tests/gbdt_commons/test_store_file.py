@@ -1,5 +1,6 @@
 """What can happen to a store's file: damage, other files, a full disk, a crash, a fork, a second user."""
 
+import errno
 import os
 import random
 import resource
@@ -9,6 +10,8 @@ import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -236,6 +239,28 @@ def test_a_log_of_a_store_that_was_removed_is_not_read_into_a_new_one(tmp_path):
     check_refused(path, "it was removed, and its log")
 
 
+def test_damage_to_a_last_page_that_ends_with_zeros_is_damage(tmp_path):
+    store, copy = opened(tmp_path / "a.store"), tmp_path / "copy"
+    for number in range(2):
+        with store.transaction():
+            store.append(NUMBERS, "run", number)
+            store.append(BLOBS, "run", bytes([7]) * 8250)
+    copy.mkdir()
+    for end in ("", "-wal"):
+        shutil.copy(tmp_path / f"a.store{end}", copy)
+    log = copy / "a.store-wal"
+    whole, rng = log.read_bytes(), random.Random(6)
+    assert whole.endswith(bytes(100))
+    last_page = range(len(whole) - 4096, len(whole))
+    for place in [*rng.sample(last_page, 20), last_page[-1], len(whole) - 2 * 4120 + 100]:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.randrange(8)
+        log.write_bytes(changed)
+        check_refused(copy / "a.store", "its log is damaged")
+    log.write_bytes(whole)
+    assert numbers(copy / "a.store") == [0, 1]
+
+
 def test_logs_that_are_none(tmp_path):
     for content in (b"", b"x", bytes(4096), b"\0" * 32):
         (tmp_path / "log").write_bytes(content)
@@ -257,6 +282,77 @@ def test_a_store_that_is_exchanged_while_in_use_is_used_no_more(tmp_path, how):
     for use in (lambda: store.append(NUMBERS, "run", 6), lambda: store.get(NUMBERS, "run")):
         with pytest.raises(StoreError, match="removed or replaced while it was in use"):
             use()
+
+
+def test_a_store_that_is_exchanged_within_a_transaction_is_used_no_more(tmp_path):
+    store = filled(tmp_path / "a.store")
+    shutil.copy(tmp_path / "a.store", tmp_path / "backup")
+    with store.transaction():
+        store.append(NUMBERS, "run", 5)
+        os.replace(tmp_path / "backup", tmp_path / "a.store")
+    with pytest.raises(StoreError, match="removed or replaced while it was in use"):
+        store.append(NUMBERS, "run", 6)
+
+
+@pytest.mark.parametrize("target", ["there", "not mounted", "folder", "pipe"])
+def test_only_a_regular_file_is_a_store(tmp_path, target):
+    path, other = tmp_path / "a.store", tmp_path / "disk" / "a.store"
+    if target == "folder":
+        path.mkdir()
+    elif target == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(other)
+    if target == "there":
+        filled(other).close()
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=r"'a.store' cannot be used: it is a link, or no regular file"):
+            opened(path, read_only=read_only)
+    assert not path.is_file() or path.is_symlink()
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM about", "INSERT INTO about VALUES ('a tester', 0)"])
+def test_a_store_has_one_role(tmp_path, change):
+    filled(tmp_path / "a.store").close()
+    connection = sqlite3.connect(tmp_path / "a.store")
+    connection.execute(change)
+    connection.commit()
+    connection.close()
+    check_refused(tmp_path / "a.store", "it is damaged")
+
+
+def test_a_transaction_whose_sync_has_failed_is_no_damage_after_a_crash(tmp_path):
+    path, copy = tmp_path / "a.store", tmp_path / "copy"
+    store = filled(path, 1)
+    whole = Path(f"{path}-wal").read_bytes()
+    with store.transaction():
+        store.append(BLOBS, "run", bytes([7]) * 30_000)
+    written = Path(f"{path}-wal").read_bytes()[len(whole) :]
+    store.close()
+    path.unlink()
+    # As a failed sync does: the frames are in the log, and the transaction is undone.
+    store = filled(path, 1)
+    execute = store._execute
+
+    def fails_to_sync(sql, *values):
+        if sql != "COMMIT":
+            return execute(sql, *values)
+        with open(f"{path}-wal", "ab") as log:
+            frames, salts = bytearray(written), Path(f"{path}-wal").read_bytes()[16:24]
+            for start in range(0, len(frames), 4120):
+                frames[start + 8 : start + 16] = salts
+            log.write(frames)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store._execute = fails_to_sync
+    with pytest.raises(OSError, match="No space left"):
+        store.append(NUMBERS, "run", 9)
+    store._execute = execute
+    store.append(NUMBERS, "run", 1)
+    copy.mkdir()
+    for end in ("", "-wal"):
+        shutil.copy(tmp_path / f"a.store{end}", copy)
+    assert numbers(copy / "a.store") == [0, 1]
 
 
 def test_removed_bytes_are_nowhere_in_the_files(tmp_path):
@@ -292,6 +388,29 @@ def test_a_forked_child_is_refused_and_its_end_leaves_the_store_to_its_parent(tm
     store.append(NUMBERS, "run", 5)
     store.close()
     assert numbers(tmp_path / "a.store") == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not(tmp_path):
+    store, is_changing, ends = filled(tmp_path / "a.store"), Event(), Event()
+
+    def change():
+        with store.transaction():
+            is_changing.set()
+            ends.wait(20)
+
+    thread = Thread(target=change)
+    thread.start()
+    is_changing.wait(20)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        store.close()
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    ends.set()
+    thread.join(20)
+    assert os.waitstatus_to_exitcode(status) == 0
+    store.close()
 
 
 def test_a_child_that_outlives_its_parent_holds_no_lock(tmp_path):
