@@ -49,16 +49,18 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
     InvalidDataError
         If there is no such folder.
     StoreError
-        If the party's store is damaged.
+        If the party's store is damaged, or the folder is of an earlier release.
     """
     # Loaded when they are needed, with XGBoost.
     from gbdt_commons.store_file import StoreFile
-    from gbdt_parties.transport.service import CALLER, STORE_FILE, part_of
+    from gbdt_commons.store_opening import refuse_former
+    from gbdt_parties.transport.service import CALLER, FORMER_FILES, STORE_FILE, part_of
     from xgb_fed.vertical.passive.service import KeptSplits
 
     folder = Path(folder)
     if not folder.is_dir():
         raise InvalidDataError(f"{folder} is not a folder")
+    refuse_former(folder, FORMER_FILES)
     models = [_whole_model(path) for end in ("json", "txt") for path in folder.glob(f"for-*/models/*.{end}")]
     if (path := folder / STORE_FILE).exists():
         with closing(StoreFile(path, None, read_only=True)) as store:
