@@ -137,9 +137,11 @@ class StoreFile(Store):
 
     def _note_change(self) -> None:
         """Know the file as it was changed here; another one in its place stays unknown."""
-        now = signature(self._path)
-        if now[:2] == self._known[:2]:
-            self._known = now
+        # No error here: the transaction is kept.
+        with suppress(OSError):
+            now = signature(self._path)
+            if now[:2] == self._known[:2]:
+                self._known = now
 
     def _empty_log(self) -> None:
         """Leave zeros in the file, and nothing in the log, of what was removed or undone.

@@ -160,17 +160,20 @@ class AnswerJournal:
                 return self._given(key)
             answered = Answered(*key, digest, prepare())
             answer = make()
-            kept = self.about
+            kept, place = self.about, self._store.size(ANSWERS, key[0])
             try:
                 with self._store.transaction(sync=self._sync):
                     self._begin(about)
                     self._store.append(ATTEMPTS, "", asdict(answered))
-                    self._places[key] = self._store.size(ANSWERS, key[0])
                     self._store.append(ANSWERS, key[0], answer)
             except BaseException:
-                self.about = kept
+                if self._store.size(ANSWERS, key[0]) > place:
+                    # Interrupted after all was kept: asked again, the attempt has this answer, and no other.
+                    self._answered[key], self._places[key] = answered, place
+                else:
+                    self.about = kept
                 raise
-            self._answered[key] = answered
+            self._answered[key], self._places[key] = answered, place
             if self._is_in_memory:
                 for oldest in self._store.keys(ANSWERS)[:-MAX_SESSIONS]:
                     self._forget(oldest)

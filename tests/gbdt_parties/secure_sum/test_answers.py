@@ -52,6 +52,33 @@ def test_an_error_before_the_answer_leaves_nothing_behind(path):
     assert answer(journal, asked=b"now this") == b"the answer"
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_attempt_that_is_interrupted_as_it_is_kept_has_one_answer(tmp_path, is_kept):
+    journal = AnswerJournal(tmp_path / "ledger", {})
+    store = journal._store
+    execute = store._execute
+
+    def interrupted(sql, *values):
+        if sql != "COMMIT":
+            return execute(sql, *values)
+        store._execute = execute
+        if is_kept:
+            execute(sql)
+        raise KeyboardInterrupt
+
+    store._execute = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        answer(journal, content=b"first")
+    expected = b"first" if is_kept else b"second"
+    assert len(journal.answered) == is_kept
+    assert answer(journal, content=b"second") == expected
+    journal.close()
+    again = AnswerJournal(tmp_path / "ledger", {})
+    assert len(again.answered) == 1
+    assert answer(again, content=b"third") == expected
+    again.close()
+
+
 def test_the_same_bytes_after_a_restart(tmp_path):
     journal = AnswerJournal(tmp_path / "ledger", {"budget": 3})
     for number in range(5):
