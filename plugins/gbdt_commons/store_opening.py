@@ -212,7 +212,8 @@ def _reading(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into refusals: where nothing is written, one of the disk is a missing page."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite quotes a damaged description of a table as it is, in bytes that are no text.
         _check_descriptors(path.parent)
         raise _refusal(path, f"it is damaged, or no store ({error})") from None
 

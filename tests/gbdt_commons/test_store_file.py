@@ -311,6 +311,17 @@ def test_only_a_regular_file_is_a_store(tmp_path, target):
     assert not path.is_file() or path.is_symlink()
 
 
+def test_a_damaged_description_of_a_table_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "a.store"
+    filled(path).close()
+    whole = path.read_bytes()
+    for name in (b"CREATE TABLE about", b"CREATE TABLE record"):
+        place = whole.index(name)
+        for offset in range(len(name)):
+            path.write_bytes(whole[: place + offset] + b"\xf2" + whole[place + offset + 1 :])
+            check_refused(path, "it is damaged")
+
+
 @pytest.mark.parametrize("change", ["DELETE FROM about", "INSERT INTO about VALUES ('a tester', 0)"])
 def test_a_store_has_one_role(tmp_path, change):
     filled(tmp_path / "a.store").close()
