@@ -65,6 +65,8 @@ def opened(path: Path, role: str | None) -> sqlite3.Connection:
     if not is_whole(_beside(path, _LOG)):
         raise _refusal(path, "its log is damaged")
     checked(path, role).close()
+    # A copy brought back from a backup may be readable by others; the log gets the mode of the file.
+    path.chmod(0o600)
     with _reading(path):
         connection = _connected(path, "rw")
         _check_mode(connection, path)

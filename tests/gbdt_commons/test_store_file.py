@@ -89,6 +89,17 @@ def test_all_files_are_their_owners_only(tmp_path):
     store.close()
 
 
+def test_a_copy_that_others_can_read_becomes_its_owners_again(tmp_path):
+    path = tmp_path / "a.store"
+    filled(path).close()
+    path.chmod(0o644)
+    store = filled(path, 1)
+    files = {found.name: found.stat().st_mode & 0o777 for found in tmp_path.iterdir()}
+    assert set(files.values()) == {0o600}
+    assert {"a.store", "a.store-wal", "a.store-shm"} <= set(files)
+    store.close()
+
+
 def test_one_object_of_one_process_uses_a_store(tmp_path):
     store = filled(tmp_path / "a.store")
     with pytest.raises(StoreError, match=r"'a.store' cannot be used: it is in use by another process"):
