@@ -32,8 +32,8 @@ def digest_of(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-OUT_OF_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
-"""Errors that end when a disk has room, or a process descriptors, again."""
+OUT_OF_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors that end when a disk, or a process under its limits, has room or descriptors again."""
 
 
 def is_out_of_room(error: OSError) -> bool:

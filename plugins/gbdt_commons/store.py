@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.locks import OwnLock
+from gbdt_commons.store_index import Index
 
 T = TypeVar("T")
 
@@ -178,64 +179,42 @@ class MemoryStore(Store):
     """A store that ends with the process; copies and pickles of it have the same records."""
 
     def __init__(self) -> None:
-        self._lock = OwnLock()
-        self._records: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
-        self._n_written = 0
-        self._undo: list[Callable[[], object]] | None = None
+        self._lock, self._index, self._is_changing = OwnLock(), Index[bytes](), False
 
     @contextmanager
     def transaction(self, *, sync: bool = True) -> Iterator[None]:
         """See `Store`."""
         with self._lock.held():
-            if self._undo is not None:
+            if self._is_changing:
                 yield
                 return
-            self._undo = []
+            self._is_changing = True
             try:
                 yield
+                self._index.keep()
             except BaseException:
-                for step in reversed(self._undo):
-                    step()
+                self._index.undo()
                 raise
             finally:
-                self._undo = None
+                self._is_changing = False
 
     def close(self) -> None:
         """Keep everything: nothing is open."""
 
-    def _entries(self, kind: str, key: str) -> list[tuple[int, bytes]]:
-        """Entries, each with the number of the change that wrote it."""
-        return self._records.setdefault((kind, key), [])
-
     def _read(self, kind: str, key: str, place: int) -> bytes | None:
         with self._lock.held():
-            found = self._entries(kind, key)[place : place + 1]
-            return found[0][1] if found else None
+            return self._index.get(kind, key, place)
 
     def _size(self, kind: str, key: str) -> int:
         with self._lock.held():
-            return len(self._entries(kind, key))
+            return self._index.size(kind, key)
 
     def _keys(self, kind: str) -> list[str]:
         with self._lock.held():
-            last = {
-                key: entries[-1][0] for (of, key), entries in self._records.items() if of == kind and entries
-            }
-        return sorted(last, key=last.__getitem__)
+            return self._index.keys(kind)
 
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
-        self._remove(kind, key, place)
-        entries = self._entries(kind, key)
-        self._n_written += 1
-        entries.append((self._n_written, content))
-        self._change(entries.pop)
+        self._index.replace(kind, key, place, content)
 
     def _remove(self, kind: str, key: str, start: int) -> None:
-        entries = self._entries(kind, key)
-        removed = entries[start:]
-        del entries[start:]
-        self._change(lambda: entries.extend(removed))
-
-    def _change(self, undo: Callable[[], object]) -> None:
-        assert self._undo is not None
-        self._undo.append(undo)
+        self._index.replace(kind, key, start)

@@ -1,38 +1,34 @@
-"""A store in one SQLite file, which one process uses at a time."""
+"""A store in one file, a journal of its transactions, which one process uses at a time."""
 
 from __future__ import annotations
 
-import ctypes
+import logging
 import os
-import sqlite3
+import stat
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.files import make_folder
 from gbdt_commons.key_stream import this_process
 from gbdt_commons.store import Store
-from gbdt_commons.store_opening import (
-    PLACES,
-    check_regular,
-    checked,
-    content_of,
-    digest_of_record,
-    empty_log,
-    locked,
-    opened,
-    refuse_former,
-    signature,
-    translation,
-)
+from gbdt_commons.store_journal import Journal, MisfitError, lock, part_of, signature
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 5
+"""How often a file is read that its user may be changing at that moment."""
+
+_SECONDS_BETWEEN_TRIES = 0.02
 
 
 class StoreFile(Store):
-    """A store in a file of its owner (mode 0600), with a write-ahead log beside it while it is open.
+    """A store in a file of its owner (mode 0600), with a file beside it that its user locks.
 
     Parameters
     ----------
@@ -50,7 +46,7 @@ class StoreFile(Store):
     StoreError
         If the file is in use, damaged, foreign, or of another role or release; it stays as it is.
     FileNotFoundError
-        If it is only to be read, and is missing.
+        If it is only to be read, or that of any role, and is missing.
     OSError
         If it cannot be opened or made.
     """
@@ -64,25 +60,27 @@ class StoreFile(Store):
         read_only: bool = False,
     ) -> None:
         self._path, self._process, self._lock = Path(path), this_process(), RLock()
-        self._is_changing, self._must_empty, self._synchronous = False, False, ""
+        self._is_changing = False
+        self._name = str(self._path)
         refuse_former(self._path.parent, former)
-        check_regular(self._path)
-        if read_only:
+        _check_regular(self._path)
+        if read_only or role is None:
             self._path.stat()
-            self._connection, self._holder = checked(self._path, role), None
+        self._holder: BinaryIO | None = None
+        if read_only:
+            self._journal = _read(self._path, role)
         else:
             make_folder(self._path.parent)
-            self._holder = locked(self._path)
+            self._holder = _locked(self._path)
             try:
-                self._connection = opened(self._path, role)
+                self._journal = _opened(self._path, role)
             except BaseException:
                 self._holder.close()
                 raise
-        self._known = signature(self._path)
-        self._close = weakref.finalize(self, _close, self._connection, self._holder, self._process)
+        self._close = weakref.finalize(self, _close, self._journal, self._holder, self._process)
         _open.add(self)
-        self._sequences: dict[tuple[str, str], _Sequence] = {}
-        self._last = self._execute("SELECT COALESCE(MAX(change), 0) FROM record").fetchone()[0]
+        if not read_only:
+            self._rewrite_if_due()
 
     def __reduce__(self) -> Any:
         """Refuse to be copied: one object uses the file."""
@@ -93,6 +91,10 @@ class StoreFile(Store):
         # A thread that the fork has not copied may have held the lock.
         if self._process == this_process():
             with self._lock:
+                if self._close.alive and self._holder is not None and not self._is_changing:
+                    with suppress(StoreError):
+                        self._check_usable()
+                        self._rewrite_if_due()
                 self._close()
 
     def _check_process(self) -> None:
@@ -100,11 +102,29 @@ class StoreFile(Store):
             raise StoreError(f"{self._path.name!r} is its parent process's: a forked one cannot use it")
 
     def _check_usable(self) -> None:
+        """Refuse a store that is closed or exchanged; one that is only read is read as far as it is now."""
         if not self._close.alive:
             raise StoreError(f"{self._path.name!r} is closed")
-        if self._holder is not None and not self._is_changing and signature(self._path) != self._known:
-            # Another process may have a lock, and a store, of its own by now.
+        if self._is_changing:
+            return
+        if self._holder is None:
+            self._follow()
+            return
+        if not self._journal.is_settled:
+            self._journal.settle(failed=True)
+        # Another process may have a lock, and a store, of its own by now.
+        if _signature(self._name) != self._journal.seen:
             raise StoreError(f"{self._path.name!r} was removed or replaced while it was in use")
+
+    def _follow(self) -> None:
+        now, journal = _signature(self._name), self._journal
+        if now == journal.seen:
+            return
+        if now[:2] == journal.seen[:2]:
+            with suppress(MisfitError):
+                journal.follow()
+                return
+        journal.become(_read(self._path, journal.role))
 
     @contextmanager
     def transaction(self, *, sync: bool = True) -> Iterator[None]:
@@ -115,138 +135,166 @@ class StoreFile(Store):
                 yield
                 return
             self._check_usable()
-            self._empty_log()
-            self._set_synchronous("FULL" if sync else "NORMAL")
-            self._execute("BEGIN IMMEDIATE")
-            self._is_changing, last = True, self._last
+            if self._holder is None:
+                raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
+            self._rewrite_if_due(before_change=True)
+            self._is_changing = True
             try:
                 yield
-                self._execute("COMMIT")
-            except BaseException:
-                # The log may hold the transaction whole, if only its sync has failed: behind a shorter one,
-                # and after a crash, it would pass for damage.
-                self._last, self._must_empty = last, True
-                self._sequences.clear()
-                if self._connection.in_transaction:
-                    self._execute("ROLLBACK")
+                self._journal.commit(sync=sync)
+            except BaseException as error:
+                self._journal.settle(failed=isinstance(error, OSError))
                 raise
             finally:
                 self._is_changing = False
-                self._note_change()
-            self._empty_log()
+            self._rewrite_if_due()
 
-    def _note_change(self) -> None:
-        """Know the file as it was changed here; another one in its place stays unknown."""
-        # No error here: the transaction is kept.
-        with suppress(OSError):
-            now = signature(self._path)
-            if now[:2] == self._known[:2]:
-                self._known = now
+    def _rewrite_if_due(self, *, before_change: bool = False) -> None:
+        """Write the file anew without what counts no more; if that fails, it is tried again.
 
-    def _empty_log(self) -> None:
-        """Leave zeros in the file, and nothing in the log, of what was removed or undone.
-
-        If that fails, it is tried again at the next transaction, and when the store is closed.
+        Before a change, an error is raised if it is not known to be on the disk.
         """
-        if self._must_empty:
-            with suppress(sqlite3.Error):
-                self._must_empty = not empty_log(self._connection)
-            self._note_change()
-
-    def _set_synchronous(self, level: str) -> None:
-        if level != self._synchronous:
-            self._execute(f"PRAGMA synchronous = {level}")
-            self._synchronous = level
-
-    def _execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if not self._journal.is_due:
+            return
         try:
-            return self._connection.execute(sql, values)
-        except sqlite3.Error as error:
-            raise translation(self._path, error) from None
+            self._journal.rewrite(self._path)
+        except (OSError, MisfitError) as error:
+            logger.warning("%s is not written anew: %s", self._path, error)
+            if before_change and self._journal.must_rewrite:
+                raise _refusal(self._path, str(error)) if isinstance(error, MisfitError) else error from None
 
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
+    def _read(self, kind: str, key: str, place: int) -> bytes | None:
         self._check_process()
         with self._lock:
             self._check_usable()
-            return self._execute(sql, *values).fetchall()
-
-    def _sequence(self, kind: str, key: str) -> _Sequence:
-        """First number and size of a sequence, which need not have been begun."""
-        self._check_process()
-        with self._lock:
-            if (kind, key) in self._sequences:
-                return self._sequences[kind, key]
-            rows = self._rows("SELECT id FROM sequence WHERE kind = ? AND key = ?", kind, key)
-            if not rows:
-                return _Sequence(0, 0)
-            first = rows[0][0] * PLACES
-            sql = "SELECT COALESCE(MAX(number) + 1, ?1) FROM record WHERE number >= ?1 AND number < ?2"
-            found = _Sequence(first, self._rows(sql, first, first + PLACES)[0][0] - first)
-            if self._holder is not None:
-                self._sequences[kind, key] = found
-            return found
-
-    def _read(self, kind: str, key: str, place: int) -> bytes | None:
-        number = self._sequence(kind, key).first + place
-        rows = self._rows("SELECT change, digest, content FROM record WHERE number = ?", number)
-        return content_of(self._path, (kind, key, place), *rows[0]) if rows else None
+            record = self._journal.index.get(kind, key, place)
+            with _refusing(self._path):
+                return None if record is None else self._journal.content(record)
 
     def _size(self, kind: str, key: str) -> int:
-        return self._sequence(kind, key).size
+        self._check_process()
+        with self._lock:
+            self._check_usable()
+            return self._journal.index.size(kind, key)
 
     def _keys(self, kind: str) -> list[str]:
-        last = "SELECT MAX(number) FROM record WHERE number >= id * ?1 AND number < (id + 1) * ?1"
-        changed = f"SELECT key, (SELECT change FROM record WHERE number = ({last})) AS last FROM sequence"
-        sql = f"SELECT key FROM ({changed} WHERE kind = ?2) WHERE last IS NOT NULL ORDER BY last"
-        return [key for (key,) in self._rows(sql, PLACES, kind)]
+        self._check_process()
+        with self._lock:
+            self._check_usable()
+            return self._journal.index.keys(kind)
 
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
-        self._remove(kind, key, place + 1)
-        first = self._sequence(kind, key).first
-        if not first:
-            sql = "INSERT INTO sequence (kind, key) VALUES (?, ?)"
-            first = (self._execute(sql, kind, key).lastrowid or 0) * PLACES
-        self._last += 1
-        digest = digest_of_record((kind, key, place, self._last), content)
-        self._execute("REPLACE INTO record VALUES (?, ?, ?, ?)", first + place, self._last, digest, content)
-        self._sequences[kind, key] = _Sequence(first, place + 1)
+        self._journal.change(kind, key, place, content)
 
     def _remove(self, kind: str, key: str, start: int) -> None:
-        first, size = self._sequence(kind, key)
-        if start < size:
-            sql = "DELETE FROM record WHERE number >= ? AND number < ?"
-            self._execute(sql, first + start, first + size)
-            self._sequences[kind, key], self._must_empty = _Sequence(first, start), True
+        if start < self._journal.index.size(kind, key):
+            self._journal.change(kind, key, start)
 
 
-class _Sequence(NamedTuple):
-    """Number of a sequence's first record, 0 before it has one, and its size."""
+def refuse_former(folder: Path, patterns: Sequence[str]) -> None:
+    """Refuse a folder with files of certain names."""
+    for pattern in patterns:
+        for path in sorted(folder.glob(pattern)):
+            raise _refusal(
+                path, "an earlier release kept state in it, which is not read; begin with another folder"
+            )
 
-    first: int
-    size: int
+
+def _refusal(path: Path, reason: str) -> StoreError:
+    logger.error("%s: %s", path, reason)
+    return StoreError(f"{path.name!r} cannot be used: {reason}")
 
 
-def _close(connection: sqlite3.Connection, holder: Any, process: object) -> None:
-    if process != this_process():
-        return
-    if holder is not None:
-        with suppress(sqlite3.Error):
-            connection.execute("UPDATE about SET is_open = 0")
-    connection.close()
-    if holder is not None:
+def _check_regular(path: Path) -> None:
+    """Refuse a link, a folder or a device in the place of a store.
+
+    Behind a link, the lock would have another name; and one whose target is not there now, such as on a disk
+    that is not mounted, is no reason to begin with nothing.
+    """
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise _refusal(path, "it is a link, or no regular file")
+
+
+def _locked(path: Path) -> BinaryIO:
+    """An open file beside the store, with a lock that ends with this object or process.
+
+    It makes one of two processes begin a new store, and lasts while the store is written anew.  The store
+    itself is locked, too, so that the removal of this file lets in no second user.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    holder = os.fdopen(os.open(path.with_name(f"{path.name}-lock"), flags, 0o600), "wb", buffering=0)
+    try:
+        with _refusing(path):
+            lock(holder.fileno())
+    except BaseException:
         holder.close()
+        raise
+    return holder
+
+
+def _opened(path: Path, role: str | None) -> Journal:
+    """The journal of a store, for the process that has locked it."""
+    # A process that was killed as it wrote the file anew has left it.
+    part_of(path).unlink(missing_ok=True)
+    journal = Journal(role)
+    if not path.exists():
+        journal.rewrite(path)
+        return journal
+    with _refusing(path):
+        journal.load(path, read_only=False)
+    if journal.is_torn:
+        logger.warning("%s: a crash has cut off its last transaction, which counts as absent", path)
+    journal.recover()
+    # A copy brought back from a backup may be readable by others.
+    path.chmod(0o600)
+    return journal
+
+
+def _read(path: Path, role: str | None) -> Journal:
+    """The journal of a store that its user may be changing, or writing anew, at this moment."""
+    for _ in range(_TRIES - 1):
+        with suppress(MisfitError):
+            journal = Journal(role)
+            journal.load(path, read_only=True)
+            return journal
+        time.sleep(_SECONDS_BETWEEN_TRIES)
+    journal = Journal(role)
+    with _refusing(path):
+        journal.load(path, read_only=True)
+    return journal
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turn a misfit into a refusal that names the file."""
+    try:
+        yield
+    except MisfitError as error:
+        raise _refusal(path, str(error)) from None
+
+
+def _signature(path: str) -> tuple[int, ...]:
+    """See `signature`; empty if there is no file."""
+    try:
+        return signature(os.lstat(path))
+    except FileNotFoundError:
+        return ()
+
+
+def _close(journal: Journal, holder: BinaryIO | None, process: object) -> None:
+    if process == this_process():
+        journal.close(seal=holder is not None)
+        if holder is not None:
+            holder.close()
 
 
 _open: weakref.WeakSet[StoreFile] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """Keep a forked child from closing its parent's connections, and from holding its parent's locks.
-
-    The last connection that is closed writes its log into the file: a child's would be out of date.
-    """
+    """Keep a forked child from holding its parent's locks."""
     for store in list(_open):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._connection))
         if store._holder is not None:
             store._holder.close()
 

@@ -52,8 +52,7 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
         If the party's store is damaged, or the folder is of an earlier release.
     """
     # Loaded when they are needed, with XGBoost.
-    from gbdt_commons.store_file import StoreFile
-    from gbdt_commons.store_opening import refuse_former
+    from gbdt_commons.store_file import StoreFile, refuse_former
     from gbdt_parties.transport.service import CALLER, FORMER_FILES, STORE_FILE, part_of
     from xgb_fed.vertical.passive.service import KeptSplits
 

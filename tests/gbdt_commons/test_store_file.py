@@ -6,11 +6,9 @@ import random
 import resource
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -19,8 +17,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.store import bytes_kind, json_kind
 from gbdt_commons.store_file import StoreFile
-from gbdt_commons.store_opening import VERSION
-from gbdt_commons.write_ahead_log import is_whole
+from gbdt_commons.store_journal import VERSION
 
 NUMBERS, BLOBS = json_kind("numbers"), bytes_kind("blobs")
 
@@ -45,17 +42,16 @@ def filled(path, n=5):
 
 
 def bytes_of(folder):
-    """Contents of a store and its log; the index of the log is made anew by every user."""
-    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.endswith(("-shm", "-lock"))}
+    """Contents of a store and of what is beside it, apart from its lock."""
+    files = (path for path in folder.iterdir() if path.is_file() and not path.name.endswith("-lock"))
+    return {path.name: path.read_bytes() for path in files}
 
 
 def crashed(path, copy, n=5):
-    """A copy of a store and its log as a killed process would have left them."""
+    """A copy of a store as a killed process would have left it."""
     store = filled(path, n)
     copy.mkdir()
-    for one in path.parent.glob(f"{path.name}*"):
-        if not one.name.endswith("-lock"):
-            shutil.copy(one, copy)
+    shutil.copy(path, copy)
     store.close()
     return copy / path.name
 
@@ -66,14 +62,13 @@ def check_refused(path, match, **options):
         opened(path, **options).close()
     assert str(path.parent) not in str(caught.value)
     assert path.name in str(caught.value)
-    after = bytes_of(path.parent)
-    assert {name: content for name, content in after.items() if name in before or content} == before
+    assert bytes_of(path.parent) == before
 
 
 def test_what_was_kept_is_there_after_a_restart(tmp_path):
     filled(tmp_path / "deep" / "a.store").close()
     assert numbers(tmp_path / "deep" / "a.store") == [0, 1, 2, 3, 4]
-    assert not (tmp_path / "deep" / "a.store-wal").exists()
+    assert set(os.listdir(tmp_path / "deep")) == {"a.store", "a.store-lock"}
     assert (tmp_path / "deep").stat().st_mode & 0o777 == 0o700
 
 
@@ -85,7 +80,7 @@ def test_all_files_are_their_owners_only(tmp_path):
         os.umask(before)
     files = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert set(files.values()) == {0o600}
-    assert {"a.store", "a.store-wal", "a.store-shm"} <= set(files)
+    assert set(files) == {"a.store", "a.store-lock"}
     store.close()
 
 
@@ -96,7 +91,7 @@ def test_a_copy_that_others_can_read_becomes_its_owners_again(tmp_path):
     store = filled(path, 1)
     files = {found.name: found.stat().st_mode & 0o777 for found in tmp_path.iterdir()}
     assert set(files.values()) == {0o600}
-    assert {"a.store", "a.store-wal", "a.store-shm"} <= set(files)
+    assert set(files) == {"a.store", "a.store-lock"}
     store.close()
 
 
@@ -137,10 +132,10 @@ def test_somebody_else_reads_what_is_in_use(tmp_path):
         opened(tmp_path / "none.store", read_only=True)
 
 
-def with_pragma(path, pragma):
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA {pragma}")
-    connection.close()
+def with_bytes(path, start, content):
+    with open(path, "r+b") as file:
+        file.seek(start)
+        file.write(content)
 
 
 @pytest.mark.parametrize(
@@ -148,10 +143,12 @@ def with_pragma(path, pragma):
     [
         (lambda path: path.write_bytes(b""), "no store of this program"),
         (lambda path: path.write_bytes(b"some other file\n" * 99), "damaged, or no store"),
-        (lambda path: with_pragma(path, "application_id = 7"), "no store of this program"),
-        (lambda path: with_pragma(path, f"user_version = {VERSION + 1}"), "a later release wrote it"),
-        (lambda path: with_pragma(path, f"user_version = {VERSION - 1}"), "an earlier release wrote it"),
-        (lambda path: with_pragma(path, "journal_mode = DELETE"), "it is damaged"),
+        (lambda path: with_bytes(path, 0, b"veilboost,"), "no store of this program"),
+        (lambda path: path.write_bytes(path.read_bytes()[:40]), "it is damaged"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "an earlier release wrote it"),
+        (lambda path: with_bytes(path, 16, bytes([VERSION + 1])), "a later release wrote it"),
+        (lambda path: with_bytes(path, 16, bytes([VERSION - 1])), "an earlier release wrote it"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"\0"), "it was cut off, or copied in part"),
         (lambda path: os.truncate(path, path.stat().st_size // 2), "damaged"),
     ],
 )
@@ -173,112 +170,94 @@ def test_a_folder_of_an_earlier_release_is_refused_by_the_name_of_its_file(tmp_p
     assert os.listdir(tmp_path) == ["run.journal"]
 
 
-def test_any_changed_byte_is_refused_or_changes_no_record(tmp_path):
+def test_any_changed_byte_of_a_closed_store_is_refused(tmp_path):
     path = tmp_path / "a.store"
     store = filled(path, 40)
     store.put(BLOBS, "big", bytes(range(256)) * 40)
     store.close()
     whole, rng = path.read_bytes(), random.Random(4)
-    n_refused = 0
-    for place in [*range(100), *rng.sample(range(len(whole)), 60)]:
+    for place in [*range(300), *rng.sample(range(len(whole)), 300), len(whole) - 1]:
         changed = bytearray(whole)
-        changed[place] ^= 1 << rng.randrange(8)
-        for end in ("-wal", "-shm"):
-            (tmp_path / f"a.store{end}").unlink(missing_ok=True)
+        changed[place] ^= rng.randrange(1, 256)
         path.write_bytes(changed)
-        try:
-            store = opened(path)
-        except StoreError:
-            n_refused += 1
-            assert path.read_bytes() == changed
-            continue
-        assert list(store.entries(NUMBERS, "run")) == list(range(40))
-        assert store.get(BLOBS, "big") == bytes(range(256)) * 40
-        assert (store.keys(NUMBERS), store.keys(BLOBS)) == (["run"], ["big"])
-        store.close()
-    assert n_refused > 60
+        check_refused(path, "damaged|release wrote it")
+    path.write_bytes(whole)
+    assert numbers(path) == list(range(40))
 
 
-def test_any_changed_byte_of_a_log_is_refused_or_undoes_no_transaction(tmp_path):
-    path = crashed(tmp_path / "a.store", tmp_path / "copy", 8)
-    log, rng = path.with_name("a.store-wal"), random.Random(3)
-    whole, store = log.read_bytes(), path.read_bytes()
-    n_refused = 0
-    for place in [*range(60), *rng.sample(range(len(whole)), 80)]:
-        changed = bytearray(whole)
-        changed[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(store)
-        path.with_name("a.store-shm").unlink(missing_ok=True)
-        log.write_bytes(changed)
-        try:
-            found = numbers(path)
-        except StoreError:
-            n_refused += 1
-            assert log.read_bytes() == changed
-            assert path.read_bytes() == store
-            continue
-        assert found == list(range(8))
-    assert n_refused > 60
+def test_any_changed_bit_of_a_store_that_was_in_use_is_refused(tmp_path):
+    path = crashed(tmp_path / "a.store", tmp_path / "copy", 4)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for bit in range(8) if place < 120 or place > len(whole) - 120 else [place % 8]:
+            changed = bytearray(whole)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            check_refused(path, "damaged|release wrote it")
 
 
-def test_a_log_that_was_cut_off_holds_the_transactions_before(tmp_path):
-    path = crashed(tmp_path / "a.store", tmp_path / "copy", 6)
-    log, rng = path.with_name("a.store-wal"), random.Random(5)
-    whole, store = log.read_bytes(), path.read_bytes()
-    seen = set()
-    for end in [0, 1, 32, 33, len(whole), *rng.sample(range(len(whole)), 25)]:
-        path.write_bytes(store)
-        path.with_name("a.store-shm").unlink(missing_ok=True)
-        log.write_bytes(whole[:end] + bytes(rng.choice([0, 1, 5000])))
-        found = numbers(path)
-        assert found == list(range(len(found)))
-        seen.add(len(found))
-    assert {0, 6} < seen
-    assert not log.exists()
+def test_a_cut_of_a_closed_store_is_refused_at_every_byte(tmp_path):
+    path = tmp_path / "a.store"
+    filled(path, 3).close()
+    whole = path.read_bytes()
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        check_refused(path, "damaged|release wrote it")
+        path.write_bytes(whole[:end] + bytes(len(whole) - end))
+        if any(whole[end:]):
+            check_refused(path, "damaged|release wrote it")
 
 
-def test_a_log_is_not_forgotten_when_it_is_removed(tmp_path):
-    path = crashed(tmp_path / "a.store", tmp_path / "copy")
-    path.with_name("a.store-wal").unlink()
-    check_refused(path, "'a.store-wal' is missing", read_only=True)
-    check_refused(path, "'a.store-wal' is missing")
-
-
-def test_a_log_of_a_store_that_was_removed_is_not_read_into_a_new_one(tmp_path):
-    path = crashed(tmp_path / "a.store", tmp_path / "copy")
-    path.unlink()
-    check_refused(path, "it was removed, and its log")
-
-
-def test_damage_to_a_last_page_that_ends_with_zeros_is_damage(tmp_path):
-    store, copy = opened(tmp_path / "a.store"), tmp_path / "copy"
-    for number in range(2):
-        with store.transaction():
+def test_a_store_in_use_that_was_cut_off_holds_the_transactions_before(tmp_path, caplog):
+    store, copy, states = opened(tmp_path / "a.store"), tmp_path / "copy" / "a.store", []
+    copy.parent.mkdir()
+    shutil.copy(tmp_path / "a.store", copy)
+    for number in range(6):
+        states.append((len((tmp_path / "a.store").read_bytes()), number))
+        with store.transaction(sync=number % 2 == 0):
             store.append(NUMBERS, "run", number)
-            store.append(BLOBS, "run", bytes([7]) * 8250)
-    copy.mkdir()
-    for end in ("", "-wal"):
-        shutil.copy(tmp_path / f"a.store{end}", copy)
-    log = copy / "a.store-wal"
-    whole, rng = log.read_bytes(), random.Random(6)
-    assert whole.endswith(bytes(100))
-    last_page = range(len(whole) - 4096, len(whole))
-    for place in [*rng.sample(last_page, 20), last_page[-1], len(whole) - 2 * 4120 + 100]:
-        changed = bytearray(whole)
-        changed[place] ^= 1 << rng.randrange(8)
-        log.write_bytes(changed)
-        check_refused(copy / "a.store", "its log is damaged")
-    log.write_bytes(whole)
-    assert numbers(copy / "a.store") == [0, 1]
+            store.put(BLOBS, "last", bytes([number] * 5 + [0] * 40))
+    whole, rng = (tmp_path / "a.store").read_bytes(), random.Random(5)
+    states.append((len(whole), 6))
+    for end in range(states[0][0], len(whole) + 1):
+        n_zeros = rng.choice([0, 0, 1, 5000])
+        copy.write_bytes(whole[:end] + bytes(n_zeros))
+        n_kept = max(n for size, n in states if size <= end)
+        caplog.clear()
+        left = opened(copy)
+        assert list(left.entries(NUMBERS, "run")) == list(range(n_kept))
+        assert left.get(BLOBS, "last") == (bytes([n_kept - 1] * 5 + [0] * 40) if n_kept else None)
+        size = copy.stat().st_size
+        assert size == states[n_kept][0]
+        assert ("a crash has cut off its last transaction" in caplog.text) == (size < end + n_zeros)
+        left.append(NUMBERS, "run", n_kept)
+        left.close()
+        assert numbers(copy) == list(range(n_kept + 1))
 
 
-def test_logs_that_are_none(tmp_path):
-    for content in (b"", b"x", bytes(4096), b"\0" * 32):
-        (tmp_path / "log").write_bytes(content)
-        assert is_whole(tmp_path / "log")
-    (tmp_path / "log").write_bytes(b"x" * 4096)
-    assert not is_whole(tmp_path / "log")
-    assert is_whole(tmp_path / "none")
+@pytest.mark.parametrize("change", ["removed", "repeated", "exchanged", "of another store"])
+def test_entries_have_their_order(tmp_path, change):
+    """Each of the entries is whole: only the chain of digests tells."""
+    path, sizes = tmp_path / "a.store", []
+    other = crashed(tmp_path / "b.store", tmp_path / "other").read_bytes()
+    store = opened(path)
+    for number in range(5):
+        sizes.append(path.stat().st_size)
+        store.append(NUMBERS, "run", number)
+    whole = path.read_bytes()
+    store.close()
+    head, *entries = (whole[a:b] for a, b in zip([0, *sizes], [*sizes, len(whole)], strict=True))
+    assert len(other) == len(whole)
+    if change == "removed":
+        del entries[1]
+    elif change == "repeated":
+        entries.insert(2, entries[1])
+    elif change == "exchanged":
+        entries[1], entries[2] = entries[2], entries[1]
+    else:
+        entries[4] = other[sizes[4] :]
+    path.write_bytes(head + b"".join(entries))
+    check_refused(path, "a record is damaged")
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced", "rolled back in place"])
@@ -322,59 +301,74 @@ def test_only_a_regular_file_is_a_store(tmp_path, target):
     assert not path.is_file() or path.is_symlink()
 
 
-def test_a_damaged_description_of_a_table_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "a.store"
-    filled(path).close()
-    whole = path.read_bytes()
-    for name in (b"CREATE TABLE about", b"CREATE TABLE record"):
-        place = whole.index(name)
-        for offset in range(len(name)):
-            path.write_bytes(whole[: place + offset] + b"\xf2" + whole[place + offset + 1 :])
-            check_refused(path, "it is damaged")
+def failing(monkeypatch, name, n_before=0, error=errno.EIO):
+    """Make a call of the system fail after some calls, until what is returned is emptied."""
+    real, fails, calls = getattr(os, name), [True], []
+
+    def call(*args):
+        calls.append(args)
+        if fails and len(calls) > n_before:
+            if name == "pwrite":
+                real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
+            raise OSError(error, os.strerror(error))
+        return real(*args)
+
+    monkeypatch.setattr(f"gbdt_commons.store_journal.os.{name}", call)
+    return fails
 
 
-@pytest.mark.parametrize("change", ["DELETE FROM about", "INSERT INTO about VALUES ('a tester', 0)"])
-def test_a_store_has_one_role(tmp_path, change):
-    filled(tmp_path / "a.store").close()
-    connection = sqlite3.connect(tmp_path / "a.store")
-    connection.execute(change)
-    connection.commit()
-    connection.close()
-    check_refused(tmp_path / "a.store", "it is damaged")
-
-
-def test_a_transaction_whose_sync_has_failed_is_no_damage_after_a_crash(tmp_path):
+@pytest.mark.parametrize("call", ["fdatasync", "pwrite"])
+def test_a_transaction_whose_write_or_sync_has_failed_is_undone_also_after_a_crash(
+    tmp_path, monkeypatch, call
+):
     path, copy = tmp_path / "a.store", tmp_path / "copy"
     store = filled(path, 1)
-    whole = Path(f"{path}-wal").read_bytes()
-    with store.transaction():
-        store.append(BLOBS, "run", bytes([7]) * 30_000)
-    written = Path(f"{path}-wal").read_bytes()[len(whole) :]
-    store.close()
-    path.unlink()
-    # As a failed sync does: the frames are in the log, and the transaction is undone.
-    store = filled(path, 1)
-    execute = store._execute
-
-    def fails_to_sync(sql, *values):
-        if sql != "COMMIT":
-            return execute(sql, *values)
-        with open(f"{path}-wal", "ab") as log:
-            frames, salts = bytearray(written), Path(f"{path}-wal").read_bytes()[16:24]
-            for start in range(0, len(frames), 4120):
-                frames[start + 8 : start + 16] = salts
-            log.write(frames)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    store._execute = fails_to_sync
-    with pytest.raises(OSError, match="No space left"):
-        store.append(NUMBERS, "run", 9)
-    store._execute = execute
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        failing(patch, call)
+        with pytest.raises(OSError, match="Input/output error"):
+            store.append(BLOBS, "run", bytes([7]) * 30_000)
+        assert (store.size(BLOBS, "run"), numbers_of(store)) == (0, [0])
+        assert path.read_bytes() == before
     store.append(NUMBERS, "run", 1)
     copy.mkdir()
-    for end in ("", "-wal"):
-        shutil.copy(tmp_path / f"a.store{end}", copy)
+    shutil.copy(path, copy)
     assert numbers(copy / "a.store") == [0, 1]
+    store.close()
+    assert numbers(path) == [0, 1]
+
+
+def numbers_of(store):
+    return list(store.entries(NUMBERS, "run"))
+
+
+def test_after_a_failed_sync_the_next_transaction_is_in_a_file_that_was_written_anew(tmp_path, monkeypatch):
+    """A second sync of the same file would succeed, whatever has become of its pages."""
+    path = tmp_path / "a.store"
+    store, inode = filled(path), path.stat().st_ino
+    for name in ("fdatasync", "fsync"):
+        with monkeypatch.context() as patch:
+            failing(patch, name)
+            with pytest.raises(OSError, match="Input/output error"):
+                store.append(NUMBERS, "run", 5)
+            assert path.stat().st_ino == inode
+            assert numbers_of(store) == [0, 1, 2, 3, 4]
+    store.append(NUMBERS, "run", 5)
+    assert path.stat().st_ino != inode
+    assert set(os.listdir(tmp_path)) == {"a.store", "a.store-lock"}
+    store.close()
+    assert numbers(path) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_restored_older_file_is_an_older_state_and_no_damage(tmp_path):
+    path = tmp_path / "a.store"
+    filled(path).close()
+    backup = path.read_bytes()
+    store = opened(path)
+    store.append(NUMBERS, "run", 5)
+    store.close()
+    path.write_bytes(backup)
+    assert numbers(path) == [0, 1, 2, 3, 4]
 
 
 def test_removed_bytes_are_nowhere_in_the_files(tmp_path):
@@ -505,7 +499,7 @@ def fill_up(path):
             failed = error
     assert is_out_of_room(failed), failed
     for _ in range(3):
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="File too large"):
             store.append(BLOBS, "run", bytes(400_000))
     assert list(store.entries(NUMBERS, "run")) == list(range(n_kept))
     assert store.size(BLOBS, "run") == n_kept > 2
@@ -532,13 +526,13 @@ def test_a_store_is_not_made_by_half_on_a_full_disk(tmp_path):
     code = (
         "import resource, signal, sys; from gbdt_commons.store_file import StoreFile\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50, resource.RLIM_INFINITY))\n"
         "StoreFile(sys.argv[1], 'a tester')"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.store"], capture_output=True, text=True, check=False
     )
-    assert "No space left" in ended.stderr
+    assert "File too large" in ended.stderr
     assert os.listdir(tmp_path) == ["a.store-lock"]
     opened(tmp_path / "a.store").close()
 

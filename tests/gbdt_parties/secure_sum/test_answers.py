@@ -1,6 +1,7 @@
 """An attempt is answered once, and what was answered can be sent again."""
 
 import multiprocessing
+import os
 
 import pytest
 
@@ -52,23 +53,22 @@ def test_an_error_before_the_answer_leaves_nothing_behind(path):
     assert answer(journal, asked=b"now this") == b"the answer"
 
 
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_an_attempt_that_is_interrupted_as_it_is_kept_has_one_answer(tmp_path, is_kept):
+@pytest.mark.parametrize("when", ["before it is written", "before its sync", "after its sync"])
+def test_an_attempt_that_is_interrupted_as_it_is_kept_has_one_answer(tmp_path, monkeypatch, when):
     journal = AnswerJournal(tmp_path / "ledger", {})
-    store = journal._store
-    execute = store._execute
+    name = "pwrite" if when == "before it is written" else "fdatasync"
+    real, is_kept = getattr(os, name), name == "fdatasync"
 
-    def interrupted(sql, *values):
-        if sql != "COMMIT":
-            return execute(sql, *values)
-        store._execute = execute
-        if is_kept:
-            execute(sql)
+    def interrupted(*args):
+        patch.undo()
+        if when == "after its sync":
+            real(*args)
         raise KeyboardInterrupt
 
-    store._execute = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        answer(journal, content=b"first")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            answer(journal, content=b"first")
     expected = b"first" if is_kept else b"second"
     assert len(journal.answered) == is_kept
     assert answer(journal, content=b"second") == expected
@@ -97,14 +97,13 @@ def test_the_same_bytes_after_a_restart(tmp_path):
 
 
 def test_an_answer_cut_off_by_a_crash_was_never_sent(tmp_path):
-    path, log = tmp_path / "ledger", tmp_path / "ledger-wal"
+    path = tmp_path / "ledger"
     journal = AnswerJournal(path, {})
     answer(journal)
     answer(journal, 2)
-    left, logged = path.read_bytes(), log.read_bytes()
+    left = path.read_bytes()
     journal.close()
-    path.write_bytes(left)
-    log.write_bytes(logged[:-3])
+    path.write_bytes(left[:-3])
     again = AnswerJournal(path, {})
     assert [one.number for one in again.answered] == [1]
     assert answer(again, 2, content=b"another") == b"another"
@@ -253,7 +252,7 @@ def test_a_forked_process_does_not_answer():
 
 
 def test_two_users_never_answer_both_whatever_is_removed(tmp_path):
-    """The first one's answers are in the log: without it, nobody else can use the ledger."""
+    """The first one locks the ledger, and not only the file beside it."""
     journal = AnswerJournal(tmp_path / "ledger", {})
     for beside in set(tmp_path.iterdir()) - {tmp_path / "ledger"}:
         beside.unlink()

@@ -1,6 +1,7 @@
 """Losing a party, or the active one, at every message of a training: the model is the uninterrupted one."""
 
 import json
+import os
 import stat
 import threading
 import time
@@ -12,7 +13,6 @@ from threadpoolctl import threadpool_limits
 
 import xgb_fed
 from gbdt_commons.store import bytes_kind
-from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from kept_stores import restarted
@@ -294,15 +294,15 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, commits = Bank(problem, tmp_path / "bank"), []
-    execute = StoreFile._execute
+    write = os.pwrite
 
-    def full(store, sql, *values):
-        commits.extend([sql] * (sql == "COMMIT"))
-        if len(commits) > 2 and sql == "COMMIT":
+    def full(descriptor, content, start):
+        commits.append(start)
+        if len(commits) > 2:
             raise OSError(28, "No space left on device")
-        return execute(store, sql, *values)
+        return write(descriptor, content, start)
 
-    monkeypatch.setattr(StoreFile, "_execute", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     assert len(commits) == 3

@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 
 import pytest
@@ -63,34 +64,34 @@ def test_what_was_kept_is_found(folder, requests, before, on_disk):
 def test_a_log_cut_off_holds_whole_requests(folder, requests, data):
     """What a crash at any byte leaves: the requests that were answered, never half of one."""
     store = restarted(folder)
+    begun = (folder / "party.store").stat().st_size
     written(Journals(store), requests)
-    files = {end: folder / f"party.store{end}" for end in ("", "-wal")}
-    contents = {end: path.read_bytes() for end, path in files.items()}
+    path = folder / "party.store"
+    content = path.read_bytes()
     end_process(folder)
-    (folder / "party.store").unlink()
-    cut = data.draw(st.integers(0, len(contents["-wal"])))
-    files[""].write_bytes(contents[""])
-    files["-wal"].write_bytes(contents["-wal"][:cut])
+    cut = data.draw(st.integers(begun, len(content)))
+    path.write_bytes(content[:cut])
     kept = Journals(restarted(folder)).find(MODEL)
     answered = [splits for splits in requests if splits]
     states = [None, *((TERMS, splits_of(answered[:n])) for n in range(len(answered) + 1))]
     assert kept in states
-    if cut == len(contents["-wal"]):
+    if cut == len(content):
         assert kept == states[-1]
     end_process(folder)
     (folder / "party.store").unlink()
 
 
-def test_splits_are_on_the_disk_before_keep_returns(tmp_path):
-    store = restarted(tmp_path)
-    path, kept = tmp_path / "party.store-wal", Splits(list(NAMES))
+def test_splits_are_on_the_disk_before_keep_returns(tmp_path, monkeypatch):
+    store, synced = restarted(tmp_path), []
+    path, kept = tmp_path / "party.store", Splits(list(NAMES))
     journal = Journals(store).start(MODEL, TERMS, kept)
-    synced = store._connection.execute("PRAGMA synchronous").fetchone()[0]
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(path.read_bytes()))
     before = path.read_bytes()
     kept.add(0, 0.5, True)
     journal.keep()
-    assert synced == store._connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # full
-    assert before.count(b"0.5") < path.read_bytes().count(b"0.5")
+    assert len(synced) == 1
+    assert before.count(b"0.5") < synced[0].count(b"0.5")
+    assert synced[0] == path.read_bytes()
 
 
 def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):

@@ -1,0 +1,499 @@
+"""The file of a store: a journal that only grows, with an entry for each transaction.
+
+A header names the format, its version, the role and the file itself (16 random bytes), and has a seal: where
+the file ended when it was closed.  An entry is the lengths of its two parts, a checksum of these, a digest, a
+table of changes, the contents, and a line end.  The digest is one of the digest before it and of the table,
+which holds a digest of each content; so an entry that is removed, repeated, exchanged or moved is damage.
+
+What a crash leaves is a file without a seal, which ends within its last entries, or in zeros that were never
+written; they are cut off.  Anything else that does not fit is damage, and in a sealed file that holds for
+every byte.  In a file without a seal, a cut and zeros in the place of all its last bytes pass for a crash.
+A power failure that leaves the end of an entry on the disk, and not its middle, passes for damage.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import struct
+import weakref
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from gbdt_commons.files import sync_folder
+from gbdt_commons.store_index import Index
+
+VERSION = 2
+"""Of the format, and of everything that packages keep in it: all of it changes together."""
+
+_MAGIC = b"veilboost.store\n"
+_FORMER_MAGIC = b"SQLite format 3\0"
+_FRONT = struct.Struct("<16sI")
+_SEAL = struct.Struct("<QI")
+_ABOUT = struct.Struct("<16sH")
+_LENGTHS = struct.Struct("<QQ")
+_HEAD = struct.Struct("<QQI16s")
+_END = b"\n"
+"""Not 0, so that zeros at the end of a file are never part of a whole entry."""
+
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+_NO_SEAL = (1 << 64) - 1
+_DIGEST_BYTES = 16
+_BLOCK = 1 << 20
+_DEAD_BYTES = 64 << 10
+"""Bytes of replaced records beyond as many as there are live ones: a file with more of them is rewritten."""
+
+_BATCH = 1000
+"""Records of one entry of a rewritten file."""
+
+
+class MisfitError(Exception):
+    """A file is no store, damaged, or of another role or release."""
+
+
+@dataclass(slots=True)
+class Record:
+    """Where a content is in the file, and itself until it is kept there."""
+
+    start: int
+    size: int
+    digest: bytes
+    content: bytes | None = None
+
+
+class _Change(NamedTuple):
+    """A record, or none, in the place of a sequence's tail."""
+
+    kind: str
+    key: str
+    place: int
+    record: Record | None
+
+
+class _Tip(NamedTuple):
+    """The end of the last transaction, its digest, and what is in the file and counts no more."""
+
+    end: int
+    digest: bytes
+    n_dead: int = 0
+    has_removed: bool = False
+
+
+class Journal:
+    """Records in a file, and the changes of a transaction that is under way.
+
+    Parameters
+    ----------
+    role : str or None
+        Whose state it is; None is that of any.
+    """
+
+    def __init__(self, role: str | None) -> None:
+        self.role = role
+        self.index: Index[Record] = Index()
+        self.seen: tuple[int, ...] = ()
+        self.must_rewrite = False
+        self._descriptor = -1
+        self._tip = _Tip(0, b"")
+        self._is_sealed = self._is_synced = False
+        self._changes: list[_Change] = []
+        self._coming: _Tip | None = None
+        _journals.add(self)
+
+    def load(self, path: Path, *, read_only: bool) -> None:
+        """Read a file, and lock it unless it is only to be read.
+
+        Raises
+        ------
+        MisfitError
+            If it is not a whole store of the role, or is in use.
+        """
+        access = os.O_RDONLY if read_only else os.O_RDWR
+        self._descriptor = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            if not read_only:
+                lock(self._descriptor)
+            self.role, end, digest = _read_header(self._descriptor, self.role)
+            self._tip = _Tip(end, digest)
+            self.follow()
+        except BaseException:
+            self.close(seal=False)
+            raise
+
+    def follow(self) -> None:
+        """Take in the transactions behind the last known one."""
+        self.seen = signature(os.fstat(self._descriptor))
+        sealed_end = _read_seal(self._descriptor)
+        self._is_sealed = sealed_end != _NO_SEAL
+        end = sealed_end if self._is_sealed else _written_end(self._descriptor)
+        while self._tip.end + _HEAD.size <= end and self._take_entry(end):
+            pass
+        if self._is_sealed and not self._tip.end == end == self._size():
+            raise MisfitError("it is damaged: it was cut off, or copied in part")
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether anything follows the last whole transaction."""
+        return self._size() > self._tip.end
+
+    def recover(self) -> None:
+        """Cut off what a crash left of a transaction, and put the others on the disk."""
+        if not self._is_sealed:
+            self._cut()
+            self._sync()
+            self.seen = signature(os.fstat(self._descriptor))
+
+    def content(self, record: Record) -> bytes:
+        """Content of a record.
+
+        Raises
+        ------
+        MisfitError
+            If it is damaged.
+        """
+        if record.content is not None:
+            return record.content
+        content = _read(self._descriptor, record.start, record.size)
+        if _digest(content) != record.digest:
+            raise MisfitError("a record is damaged")
+        return content
+
+    def change(self, kind: str, key: str, place: int, *content: bytes) -> None:
+        """Put a content, or none, in the place of a sequence's tail, until `commit` or `settle`."""
+        records = [Record(0, len(one), _digest(one), one) for one in content]
+        self._changes.append(_Change(kind, key, place, records[0] if records else None))
+        self.index.replace(kind, key, place, *records)
+
+    def commit(self, *, sync: bool) -> None:
+        """Keep all changes.  An error leaves them, and perhaps a part of them in the file, to `settle`."""
+        if self._changes:
+            if self._is_sealed:
+                # On the disk first: a crash may cut off what follows.
+                self._write_seal(_NO_SEAL)
+            entry = self._entry()
+            self._is_synced = False
+            _write(self._descriptor, entry, self._tip.end)
+        if sync and not self._is_synced:
+            self._sync()
+        self._keep()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no changes are left to `commit` or `settle`."""
+        return not self._changes
+
+    def settle(self, *, failed: bool) -> None:
+        """Keep the changes if they are whole in the file, unless that has failed, and undo them otherwise.
+
+        So the next user of the file, after a crash, finds what this one has.
+        """
+        coming = self._coming
+        if coming is not None and coming is not self._tip and not failed and self._size() == coming.end:
+            with suppress(OSError):
+                self._sync()
+                self._tip = coming
+        if coming is not None and coming is self._tip:
+            self._keep()
+            return
+        if coming is not None:
+            try:
+                self._cut()
+            except OSError:
+                self.must_rewrite = True
+            self.seen = signature(os.fstat(self._descriptor))
+        self.index.undo()
+        self._coming = None
+        self._changes = []
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the file should be rewritten: a sync has failed, or it has too much that does not count."""
+        end, _, n_dead, has_removed = self._tip
+        return self.must_rewrite or has_removed or 2 * n_dead > end + _DEAD_BYTES
+
+    def rewrite(self, path: Path) -> None:
+        """Write all records, and nothing else, to a new file in the place of this one.
+
+        Raises
+        ------
+        OSError
+            If that failed; the file before is as it was, or it is the new one.
+        MisfitError
+            If a record is damaged, or another file is in the place of this one.
+        """
+        part = part_of(path)
+        part.unlink(missing_ok=True)
+        new = Journal(self.role)
+        new._descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            # Before others can open it under the store's name.
+            lock(new._descriptor)
+            new._begin()
+            self._copy_to(new)
+            os.fsync(new._descriptor)
+            if self._descriptor >= 0 and signature(os.lstat(path))[:2] != self.seen[:2]:
+                raise MisfitError("it was removed or replaced while it was in use")
+            os.replace(part, path)
+        except BaseException:
+            new.close(seal=False)
+            part.unlink(missing_ok=True)
+            raise
+        # Until the new name is on the disk, a crash may bring the old file back.
+        new.must_rewrite, new._is_synced = True, True
+        new.seen = signature(os.fstat(new._descriptor))
+        self.become(new)
+        sync_folder(path.parent)
+        self.must_rewrite = False
+
+    def become(self, other: Journal) -> None:
+        """Be another one, in one step that no interrupt divides."""
+        before = self._descriptor
+        vars(self).update(vars(other))
+        if before >= 0:
+            os.close(before)
+
+    def close(self, *, seal: bool) -> None:
+        """Close the file, with a seal if it is whole."""
+        if seal and not self._is_sealed and not self.must_rewrite and self.is_settled:
+            with suppress(OSError):
+                if signature(os.fstat(self._descriptor)) == self.seen:
+                    self._sync()
+                    self._write_seal(self._tip.end)
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _begin(self) -> None:
+        """Write the header."""
+        header, digest = _header(self.role or "")
+        _write(self._descriptor, header, 0)
+        self._tip = _Tip(len(header), digest)
+
+    def _copy_to(self, new: Journal) -> None:
+        n_records = n_bytes = 0
+        for kind, key, place, record in self.index:
+            new.change(kind, key, place, self.content(record))
+            n_records, n_bytes = n_records + 1, n_bytes + record.size
+            if n_records >= _BATCH or n_bytes >= _BLOCK:
+                new.commit(sync=False)
+                n_records = n_bytes = 0
+        new.commit(sync=False)
+
+    def _entry(self) -> bytes:
+        """The entry of the changes, whose records then know where they will be."""
+        named, contents = [], []
+        for kind, key, place, record in self._changes:
+            if record is None:
+                named.append([kind, key, place])
+            else:
+                named.append([kind, key, place, record.size, record.digest.hex()])
+                contents.append(record.content or b"")
+        table = _to_json(named).encode()
+        lengths = _LENGTHS.pack(len(table), sum(map(len, contents)))
+        digest = _digest(self._tip.digest, lengths, table)
+        head = lengths + zlib.crc32(lengths).to_bytes(4, "little") + digest
+        at = self._tip.end + _HEAD.size + len(table)
+        for _, _, _, record in self._changes:
+            if record is not None:
+                record.start, at = at, at + record.size
+        self._coming = self._tip_behind(at + len(_END), digest, self._changes)
+        return b"".join((head, table, *contents, _END))
+
+    def _tip_behind(self, end: int, digest: bytes, changes: Sequence[_Change]) -> _Tip:
+        _, _, n_dead, has_removed = self._tip
+        for (kind, key, _, record), replaced in zip(changes, self.index.replaced(), strict=True):
+            n_records = len(replaced) + (record is None)
+            if n_records:
+                n_bytes = sum(one.size for one in replaced)
+                # A record costs about as much as its names in the table, apart from its content.
+                n_dead += n_bytes + n_records * (len(kind) + len(key) + 2 * _HEAD.size)
+                has_removed |= record is None and n_bytes > 0
+        return _Tip(end, digest, n_dead, has_removed)
+
+    def _keep(self) -> None:
+        """Count the changes, which are in the file; called again after an interrupt, it goes on."""
+        if self._coming is not None:
+            self._tip = self._coming
+        self.index.keep()
+        for _, _, _, record in self._changes:
+            if record is not None:
+                record.content = None
+        self._coming = None
+        self._changes = []
+        self.seen = signature(os.fstat(self._descriptor))
+
+    def _take_entry(self, end: int) -> bool:
+        """Take in the next entry; False if it is not whole."""
+        start = self._tip.end
+        head = _read(self._descriptor, start, _HEAD.size)
+        n_table, n_contents, checksum, digest = _HEAD.unpack(head)
+        lengths = head[: _LENGTHS.size]
+        if checksum != zlib.crc32(lengths):
+            raise MisfitError("the length of a record is damaged")
+        at = start + _HEAD.size + n_table
+        stop = at + n_contents + len(_END)
+        if stop > end:
+            return False
+        table = _read(self._descriptor, start + _HEAD.size, n_table)
+        is_whole = _read(self._descriptor, stop - len(_END), len(_END)) == _END
+        if not is_whole or digest != _digest(self._tip.digest, lengths, table):
+            raise MisfitError("a record is damaged")
+        changes = []
+        for kind, key, place, *content in json.loads(table):
+            record = None
+            if content:
+                record = Record(at, content[0], bytes.fromhex(content[1]))
+                self._check_content(record)
+                at += record.size
+            changes.append(_Change(kind, key, place, record))
+            self.index.replace(kind, key, place, *([] if record is None else [record]))
+        self._tip = self._tip_behind(stop, digest, changes)
+        self.index.keep()
+        return True
+
+    def _check_content(self, record: Record) -> None:
+        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        for at in range(record.start, record.start + record.size, _BLOCK):
+            digest.update(_read(self._descriptor, at, min(_BLOCK, record.start + record.size - at)))
+        if digest.digest() != record.digest:
+            raise MisfitError("a record is damaged")
+
+    def _write_seal(self, end: int) -> None:
+        _write(self._descriptor, _seal(end), _FRONT.size)
+        self._sync()
+        self._is_sealed = end != _NO_SEAL
+
+    def _sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError:
+            # What is on the disk is unknown, and another call would not tell.
+            self.must_rewrite = True
+            raise
+        self._is_synced = True
+
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def _cut(self) -> None:
+        if self.is_torn:
+            os.ftruncate(self._descriptor, self._tip.end)
+
+
+_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """Keep a forked child from holding its parent's locks."""
+    for descriptor in {journal._descriptor for journal in list(_journals)} - {-1}:
+        os.close(descriptor)
+    for journal in list(_journals):
+        journal._descriptor = -1
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def lock(descriptor: int) -> None:
+    """Lock a file for this object, until it is closed or its process ends."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise MisfitError("it is in use by another process, or another object of this one") from None
+
+
+def part_of(path: Path) -> Path:
+    """The file that takes the place of a store's when it is whole."""
+    return path.with_name(f".{path.name}.part")
+
+
+def signature(found: os.stat_result) -> tuple[int, ...]:
+    """Tells a file from others, and from itself after it was changed."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _header(role: str) -> tuple[bytes, bytes]:
+    """Header of a new file, and its digest."""
+    front, name = _FRONT.pack(_MAGIC, VERSION), role.encode()
+    about = _ABOUT.pack(os.urandom(16), len(name)) + name
+    digest = _digest(front, about)
+    return front + _seal(_NO_SEAL) + about + digest, digest
+
+
+def _read_header(descriptor: int, role: str | None) -> tuple[str, int, bytes]:
+    """Role of a store, and the end and the digest of its header."""
+    front = os.pread(descriptor, _FRONT.size, 0)
+    magic, version = _FRONT.unpack(front.ljust(_FRONT.size, b"\0"))
+    if magic == _FORMER_MAGIC:
+        version = VERSION - 1
+    elif magic != _MAGIC:
+        raise MisfitError("it is damaged, or no store of this program")
+    if version != VERSION:
+        release = "a later" if version > VERSION else "an earlier"
+        raise MisfitError(f"{release} release wrote it, in version {version}; this one has {VERSION}")
+    start = _FRONT.size + _SEAL.size
+    about = _read(descriptor, start, _ABOUT.size)
+    about += _read(descriptor, start + len(about), _ABOUT.unpack(about)[1])
+    digest = _read(descriptor, start + len(about), _DIGEST_BYTES)
+    if digest != _digest(front, about):
+        raise MisfitError("it is damaged")
+    of = about[_ABOUT.size :].decode()
+    if role not in (None, of):
+        raise MisfitError(f"it keeps the state of {of}, and not of {role}")
+    return of, start + len(about) + len(digest), digest
+
+
+def _seal(end: int) -> bytes:
+    return _SEAL.pack(end, zlib.crc32(end.to_bytes(8, "little")))
+
+
+def _read_seal(descriptor: int) -> int:
+    """Where the file ended when it was closed, or `_NO_SEAL`."""
+    seal = _read(descriptor, _FRONT.size, _SEAL.size)
+    end = int(_SEAL.unpack(seal)[0])
+    if seal != _seal(end):
+        raise MisfitError("it is damaged")
+    return end
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _read(descriptor: int, start: int, size: int) -> bytes:
+    """Bytes of a file, as many as were asked for."""
+    found = os.pread(descriptor, size, start)
+    while len(found) < size:
+        more = os.pread(descriptor, size - len(found), start + len(found))
+        if not more:
+            raise MisfitError("it is damaged: it ends too early")
+        found += more
+    return found
+
+
+def _write(descriptor: int, content: bytes, start: int) -> None:
+    left = memoryview(content)
+    while left:
+        n_written = os.pwrite(descriptor, left, start)
+        left, start = left[n_written:], start + n_written
+
+
+def _written_end(descriptor: int) -> int:
+    """Length of a file without the zeros at its end."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        start = max(0, end - _BLOCK)
+        kept = len(_read(descriptor, start, end - start).rstrip(b"\0"))
+        if kept:
+            return start + kept
+        end = start
+    return 0
