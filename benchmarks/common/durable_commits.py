@@ -1,4 +1,4 @@
-"""How long a party waits until its state is on the disk: files of entries, atomic writes, and SQLite.
+"""How long a party waits until its state is on the disk: the store, files of entries, atomic writes, SQLite.
 
 Every commit is one record of random bytes.  The ways take turns in random order, so that whatever else the
 machine does falls on all of them alike.  ``python benchmarks/common/durable_commits.py --json out.json``
@@ -25,7 +25,7 @@ from gbdt_commons.store_file import StoreFile
 SIZES = (100, 4 << 10, 64 << 10, 1 << 20)
 JOURNAL_MODES = ("DELETE", "TRUNCATE", "PERSIST", "WAL")
 ALLOWED = 1.5
-"""Times the wait of today's files that a commit may take."""
+"""Times the wait of a file of entries that a commit may take."""
 
 Commit = Callable[[bytes], object]
 
@@ -56,7 +56,7 @@ def sqlite_table(folder: Path, mode: str) -> Commit:
 
 
 def store(folder: Path) -> Commit:
-    """A record of the store that the packages use, which is SQLite with a write-ahead log."""
+    """A record of the store that the packages use, a journal of transactions."""
     file, kind = StoreFile(folder / "records.store", "a benchmark"), bytes_kind("record")
     return lambda content: file.append(kind, "run", content)
 
