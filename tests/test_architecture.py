@@ -90,6 +90,7 @@ INNER = {
         "running": {"", "plans"},
         "serving": {"", "plans"},
         "dask": {"plans"},
+        "doctor": {"", "plans", "serving"},
         "": {"plans"},
     },
 }

@@ -39,7 +39,7 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
 
 EXIT_CODES = """exit codes:
   0  done
-  1  a file, an address or an optional package cannot be used
+  1  a file, an address or an optional package cannot be used; the doctor found something to mend
   2  wrong arguments, plan, data or parameters
   3  a party is unavailable; the same command goes on where it stopped
   4  a party refuses, or certificates do not match
@@ -53,6 +53,10 @@ COMMANDS = {
     "serve": (
         "run a party: answer those who are allowed to start training runs with it",
         "veilboost.serving.serve:fill",
+    ),
+    "doctor": (
+        "check what a run or a server needs: certificates, addresses, clock, file, disk, kernels",
+        "veilboost.doctor.command:fill",
     ),
     "align": (
         "find the rows that all parties have, without showing the other rows",

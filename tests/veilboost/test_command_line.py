@@ -133,7 +133,9 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         assert key not in written
 
 
-@pytest.mark.parametrize("command", ["certs", "serve", "align", "train", "predict", "inspect", "models"])
+@pytest.mark.parametrize(
+    "command", ["certs", "serve", "doctor", "align", "train", "predict", "inspect", "models"]
+)
 def test_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main([command, "--help"])
@@ -147,7 +149,7 @@ LIBRARIES = ("numpy", "xgboost", "lightgbm", "sklearn", "numba", "grpc", "crypto
 @pytest.mark.parametrize(
     "arguments",
     [
-        *([], ["serve"], ["align"], ["train"], ["predict"]),
+        *([], ["serve"], ["align"], ["train"], ["predict"], ["doctor"]),
         *(["serve", kind] for kind in ("vertical", "exact", "private", "simfl")),
     ],
     ids=" ".join,

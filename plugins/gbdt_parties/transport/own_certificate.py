@@ -67,7 +67,7 @@ def is_refused(host: str, port: int, expected: str, tls: TLS, seconds: float = S
         That a server may be silent.
     """
     try:
-        old, new = (_context(tls, version) for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
+        old, new = (context_of(tls, version) for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
         where = (host, port, expected, seconds)
         return all(_denies(*where, new, old) for _ in range(N_PROBES))
     except (OSError, ValueError):
@@ -111,7 +111,14 @@ def _is_alert(error: ssl.SSLError) -> bool:
     return "ALERT" in reason and any(word in reason for word in _ALERTS)
 
 
-def _context(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
+def context_of(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
+    """The side of a caller that shows its certificate, in one version of TLS.
+
+    Raises
+    ------
+    ValueError
+        If the certificates, or the key, are too long for a pipe.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = context.maximum_version = version
     context.load_verify_locations(cadata=tls.authority.decode("ascii"))

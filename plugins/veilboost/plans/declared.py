@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import numbers_of, read_arrow
+from veilboost.plans.tables import kind_of, numbers_of, read_arrow
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,12 @@ class Declared:
             Naming the file, and the column that is missing or cannot be used.
         """
         path = Path(file)
-        kinds = [suffix for suffix in path.suffixes if suffix != ".gz"]
-        if not path.is_file():
-            raise InvalidDataError(f"{path} is not a file")
-        if not kinds or kinds[-1].lower() not in (".csv", ".parquet"):
-            raise InvalidDataError(f"{path}: the name must end in .csv, .csv.gz or .parquet")
+        kind = kind_of(path)
         texts = [n for n, values in self.categories.items() if any(isinstance(v, str) for v in values)]
         others = [self.label, self.weight, self.groups] if labelled else []
         needed = [name for name in (*self.columns, *others, id_column) if name is not None]
         texts += [name for name in (id_column, self.groups if labelled else None) if name is not None]
-        table = read_arrow(path, kinds[-1].lower(), texts, needed)
+        table = read_arrow(path, kind, texts, needed)
         absent = [name for name in needed if name not in table.column_names]
         if absent:
             raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")

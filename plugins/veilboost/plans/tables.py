@@ -19,6 +19,10 @@ UNSEEN = "values not seen in training"
 """Meaning of the last code of a categorical column; XGBoost sends it left at every split."""
 
 
+LIBSVM = (".svm", ".libsvm")
+"""Endings of files of numbered columns."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows with ids.
@@ -65,6 +69,24 @@ def log_unseen(table: Table, path: str | Path, logger: logging.Logger) -> None:
         )
 
 
+def kind_of(path: Path, others: Sequence[str] = ()) -> str:
+    """The ending of a file of rows, without ``.gz``: ``.csv``, ``.parquet`` or one of some others.
+
+    Raises
+    ------
+    InvalidDataError
+        If there is no file, or its name ends in another way.
+    """
+    endings = [ending for ending in path.suffixes if ending != ".gz"]
+    kind = endings[-1].lower() if endings else ""
+    if not path.is_file():
+        raise InvalidDataError(f"{path} is not a file")
+    if kind not in (".csv", ".parquet", *others):
+        known = [".csv", ".csv.gz", ".parquet", *others]
+        raise InvalidDataError(f"{path}: the name must end in {', '.join(known[:-1])} or {known[-1]}")
+    return kind
+
+
 def read_table(
     path: str | Path,
     *,
@@ -102,16 +124,11 @@ def read_table(
         Naming the file and the column that cannot be used.
     """
     path = Path(path)
-    suffixes = [s for s in path.suffixes if s != ".gz"]
-    kind = suffixes[-1].lower() if suffixes else ""
-    if not path.is_file():
-        raise InvalidDataError(f"{path} is not a file")
-    if kind in (".svm", ".libsvm"):
+    kind = kind_of(path, LIBSVM)
+    if kind in LIBSVM:
         if id_column is not None or one_hot or categorical or keep is not None or drop:
             raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
         return _read_libsvm(path, label is not None)
-    if kind not in (".csv", ".parquet"):
-        raise InvalidDataError(f"{path}: the name must end in .csv, .csv.gz, .parquet, .svm or .libsvm")
     both = [name for name in one_hot if name in categorical]
     if both:
         raise InvalidDataError(f"{path}: column {both[0]!r} is either one-hot encoded or categorical")
@@ -126,7 +143,7 @@ def read_table(
         raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns")
     ids = [str(k) for k in range(1, table.num_rows + 1)]
     if id_column is not None:
-        ids = _checked_ids(table.column(id_column).to_pylist(), path)
+        ids = checked_ids(table.column(id_column).to_pylist(), path)
     used = [c for c in (names if keep is None else keep) if c not in special and c not in drop]
     data: dict[str, NDArray[np.float32]] = {}
     categories, unseen = dict[str, list[str]](), dict[str, int]()
@@ -223,7 +240,14 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] 
         raise InvalidDataError(f"{path} cannot be read: {type(error).__name__}") from None
 
 
-def _checked_ids(values: list[Any], path: Path) -> list[str]:
+def checked_ids(values: list[Any], path: Path) -> list[str]:
+    """Ids of a file's rows.
+
+    Raises
+    ------
+    InvalidDataError
+        If one is missing or not canonical, or if ids occur more than once; the text quotes none.
+    """
     for k, value in enumerate(values):
         fault = "is missing, empty or null" if value is None else fault_of(value)
         if fault is not None:

@@ -1,0 +1,144 @@
+"""Files of rows, by the kind of training: whether they can be read, and have the columns they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gbdt_commons.errors import VeilboostError
+from gbdt_parties.errors import InvalidDataError
+from veilboost.doctor.findings import Finding
+from veilboost.plans.declared import Declared, read_declared
+from veilboost.plans.sections import Plan, Served
+from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, read_arrow, read_table
+from veilboost.serving.rows import read_rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A file of rows, as a run or a server will read it.
+
+    Attributes
+    ----------
+    file : Path
+    named : list of str
+        Columns that a plan or an option names.
+    id : str or None
+        Column of ids, which must be different.
+    read : callable
+        Gives the numbers of rows and features.
+    """
+
+    file: Path
+    named: list[str]
+    id: str | None
+    read: Callable[[], tuple[int, int]]
+
+
+def findings_of(rows: Rows) -> Iterator[Finding]:
+    """Checks of a file, up to the first that fails: those after it would fail for the same reason."""
+    try:
+        kind = kind_of(rows.file, LIBSVM)
+        names = _header(rows.file, kind)
+    except (VeilboostError, OSError, ImportError) as error:
+        yield Finding("file", str(rows.file), str(error))
+        return
+    yield Finding("file", f"{rows.file}, {rows.file.stat().st_size / 2**20:.1f} MiB")
+    absent = [] if kind in LIBSVM else [repr(name) for name in rows.named if name not in names]
+    if absent:
+        # Without a line of names, these would be values of the first row: they are not shown.
+        mend = f"{rows.file} has no column {', '.join(absent)}: correct the file, or the name"
+        yield Finding("columns", f"{len(names)} in the file", mend)
+        return
+    yield Finding("columns", f"{len(rows.named)} that are named are in the file")
+    try:
+        if rows.id is not None:
+            ids = read_arrow(rows.file, kind, [rows.id], [rows.id]).column(rows.id).to_pylist()
+            yield Finding("ids", f"{len(checked_ids(ids, rows.file))}, all different")
+    except (VeilboostError, OSError) as error:
+        yield Finding("ids", f"column {rows.id!r}", str(error))
+        return
+    try:
+        n_rows, n_features = rows.read()
+    except (VeilboostError, OSError, ImportError) as error:
+        yield Finding("values", str(rows.file), str(error))
+        return
+    yield Finding("values", f"{n_rows} rows, {n_features} columns to use")
+
+
+def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
+    """Files of the plan of a run's initiator; none if it has no rows."""
+    data = plan.data
+    files = [plan.path(one) for one in (data.file, getattr(data, "valid", None)) if one is not None]
+    if plan.method == "private":
+        return [_declared(read_declared(plan.path(data.declared)), file) for file in files]
+    how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
+    if plan.method == "vertical":
+        how |= {"one_hot": data.one_hot, "categorical": data.categorical}
+    return [_table(file, how, partial(read_table, file, **how)) for file in files]
+
+
+def of_served(method: str, served: Any) -> list[Rows]:
+    """Files of a served party."""
+    if method == "private":
+        return [_declared(read_declared(served.declared), Path(served.data))]
+    how: dict[str, Any] = {"label": getattr(served, "label", None)}
+    if method == "vertical":
+        how = {"id_column": served.id, "one_hot": served.one_hot, "categorical": served.categorical}
+    more = {"keep": served.columns, "drop": served.drop}
+    files = [_table(Path(served.data), how | more, partial(read_rows, served, **how))]
+    valid = getattr(served, "valid", None)
+    if valid is not None:
+        files.append(_table(Path(valid), how | more, partial(read_table, valid, **how, **more)))
+    return files
+
+
+def folders_of_plan(plan: Plan[Any, Any]) -> list[Path]:
+    """Folders that a run writes to."""
+    settings = plan.training
+    own = [plan.path(plan.data.state)] if hasattr(plan.data, "state") else []
+    return [*map(plan.path, (settings.model, settings.checkpoint)), plan.path(settings.record).parent, *own]
+
+
+def folders_of_served(served: Served) -> list[Path]:
+    """Folders that a server writes to."""
+    return [Path(served.models)]
+
+
+def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
+    def sizes() -> tuple[int, int]:
+        columns = read().columns
+        return columns.n_rows, columns.n_features
+
+    single = [how.get("id_column"), how.get("label")]
+    several = [name for key in ("keep", "drop", "one_hot", "categorical") for name in how.get(key) or ()]
+    return Rows(file, [name for name in (*single, *several) if name is not None], how.get("id_column"), sizes)
+
+
+def _declared(declared: Declared, file: Path) -> Rows:
+    def sizes() -> tuple[int, int]:
+        return declared.table_of(file).features.num_rows, len(declared.columns)
+
+    others = [declared.label, declared.weight, declared.groups]
+    return Rows(file, [*declared.columns, *(name for name in others if name is not None)], None, sizes)
+
+
+def _header(file: Path, kind: str) -> list[str]:
+    """Names of the columns; none for LIBSVM."""
+    if kind in LIBSVM:
+        return []
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if kind == ".parquet":
+            return list(pyarrow.parquet.read_schema(file).names)
+        with pyarrow.csv.open_csv(file) as opened:
+            return list(opened.schema.names)
+    except pyarrow.ArrowException as error:
+        # Arrow quotes the line it stumbles over.
+        raise InvalidDataError(f"{file} cannot be read: {type(error).__name__}") from None

@@ -1,0 +1,288 @@
+"""``veilboost doctor``: a line for each check, then "ready" or the first thing to mend."""
+
+import csv
+import socket
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+import yaml
+from cryptography import x509
+
+from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.transport.server import Server
+from two_organisations import write_files
+from veilboost import command_line as cli
+from veilboost.doctor import examination, findings
+
+SERVED = {"data": "bank.csv", "id": "user", "tls": "certs/bank", "allow": ["acme"], "listen": "127.0.0.1:0"}
+DATA = {"file": "acme.csv", "id": "user", "label": "y", "one_hot": ["city"]}
+
+
+class NoRequests:
+    """A service that no request may reach."""
+
+    def handle(self, caller, row_sets, request):
+        raise AssertionError("the doctor sends no request")
+
+
+@contextmanager
+def listening(folder, allowed=("acme",)):
+    """The port of a party's server; no request may reach it."""
+    server = Server(NoRequests(), "127.0.0.1:0", TLS.from_directory(folder), allowed)
+    try:
+        yield server.port
+        assert not server._refusals._repeated
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Certificates and files of two organisations, on a machine that has all that is needed."""
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
+    make_authority("certs/ca")
+    for name in ("acme", "bank"):
+        make_certificate(f"certs/{name}", "certs/ca", name)
+    monkeypatch.setattr(examination, "are_compiled", lambda method: True)
+    monkeypatch.setattr(examination, "_version", lambda name: "1.0")
+    monkeypatch.setattr(findings, "MIN_FREE", 1)
+    return tmp_path
+
+
+def plan_of(port, **more):
+    party = {"name": "bank", "address": f"127.0.0.1:{port}", **more.pop("party", {})}
+    return {"tls": "certs/acme", "data": DATA, "parties": [party], **more}
+
+
+def examined(capsys, content, name="plan.yaml"):
+    """The exit code, the lines by check, and the last line."""
+    with open(name, "w") as file:
+        yaml.safe_dump(content, file)
+    capsys.readouterr()
+    code = cli.main(["doctor", name])
+    *lines, last = capsys.readouterr().out.splitlines()
+    return code, {line[6:].partition(": ")[0]: (line[:4].strip(), line) for line in lines}, last
+
+
+def assert_to_mend(result, check, text):
+    code, lines, last = result
+    assert code == 1
+    assert lines[check][0] == "MEND", lines
+    assert last.startswith(f"first to mend: {check}: ")
+    assert text in last
+
+
+def test_a_plan_that_can_run_is_ready(place, capsys):
+    with listening("certs/bank") as port:
+        code, lines, last = examined(capsys, plan_of(port))
+    assert (code, last) == (0, "ready")
+    assert list(lines) == [
+        *("certificate", "names", "clock", "bank reachable", "bank certificate", "bank admission"),
+        *("file", "columns", "ids", "values", "disk", "kernels", "versions"),
+    ]
+    assert "150 rows, 3 columns to use" in lines["values"][1]
+    assert "for bank, valid 20" in lines["bank certificate"][1]
+
+
+def test_a_served_party_that_can_run_is_ready(place, capsys):
+    code, lines, last = examined(capsys, SERVED, "bank.yaml")
+    assert (code, last) == (0, "ready")
+    assert "139 rows, 3 columns to use" in lines["values"][1]
+    arguments = "--data bank.csv --id user --tls certs/bank --allow acme --listen 127.0.0.1:0"
+    assert cli.main(["doctor", "vertical", *arguments.split()]) == 0
+    assert "139 rows" in capsys.readouterr().out
+
+
+def test_nothing_of_a_file_is_shown(place, capsys):
+    (place / "acme.csv").write_text("".join((place / "acme.csv").read_text().splitlines(True)[1:]))
+    examined(capsys, plan_of(1))
+    (place / "acme.csv").write_text("user,y,a0,city\nsecret-user-1,0,1.5,secret-city\nsecret-user-1,1,2,X\n")
+    for data in (DATA, {**DATA, "one_hot": []}):
+        with open("plan.yaml", "w") as file:
+            yaml.safe_dump(plan_of(1, data=data), file)
+        assert cli.main(["doctor", "plan.yaml"]) == 1
+    shown = capsys.readouterr()
+    assert "secret" not in shown.out + shown.err
+
+
+def test_an_expired_certificate(place, capsys):
+    make_certificate("certs/acme", "certs/ca", "acme", days=-1)
+    assert_to_mend(examined(capsys, plan_of(1)), "certificate", "it has expired")
+
+
+def test_a_folder_without_certificates(place, capsys):
+    result = examined(capsys, plan_of(1, tls="nowhere"))
+    assert_to_mend(result, "certificate", "cannot read ca.pem")
+
+
+def test_a_partys_expired_certificate(place, capsys):
+    make_certificate("certs/bank", "certs/ca", "bank", days=-1)
+    with listening("certs/bank") as port:
+        result = examined(capsys, plan_of(port))
+    assert_to_mend(result, "bank certificate", "has expired: the party must serve")
+    assert "sha256:" in result[1]["bank certificate"][1]
+
+
+def test_a_certificate_for_another_name(place, capsys):
+    make_certificate("certs/shop", "certs/ca", "shop")
+    with listening("certs/shop") as port:
+        assert_to_mend(examined(capsys, plan_of(port)), "bank certificate", "it is for other names")
+        again = examined(capsys, plan_of(port, party={"server_name": "shop"}))
+    assert again[0] == 0
+
+
+def test_a_certificate_of_another_authority(place, capsys):
+    make_authority("elsewhere")
+    make_certificate("certs/foreign", "elsewhere", "bank")
+    with listening("certs/foreign") as port:
+        result = examined(capsys, plan_of(port))
+    assert_to_mend(result, "bank certificate", "not signed by an authority in this side's ca.pem")
+
+
+def test_a_server_that_trusts_another_authority(place, capsys):
+    make_authority("elsewhere")
+    make_certificate("certs/foreign", "elsewhere", "acme")
+    (place / "certs/foreign/ca.pem").write_bytes((place / "certs/ca/ca.pem").read_bytes())
+    with listening("certs/bank") as port:
+        result = examined(capsys, plan_of(port, tls="certs/foreign"))
+    assert_to_mend(result, "bank admission", "must trust this side's authority")
+
+
+def test_a_closed_port(place, capsys):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        result = examined(capsys, plan_of(closed.getsockname()[1]))
+    assert_to_mend(result, "bank reachable", "start its server")
+
+
+def test_a_port_without_tls(place, capsys):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        settings = {"timeout": 0.3}
+        result = examined(capsys, plan_of(other.getsockname()[1], training=settings))
+    assert_to_mend(result, "bank certificate", "no server with TLS 1.3")
+
+
+def test_a_clock_that_is_behind(place, capsys, monkeypatch):
+    began = x509.load_pem_x509_certificate((place / "certs/bank/party.pem").read_bytes()).not_valid_before_utc
+
+    class Behind(examination.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return began - timedelta(hours=3)
+
+    monkeypatch.setattr(examination, "datetime", Behind)
+    assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "clock", "set this machine's clock")
+    with listening("certs/bank") as port:
+        _, lines, _ = examined(capsys, plan_of(port))
+    assert lines["clock"][0] == "MEND"
+    assert "begins 3.0 hours later" in lines["clock"][1]
+
+
+def test_names_that_cannot_be_told_apart(place, capsys):
+    twice = plan_of(1)
+    twice["parties"].append(dict(twice["parties"][0]))
+    assert_to_mend(examined(capsys, twice), "names", "two parties are called bank")
+    own = plan_of(1, party={"name": "acme"})
+    assert_to_mend(examined(capsys, own), "names", "rename the party")
+    short = {**SERVED, "allow": ["sha256:12ab"]}
+    assert_to_mend(examined(capsys, short, "bank.yaml"), "names", "64 hexadecimal digits")
+
+
+def test_a_taken_address(place, capsys):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        result = examined(capsys, {**SERVED, "listen": address}, "bank.yaml")
+    assert_to_mend(result, "address", "stop the process that listens there")
+    result = examined(capsys, {**SERVED, "listen": "7001"}, "bank.yaml")
+    assert_to_mend(result, "address", "must be host:port")
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "text"),
+    [
+        ({"data": "none.csv"}, "file", "none.csv is not a file"),
+        ({"data": "certs/bank/ca.pem"}, "file", "the name must end in .csv"),
+        ({"id": "patient"}, "columns", "no column 'patient'"),
+        ({"drop": ["b0", "b7", "b8"]}, "columns", "no column 'b7', 'b8'"),
+        ({"drop": ["b0", "b1", "b2"]}, "values", "no columns left"),
+        ({"max_features": 1}, "values", "--max-features 1"),
+    ],
+)
+def test_files_that_cannot_be_served(place, capsys, change, check, text):
+    assert_to_mend(examined(capsys, {**SERVED, **change}, "bank.yaml"), check, text)
+
+
+def test_ids_that_occur_twice(place, capsys):
+    with open("bank.csv", "a", newline="") as file:
+        csv.writer(file).writerow([(place / "bank.csv").read_text().split()[1].split(",")[0], 1, 2, 3])
+    result = examined(capsys, SERVED, "bank.yaml")
+    assert_to_mend(result, "ids", "1 ids occur more than once")
+    assert "secret-user" not in result[2]
+
+
+def test_a_full_disk(place, capsys, monkeypatch):
+    monkeypatch.setattr(findings, "MIN_FREE", 1 << 30)
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1 << 20}))
+    assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "disk", "free at least 1 GiB")
+    assert_to_mend(
+        examined(capsys, {**SERVED, "models": "bank.csv/models"}, "bank.yaml"), "disk", "must be a folder"
+    )
+
+
+def test_cold_kernels(place, capsys, monkeypatch):
+    monkeypatch.setattr(examination, "are_compiled", lambda method: False)
+    assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "kernels", "veilboost warm vertical")
+    monkeypatch.setattr(examination, "cache_directory", lambda folder: None)
+    assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "kernels", "NUMBA_CACHE_DIR")
+
+
+def test_a_missing_package(place, capsys, monkeypatch):
+    monkeypatch.setattr(examination, "_version", lambda name: None if name == "pynacl" else "1.0")
+    assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "versions", "pynacl missing: pip install")
+
+
+def test_a_plan_that_cannot_be_read(place, capsys):
+    assert_to_mend(examined(capsys, {**plan_of(1), "partys": []}), "plan", "unknown entry 'partys'")
+    assert_to_mend(examined(capsys, {**SERVED, "max_bin": 1}, "bank.yaml"), "plan", "max_bin=1")
+
+
+def test_the_certificates_of_an_exact_run_are_the_allowed_ones(place, capsys):
+    fingerprint = Identity.of((place / "certs/bank/party.pem").read_bytes()).fingerprint
+    data = {"file": "acme.csv", "id": "user", "label": "y", "drop": ["city"]}
+    with listening("certs/bank") as port:
+        content = plan_of(port, method="exact", data={**data, "allowed": ["sha256:" + "0" * 64]})
+        result = examined(capsys, content)
+        assert_to_mend(result, "bank certificate", f"add sha256:{fingerprint}")
+        content["data"]["allowed"] = [f"sha256:{fingerprint}"]
+        assert examined(capsys, content)[2] == "ready"
+
+
+def test_private_files_have_the_declared_columns(place, capsys):
+    declared = {"label": "y", "bounds": {"a0": [-3, 3]}, "categories": {"city": ["Paris", "Rome"]}}
+    (place / "columns.yaml").write_text(yaml.safe_dump(declared))
+    served = {
+        **{"method": "private", "data": "acme.csv", "tls": "certs/acme", "declared": "columns.yaml"},
+        **{"allow": ["bank"], "party": ["sha256:" + "0" * 64], "listen": "127.0.0.1:0"},
+    }
+    code, lines, last = examined(capsys, served, "acme.yaml")
+    assert (code, last) == (0, "ready")
+    assert "150 rows, 2 columns" in lines["values"][1]
+    (place / "columns.yaml").write_text(yaml.safe_dump({**declared, "weight": "w", "weight_bound": 1}))
+    assert_to_mend(examined(capsys, served, "acme.yaml"), "columns", "no column 'w'")
+    (place / "columns.yaml").write_text("label: y")
+    assert_to_mend(examined(capsys, served, "acme.yaml"), "declared", "bounds and categories are missing")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], *([kind, "--help"] for kind in examination.findings.PARTS)]
+)
+def test_help_fits_a_screen(arguments, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["doctor", *arguments])
+    assert len(capsys.readouterr().out.splitlines()) <= 30
