@@ -70,6 +70,10 @@ COMMANDS = {
         "predict rows of a file, with the parties that hold its other columns",
         "veilboost.running.commands:fill_predict",
     ),
+    "estimate": (
+        "estimate how long a training run takes over a line",
+        "veilboost.estimates:fill",
+    ),
     "inspect": ("sum up what a party sent and received, from its record", "veilboost.inspection:fill"),
     "audit": (
         "audit a private trainer: a lower bound of the privacy that it really gives",

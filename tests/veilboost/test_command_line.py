@@ -134,7 +134,7 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["certs", "serve", "doctor", "align", "train", "predict", "inspect", "models"]
+    "command", ["certs", "serve", "doctor", "align", "train", "predict", "inspect", "models", "estimate"]
 )
 def test_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit) as caught:
@@ -149,7 +149,7 @@ LIBRARIES = ("numpy", "xgboost", "lightgbm", "sklearn", "numba", "grpc", "crypto
 @pytest.mark.parametrize(
     "arguments",
     [
-        *([], ["serve"], ["align"], ["train"], ["predict"], ["doctor"]),
+        *([], ["serve"], ["align"], ["train"], ["predict"], ["doctor"], ["estimate"]),
         *(["serve", kind] for kind in ("vertical", "exact", "private", "simfl")),
     ],
     ids=" ".join,
