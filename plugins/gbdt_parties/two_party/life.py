@@ -97,8 +97,9 @@ class Life:
     def fail(self, reason: str) -> NoReturn:
         """End the session because a check failed, and count the failure."""
         self.check()
-        self._failures.count += 1
+        # First, since a count that is kept may find no room.
         self.end(reason)
+        self._failures.count += 1
         raise TransferCheckError(f"{reason}; the session is over")
 
 

@@ -52,6 +52,7 @@ from gbdt_parties.two_party.sides import (
     Leaves,
     Listening,
     Side,
+    check_length,
     checked_numbers,
 )
 
@@ -126,7 +127,7 @@ class TableSide(Side):
         yield from self._hear_choices()
         for k, chunk in enumerate(self._layout.chunks if self._own_trees else ()):
             message = yield
-            self._check_length(message, sum(self._sums_bytes(t, chunk) for t in self._own_trees))
+            check_length(message, sum(self._sums_bytes(t, chunk) for t in self._own_trees))
             parts = self._parted(self._chosen[k], self._choosers(own=True))
             self._take_sums(parts, chunk, memoryview(message))
             self._chosen[k] = SPENT
@@ -197,7 +198,7 @@ class PointSide(Side):
             n = chunk.stop - chunk.start
             layout = self._layout
             end = tables_bytes(n, len(layout.positions), layout.n_outputs, layout.ring_bits)
-            self._check_length(message, end + sum(self._sums_bytes(t, chunk) for t in self._own_trees))
+            check_length(message, end + sum(self._sums_bytes(t, chunk) for t in self._own_trees))
             rows, *parts = self._parted(self._chosen[k], self._choosers(own=True))
             view = memoryview(message)
             self._entries[chunk] = self._lookup.take(rows, chunk.start, self._points[chunk], view[:end])

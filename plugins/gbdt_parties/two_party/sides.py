@@ -44,6 +44,35 @@ def checked_numbers(name: str, values: Leaves, n_rows: int, below: int) -> Leave
     return np.ascontiguousarray(values)
 
 
+def shares_in(message: bytes, layout: RoundLayout, trees: Sequence[int]) -> dict[int, Words]:
+    """Noised shares of the sums of some trees, read from a message.
+
+    Raises
+    ------
+    ProtocolError
+        If it has another length, or its words are not elements of the ring.
+    """
+    sizes = [1 << layout.trees[t].levels for t in trees]
+    check_length(message, 8 * sum(sizes))
+    words = np.frombuffer(message, dtype="<u8").astype(np.uint64)
+    if layout.ring_bits < 64 and (words >> np.uint64(layout.ring_bits)).any():
+        raise ProtocolError("shares of sums are not elements of the ring")
+    parts = np.split(words, np.cumsum(sizes)[:-1])
+    return dict(zip(trees, parts, strict=False))
+
+
+def opened_sums(layout: RoundLayout, shares: dict[int, Words], others: dict[int, Words]) -> list[Words]:
+    """Sums of every tree, with both noises, from the noised shares of both sides."""
+    mask = np.uint64((1 << layout.ring_bits) - 1)
+    return [shares[t] + others[t] & mask for t in range(len(layout.trees))]
+
+
+def check_length(message: bytes | memoryview, due: int) -> None:
+    """Check a message's length."""
+    if len(message) != due:
+        raise ProtocolError(f"a message of a round has {len(message)} bytes where {due} were due")
+
+
 def _add(transcript: hashlib._Hash, message: bytes) -> None:
     transcript.update(len(message).to_bytes(8, "little"))
     transcript.update(message)
@@ -193,11 +222,6 @@ class Side(Unrepeatable):
             self._receivers[t].add(part, chunk.start, leaves[chunk], shares, message[at : at + due])
             at += due
 
-    @staticmethod
-    def _check_length(message: bytes, due: int) -> None:
-        if len(message) != due:
-            raise ProtocolError(f"a message of a round has {len(message)} bytes where {due} were due")
-
     def _sums_bytes(self, t: int, chunk: slice) -> int:
         return sums_bytes(chunk.stop - chunk.start, self._layout.trees[t].levels, self._layout.ring_bits)
 
@@ -213,18 +237,10 @@ class Side(Unrepeatable):
         return b"".join(self._shares[t].astype("<u8").tobytes() for t in trees)
 
     def _hear_shares(self, trees: list[int]) -> Listening:
-        message = yield
-        sizes = [1 << self._layout.trees[t].levels for t in trees]
-        self._check_length(message, 8 * sum(sizes))
-        words = np.frombuffer(message, dtype="<u8").astype(np.uint64)
-        if self._layout.ring_bits < 64 and (words >> np.uint64(self._layout.ring_bits)).any():
-            raise ProtocolError("shares of sums are not elements of the ring")
-        for t, size in zip(trees, sizes, strict=True):
-            self._heard_shares[t], words = words[:size], words[size:]
+        self._heard_shares |= shares_in((yield), self._layout, trees)
 
     def _open(self) -> None:
-        mask = np.uint64((1 << self._layout.ring_bits) - 1)
-        self.opened = [self._shares[t] + self._heard_shares[t] & mask for t in self._both_trees]
+        self.opened = opened_sums(self._layout, self._shares, self._heard_shares)
 
     # Messages.
 

@@ -1,0 +1,461 @@
+"""One side of a run, round by round: each is charged for before noise leaves, and opened once.
+
+The trainer of either party asks for the sums of one round after the other.  Rounds that are over are answered
+from the store, so that a trainer that is started again asks for all of them from the first one, and goes on
+where the run was.
+
+* *No two noised shares for one attempt.*  An attempt's number is kept before its first message, above those
+  of all attempts on either side; it is charged at most once, and shares leave after it was charged.
+* *No noise twice.*  All that is drawn for an attempt comes from HKDF of the seed, with a fresh nonce as salt
+  and the attempt's digest as information, which contains fresh nonces of both sides.
+* *Charges count where noise may have left*: the charge, and the shares, are one transaction before.
+* *One opening.*  A round is opened in the transaction that keeps its sums; its number does not come back.
+* *Both open the same.*  The side with tables opens first, and keeps the message by which the other one opens,
+  before it sends it; the other one keeps its noised shares before it sends them.  So a side that has missed
+  the last flight can do with that message, and nothing else, whatever else was lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Generic, TypeVar
+
+from gbdt_commons.key_stream import KeyStream
+from gbdt_commons.store import Store
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.errors import (
+    PartyArgumentError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+)
+from gbdt_parties.two_party.draws import Draws
+from gbdt_parties.two_party.exchange.connection import ROUND, Connected
+from gbdt_parties.two_party.exchange.frames import NO_STEP, Channel, Kind, Link
+from gbdt_parties.two_party.exchange.kept import Attempt, Charge, Kept, Opening
+from gbdt_parties.two_party.exchange.terms import SIGNATURE_BYTES, Terms
+from gbdt_parties.two_party.layout import RoundLayout
+from gbdt_parties.two_party.life import Unrepeatable
+from gbdt_parties.two_party.names import DIGEST_BYTES, Step
+from gbdt_parties.two_party.pads import Words
+from gbdt_parties.two_party.rounds import PointSide, Tables, TableSide
+from gbdt_parties.two_party.session import Session
+from gbdt_parties.two_party.sides import (
+    CHOICES,
+    LAST,
+    SUMS,
+    TABLES,
+    Leaves,
+    Side,
+    opened_sums,
+    shares_in,
+)
+
+_ROUND = b"veilboost two-party round 1"
+
+Check = Callable[[RoundLayout, Sequence[Words]], None]
+"""Raises a SumRangeError if opened sums are out of the range that is public, with room for both noises."""
+
+Pay = Callable[[], None]
+"""Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
+
+Inputs = TypeVar("Inputs")
+
+
+def fresh_nonce() -> bytes:
+    """32 bytes of the operating system."""
+    return os.urandom(DIGEST_BYTES)
+
+
+class AttemptDraws(Unrepeatable):
+    """Random draws of one party for one attempt.
+
+    Parameters
+    ----------
+    draws : Draws
+        Of a fresh nonce.
+    attempt : bytes
+        Digest of the attempt.
+    """
+
+    def __init__(self, draws: Draws, attempt: bytes) -> None:
+        self._draws, self._attempt = draws, attempt
+
+    def stream(self, purpose: bytes) -> KeyStream:
+        """The stream of a purpose, such as noise or dither: once in an attempt.
+
+        Raises
+        ------
+        RuntimeError
+            If it was drawn before.
+        """
+        return self._draws.stream(b"inputs", purpose, self._attempt)
+
+
+@dataclass(frozen=True, eq=False)
+class TableInputs:
+    """Inputs of the side with tables to one attempt, as of `rounds.TableSide`.
+
+    Parameters
+    ----------
+    tables : callable
+    leaves : sequence of ndarray of uint8, shape (n_rows,)
+    noise : sequence of ndarray of uint64, shape (2**levels,)
+    """
+
+    tables: Tables
+    leaves: Sequence[Leaves]
+    noise: Sequence[Words]
+
+
+@dataclass(frozen=True, eq=False)
+class PointInputs:
+    """Inputs of the side with points to one attempt, as of `rounds.PointSide`.
+
+    Parameters
+    ----------
+    points : ndarray of uint8, shape (n_rows,)
+    leaves : sequence of ndarray of uint8, shape (n_rows,)
+    noise : sequence of ndarray of uint64, shape (2**levels,)
+    """
+
+    points: Leaves
+    leaves: Sequence[Leaves]
+    noise: Sequence[Words]
+
+
+class Flights:
+    """Messages of one attempt between a link and a side.
+
+    Parameters
+    ----------
+    link : Link
+    side : Side
+    step : Step
+        Round and attempt.
+    n_chunks : int
+        Messages of a flight that has something for every row.
+    """
+
+    def __init__(self, link: Link, side: Side, step: Step, n_chunks: int) -> None:
+        self.side, self._link, self._step, self._n_chunks = side, link, step, n_chunks
+
+    def send(self, flight: int) -> None:
+        """Send a flight but for its shares, each message as soon as it is made."""
+        for message in self.side.send(flight):
+            self._link.send(Kind.ROUND, message, replace(self._step, flight=flight))
+
+    def take(self, flight: int, *, has_rows: bool) -> None:
+        """Take a flight but for its shares."""
+        for _ in range((flight == CHOICES) + has_rows * self._n_chunks):
+            self.side.take(self._link.take(Kind.ROUND, step=replace(self._step, flight=flight)))
+
+    def send_shares(self, flight: int, shares: bytes) -> None:
+        """Send the last message of a flight."""
+        self._link.send(Kind.SHARES, shares, replace(self._step, flight=flight))
+
+    def take_shares(self, flight: int) -> bytes:
+        """Take the last message of a flight."""
+        return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
+
+
+class Exchange(ABC, Unrepeatable, Generic[Inputs]):
+    """One side of a run; one thread at a time uses it.
+
+    Parameters
+    ----------
+    terms : Terms
+    store : Store
+        The party's.  What `round` is given to charge with writes to the same one.
+    check : callable
+        ``check(layout, sums)`` raises a SumRangeError if opened sums are out of the public range.
+    nonces : callable
+        Gives a nonce for every session and attempt: an auditor's gives those that were kept.
+    """
+
+    _own_party: int
+    """Number of this side in the layouts' parties."""
+
+    def __init__(
+        self, terms: Terms, store: Store, check: Check, nonces: Callable[[], bytes] = fresh_nonce
+    ) -> None:
+        self._terms, self._check, self._nonces = terms, check, nonces
+        self.kept = Kept(store, terms)
+        self._lock = RLock()
+        self._connected: Connected | None = None
+
+    @property
+    def n_opened(self) -> int:
+        """Rounds that are over."""
+        return self.kept.n_opened
+
+    def connect(self, channel: Channel) -> None:
+        """Open a session with the other party; one before it is over.
+
+        A round that the other side has opened, and this one has not, is open afterwards.
+
+        Parameters
+        ----------
+        channel : Channel
+            For this connection alone.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost, or the other party is silent.
+        TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
+            If the other party deviates, or its store is not of this run's history.
+        """
+        with self._lock:
+            self.disconnect()
+            link = Link(channel, self._terms.name)
+            with self._at_stake(link):
+                nonce = self._nonces()
+                self.kept.connect(nonce)
+                self._connected = Connected(link, self._terms, self.kept, nonce)
+                self._connected.catch_up(self._open_pending)
+
+    def disconnect(self) -> None:
+        """End the session; the channel is its maker's to close."""
+        with self._lock:
+            if self._connected is not None:
+                self._connected.session.life.end("the connection has ended")
+                self._connected = None
+
+    def round(
+        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+    ) -> list[Words]:
+        """Sums of a round: as they were opened, or of an attempt that is made now.
+
+        After a `PartyUnavailableError` the caller connects again, and asks again.
+
+        Parameters
+        ----------
+        number : int
+            The next round, or one before.
+        layout : RoundLayout
+        inputs : callable
+            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`.
+        pay : callable
+            Charges for one attempt, in the transaction before its first noised share leaves.  Whatever error
+            it raises stops the attempt, and nothing has left.
+
+        Returns
+        -------
+        list of ndarray of uint64, shape (2**levels,)
+            Sums of every tree with both noises, the same on both sides.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost, or there is none.
+        SumRangeError
+            If the sums are out of range: the attempt is charged, and not opened.
+        TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
+            If the other party deviates, or refuses; or if `number` or `layout` is none that is due, or no
+            attempt is left.
+        OSError
+            If there is no room to keep the attempt: nothing noised has left.
+        """
+        with self._lock:
+            if not 0 <= number <= self.kept.n_opened or number >= self._terms.n_rounds:
+                raise ProtocolError(
+                    f"round {number} was asked for; {self.kept.n_opened} of {self._terms.n_rounds} are over"
+                )
+            own, other = layout.parties[self._own_party], layout.parties[1 - self._own_party]
+            if (own, other) != (self._terms.own, self._terms.other):
+                raise PartyArgumentError("the parties of the layout are not those of the run")
+            if number == self.kept.n_opened:
+                connected = self._connection()
+                with self._at_stake(connected.link):
+                    self._attempt(connected, layout, inputs, pay)
+            opening, trees = self.kept.opened(number), range(len(layout.trees))
+            if opening.layout != layout.to_bytes():
+                raise ProtocolError(f"round {number} was opened with another layout")
+            return list(shares_in(opening.sums, layout, trees).values())
+
+    def end(self) -> None:
+        """Exchange signatures of the last round with the other side, after all rounds.
+
+        Raises
+        ------
+        ProtocolError
+            If rounds are left here or there; other errors as of `round`.
+        """
+        with self._lock:
+            if self.kept.n_opened < self._terms.n_rounds:
+                raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
+            connected = self._connection()
+            with self._at_stake(connected.link):
+                connected.send_status(Kind.END, NO_STEP)
+                connected.take_status(Kind.END, NO_STEP)
+            self.disconnect()
+
+    def _connection(self) -> Connected:
+        if self._connected is None:
+            raise PartyUnavailableError(f"there is no connection with party {self._terms.name!r}")
+        self._connected.session.life.check()
+        return self._connected
+
+    @contextmanager
+    def _at_stake(self, link: Link) -> Iterator[None]:
+        """Let any error end the connection, and tell the other side of one that it should know about."""
+        try:
+            yield
+        except BaseException as error:
+            self.disconnect()
+            if isinstance(error, ProtocolError) and not isinstance(error, PartyRefusedError):
+                link.refuse(str(error))
+            elif isinstance(error, Exception) and not isinstance(
+                error, (PartyRefusedError, PartyUnavailableError)
+            ):
+                link.refuse("it had to stop")
+            raise
+
+    # One attempt.
+
+    def _attempt(
+        self,
+        connected: Connected,
+        layout: RoundLayout,
+        inputs: Callable[[AttemptDraws], Inputs],
+        pay: Pay,
+    ) -> None:
+        number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
+        # WORKING: the number is spent before a message has it.
+        self.kept.begin(Attempt(number, k, nonce))
+        connected.last_attempt = k
+        step, text = Step(number, k, 0), layout.to_bytes()
+        context = connected.session.digest
+        digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
+        draws = AttemptDraws(connected.session.draws(nonce), digest)
+        side = self._side(connected.session, layout, step, inputs(draws), nonce)
+        # Flights cross: nothing of the other side's is awaited before this one's is under way.
+        connected.send_status(Kind.BEGIN, step)
+        flights = Flights(connected.link, side, step, len(layout.chunks))
+        flights.send(CHOICES)
+        connected.take_status(Kind.BEGIN, step)
+
+        def charge(own: bytes, heard: bytes) -> None:
+            record = Charge(number, k, self._terms.peer, digest, text, side.transcript, own, heard)
+            self.kept.charge(record, pay)
+
+        self._play(flights, layout, charge)
+
+    @abstractmethod
+    def _side(self, session: Session, layout: RoundLayout, step: Step, inputs: Inputs, nonce: bytes) -> Side:
+        """The side of an attempt that this party has."""
+
+    @abstractmethod
+    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+        """Take the other side's choices, and do everything up to the opening.
+
+        ``charge(own, heard)`` charges for the attempt, and keeps the noised shares that are about to leave,
+        and those that came.
+        """
+
+    @abstractmethod
+    def _open_pending(self, message: bytes) -> None:
+        """Open the round that is pending with the message of the last flight, which may be of another day."""
+
+    def _opening(self, charge: Charge, transcript: bytes, sums: Sequence[Words], last: bytes) -> Opening:
+        """What is kept of a round that is opened, but for the message of the last flight.
+
+        Parameters
+        ----------
+        charge : Charge
+        transcript : bytes
+            Digest of all messages but that one.
+        sums : sequence of ndarray of uint64
+        last : bytes
+            Shares of the last flight.
+
+        Raises
+        ------
+        SumRangeError
+            If the sums are out of range.
+        """
+        self._check(RoundLayout.from_bytes(charge.layout), sums)
+        words = b"".join(one.astype("<u8").tobytes() for one in sums)
+        chain = self.kept.chain_with(charge.digest, charge.layout, words)
+        parts = [_ROUND, charge.digest, transcript, last, chain]
+        signed = hashlib.sha256(length_prefixed(parts)).digest()
+        signature = self._terms.sign(ROUND, signed)
+        return Opening(charge.number, charge.digest, charge.layout, words, chain, signed, signature, b"")
+
+
+class TableExchange(Exchange[TableInputs]):
+    """The side with tables, which is the first one of all layouts; it opens first."""
+
+    _own_party = 0
+
+    def _side(
+        self, session: Session, layout: RoundLayout, step: Step, inputs: TableInputs, nonce: bytes
+    ) -> Side:
+        given = (inputs.tables, inputs.leaves, inputs.noise)
+        return TableSide(session, layout, step.round, step.attempt, *given, nonce)
+
+    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+        side, has_trees = flights.side, bool(layout.owned_by(self._terms.own.place))
+        flights.take(CHOICES, has_rows=True)
+        flights.send(TABLES)
+        # CHARGED, before the first shares leave; those of its own trees cannot be known yet.
+        shares = side.shares(TABLES)
+        charge(shares, b"")
+        flights.send_shares(TABLES, shares)
+        flights.take(SUMS, has_rows=has_trees)
+        side.take(flights.take_shares(SUMS))
+        transcript, pending = side.transcript, self.kept.pending
+        last = side.shares(LAST)
+        assert pending is not None
+        opening = self._opening(pending, transcript, side.opened, last)
+        message = last + opening.signature
+        # OPENED, with what opens it on the other side.
+        self.kept.open(replace(opening, last=message), None)
+        flights.send_shares(LAST, message)
+
+    def _open_pending(self, message: bytes) -> None:
+        raise ProtocolError("the other side has opened a round before this one could")
+
+
+class PointExchange(Exchange[PointInputs]):
+    """The side with points, which is the second one of all layouts; it opens with the last flight."""
+
+    _own_party = 1
+
+    def _side(
+        self, session: Session, layout: RoundLayout, step: Step, inputs: PointInputs, nonce: bytes
+    ) -> Side:
+        given = (inputs.points, inputs.leaves, inputs.noise)
+        return PointSide(session, layout, step.round, step.attempt, *given, nonce)
+
+    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+        side = flights.side
+        flights.take(CHOICES, has_rows=bool(layout.owned_by(self._terms.other.place)))
+        flights.take(TABLES, has_rows=True)
+        heard = flights.take_shares(TABLES)
+        side.take(heard)
+        flights.send(SUMS)
+        # CHARGED, before the shares leave, with all that opens the round but the last flight.
+        shares = side.shares(SUMS)
+        charge(shares, heard)
+        flights.send_shares(SUMS, shares)
+        self._open_pending(flights.take_shares(LAST))
+
+    def _open_pending(self, message: bytes) -> None:
+        charge = self.kept.pending
+        assert charge is not None
+        layout = RoundLayout.from_bytes(charge.layout)
+        own, other = layout.owned_by(self._terms.own.place), layout.owned_by(self._terms.other.place)
+        last, signature = message[:-SIGNATURE_BYTES], message[-SIGNATURE_BYTES:]
+        theirs = shares_in(charge.heard, layout, own) | shares_in(last, layout, other)
+        ours = shares_in(charge.own, layout, range(len(layout.trees)))
+        opening = self._opening(charge, charge.transcript, opened_sums(layout, ours, theirs), last)
+        self._terms.check_signature(ROUND, opening.signed, signature)
+        self.kept.open(opening, signature)

@@ -1,0 +1,120 @@
+"""Framed messages of one connection: each is taken if it is the one that is due, or refused by name."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from enum import IntEnum
+from typing import Protocol
+
+from gbdt_commons.quoting import quoted
+from gbdt_parties.errors import PartyRefusedError, ProtocolError
+from gbdt_parties.messages import MAX_REASON
+from gbdt_parties.two_party.names import Step
+
+_HEADER = struct.Struct("<4sBBHII")
+HEADER_BYTES = _HEADER.size
+_MAGIC = b"VB2F"
+
+
+class Kind(IntEnum):
+    """Kinds of messages."""
+
+    GREETING, POINTS, TREES, SEAL, AGAIN, BEGIN, ROUND, SHARES, END = range(1, 10)
+    REFUSAL = 255
+
+
+NO_STEP = Step(0, 0, 0)
+"""Of messages that belong to no attempt."""
+
+
+class Channel(Protocol):
+    """The way to the other party for the time of one connection, authenticated and in order."""
+
+    def send(self, message: bytes) -> None:
+        """Send a message; it must not wait until the other side takes it, since flights cross.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost.
+        """
+
+    def receive(self) -> bytes:
+        """Wait for the other side's next message, for a limited time.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost, or the time is over.
+        """
+
+
+class Link:
+    """Both directions of one connection.
+
+    A message has a header of `HEADER_BYTES`: magic, kind, flight, attempt, round, and its number in its
+    direction; all of them are known beforehand on the other side.
+
+    Parameters
+    ----------
+    channel : Channel
+    name : str
+        The other party's, for errors.
+    """
+
+    def __init__(self, channel: Channel, name: str) -> None:
+        self._channel, self._name = channel, quoted(name)
+        self._n_sent = self._n_taken = 0
+
+    def send(self, kind: Kind, body: bytes, step: Step = NO_STEP) -> None:
+        """Send a message."""
+        header = _HEADER.pack(_MAGIC, kind, step.flight, step.attempt, step.round, self._n_sent)
+        self._n_sent += 1
+        self._channel.send(header + body)
+
+    def take(self, kind: Kind, n_bytes: int | None = None, step: Step = NO_STEP) -> bytes:
+        """Wait for a message.
+
+        Parameters
+        ----------
+        kind : Kind
+        n_bytes : int, optional
+            Length of its body; by default the caller checks it.
+        step : Step
+
+        Raises
+        ------
+        PartyRefusedError
+            If the other side refuses to go on, and says why.
+        ProtocolError
+            If the message is any other than this one; the text says in what it differs.
+        """
+        message = self._channel.receive()
+        if len(message) < HEADER_BYTES:
+            raise ProtocolError(f"a message of {len(message)} bytes came, which is shorter than its header")
+        magic, found, flight, attempt, round_number, number = _HEADER.unpack_from(message)
+        body = bytes(memoryview(message)[HEADER_BYTES:])
+        if magic != _MAGIC:
+            raise ProtocolError("a message came that is not of a run of two parties")
+        if found == Kind.REFUSAL:
+            reason = quoted(body[: 4 * MAX_REASON].decode(errors="replace"), MAX_REASON)
+            raise PartyRefusedError(f"party {self._name!r} refuses: {reason}")
+        for what, came, due in (
+            ("round", round_number, step.round),
+            ("attempt", attempt, step.attempt),
+            ("flight", flight, step.flight),
+            ("kind", found, kind),
+            ("number", number, self._n_taken),
+        ):
+            if came != due:
+                raise ProtocolError(f"a message of {what} {came} came where {what} {int(due)} was due")
+        if n_bytes is not None and len(body) != n_bytes:
+            raise ProtocolError(f"a {kind.name.lower()} has {len(body)} bytes, not {n_bytes}")
+        self._n_taken += 1
+        return body
+
+    def refuse(self, reason: str) -> None:
+        """Tell the other side, if it is there, why this one does not go on."""
+        with suppress(Exception):
+            self.send(Kind.REFUSAL, quoted(reason, MAX_REASON).encode())
