@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
+from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.two_party.exchange.driver import (
     PointExchange,
     PointInputs,
@@ -265,3 +266,37 @@ def check_outcome(parties):
         shares = [one.own for one in charges if one.own]
         assert len(set(shares)) == len(shares)
         assert max(numbers) <= party.terms.max_attempts
+
+
+def survive(parties, kills, both=False):
+    """A whole run, whose connections are interrupted one after the other.
+
+    Parameters
+    ----------
+    parties : (Party, Party)
+    kills : list of (int, int)
+        Whose process ends in a connection, and at which of its events.
+    both : bool
+        Whether the other party is restarted, too.
+
+    Returns
+    -------
+    int
+        Processes that were ended.
+    """
+    processes, n_killed = [party.process() for party in parties], 0
+    for place, event in [*kills, (0, None)]:
+        for party in parties:
+            party.events.n_events, party.events.kill_at = 0, None
+        parties[place].events.kill_at = event
+        outcomes = meet(parties, processes)
+        errors = [one.error for one in outcomes]
+        for k, error in enumerate(errors):
+            assert error is None or isinstance(error, Killed | PartyUnavailableError), error
+            if both or isinstance(error, Killed):
+                n_killed += isinstance(error, Killed)
+                processes[k] = parties[k].process()
+    assert errors == [None, None]
+    assert outcomes[0].sums == outcomes[1].sums
+    check_outcome(parties)
+    return n_killed

@@ -17,8 +17,8 @@ from gbdt_parties.two_party.exchange.driver import Exchange
 from gbdt_parties.two_party.exchange.kept import Kept
 
 
-class Recording:
-    """A channel whose messages are kept for an auditor; it implements `frames.Channel`.
+class _Record:
+    """A channel with the messages of another one; it implements `frames.Channel`.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def replay(
             return nonce
         raise PartyUnavailableError("the record of this connection has no other attempt")
 
-    store, channel = MemoryStore(), Recording(received)
+    store, channel = MemoryStore(), _Record(received)
     exchange = begin(store, next_nonce)
     kept.copy_before(before, store)
     try:
