@@ -35,10 +35,10 @@ def test_a_run_without_interruptions_takes_one_attempt_per_round():
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(4))
 def test_the_process_of_one_side_ends(n_events, place, part):
-    """Somewhere in each fifth of its events; see the next test for all of them."""
-    first, last = n_events[place] * part // 5 + 1, n_events[place] * (part + 1) // 5
+    """Somewhere in each quarter of its events; see the next test for all of them."""
+    first, last = n_events[place] * part // 4 + 1, n_events[place] * (part + 1) // 4
     assert (
         survive(new_parties(), [(place, random.Random(part).randint(first, last))], both=part % 2 == 0) == 1
     )
