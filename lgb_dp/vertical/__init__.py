@@ -1,0 +1,1 @@
+"""Training by two parties with different columns of the same rows, of which either learns the model alone."""
