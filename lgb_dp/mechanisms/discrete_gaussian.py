@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.draws import discrete_laplace_from_words
 from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR
 from lgb_dp.checks import checked_integer
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import WordSource
 
 MAX_VARIANCE = 2**80
 _WORDS_PER_PROPOSAL = 32
@@ -29,7 +29,7 @@ _LEAST_DOUBT = 2.0**-50
 _WORD_BITS = 64
 
 
-def discrete_gaussian(n: int, variance: int, random: SecureRandom) -> NDArray[np.int64]:
+def discrete_gaussian(n: int, variance: int, random: WordSource) -> NDArray[np.int64]:
     """Independent integers with P(k) ∝ exp(-k² / 2V).
 
     The draws are exact: floating-point numbers decide only what their error cannot change.
@@ -40,7 +40,7 @@ def discrete_gaussian(n: int, variance: int, random: SecureRandom) -> NDArray[np
         How many.
     variance : int
         V, 1 to 2⁸⁰.
-    random : SecureRandom
+    random : WordSource
 
     Raises
     ------
@@ -60,7 +60,7 @@ def discrete_gaussian(n: int, variance: int, random: SecureRandom) -> NDArray[np
 
 
 def _accepted(
-    proposed: NDArray[np.int64], variance: int, slope: int, random: SecureRandom
+    proposed: NDArray[np.int64], variance: int, slope: int, random: WordSource
 ) -> NDArray[np.bool_]:
     """Which proposals are accepted, each with probability exp(-γ), γ = (|y| - V s)² / 2V.
 
@@ -81,7 +81,7 @@ def _accepted(
     return accepted
 
 
-def _is_below(word: int, proposed: int, variance: int, slope: int, random: SecureRandom) -> bool:
+def _is_below(word: int, proposed: int, variance: int, slope: int, random: WordSource) -> bool:
     """Whether a uniform number whose first 64 bits are `word` is below exp(-γ).
 
     γ is the fraction (|y| 2⁵² - V a)² / (2V 2¹⁰⁴) of integers, with s = a / 2⁵².  MPFR gives its exponential

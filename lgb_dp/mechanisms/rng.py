@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.key_stream import KeyStream
 from lgb_dp.errors import ForkedProcessError
+
+
+class WordSource(Protocol):
+    """A stream of uniform random words: `SecureRandom`, or a key stream that an auditor can repeat."""
+
+    def words(self, count: int, /) -> NDArray[np.uint64]:
+        """Draw uniform 64-bit words, shape (count,)."""
 
 
 class SecureRandom:
