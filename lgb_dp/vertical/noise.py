@@ -12,7 +12,7 @@ sums of a tree are μ-GDP with respect to the values of one row of a party: left
 a factor within exp(±η) of every probability, η = 4·exp(-8π²) < 10⁻³³ per leaf and number.
 
 1. *A row's part is bounded whatever the dithers are.*  A row adds a pair of integer steps (q, h) to one leaf:
-   the entry of its table at its point, of which every one has (q / CK)² + (h / κK)² ≤ 1 after rounding
+   the entry of its table at its point, and every entry has (q / CK)² + (h / κK)² ≤ 1 after rounding
    (`tables`).  Points, leaves and dithers decide which entry and which leaf, and no other row's.
 2. *Continuous noise of variances (CK / μ)² and (κK / μ)² is μ-GDP for it*: in standard deviations the sums of
    all leaves move by μ·√((q / CK)² + (h / κK)²) ≤ μ.  Other rows, the other party's noise and its part of the

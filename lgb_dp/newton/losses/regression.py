@@ -116,6 +116,11 @@ class LogLinkLoss:
         return max(self.low / self.high, _LOWEST_MEAN)
 
     @property
+    def lowest_score(self) -> float:
+        """Score below which scores count as this one."""
+        return float(np.log(self._lowest_mean))
+
+    @property
     def _grid(self) -> NDArray[np.float64]:
         """The smallest label, and halves of the largest."""
         halves = 0.5 ** np.arange(_OCTAVES, -1, -1)
@@ -166,8 +171,8 @@ class LogLinkLoss:
 
     def pairs(self, target: NDArray[np.float64], clip: float) -> LogLinkPairs:
         """As for `lgb_dp.newton.losses.loss.Loss`."""
-        lowest = float(np.log(self._lowest_mean))
-        return LogLinkPairs(target, self.power, lowest, 1.0 / clip, hessian_limits(self.hessian_share))
+        limits = hessian_limits(self.hessian_share)
+        return LogLinkPairs(target, self.power, self.lowest_score, 1.0 / clip, limits)
 
 
 @lru_cache(maxsize=16)

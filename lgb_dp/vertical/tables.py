@@ -1,0 +1,204 @@
+"""Gradients and hessians of a row at every public point where the other party's part of its score may be.
+
+The score of a row is F = F_A + F_B.  A, which has labels and F_A, makes a table of what the row adds to a
+leaf if F_B is at each of some points; B looks one entry up, at a point near F_B that it draws.
+
+*Every entry keeps to the bound of the noise*, (q / CK)² + (h / κK)² ≤ 1 in whole steps, |q| ≤ ⌊CK⌋ and h ≥ 0,
+whatever scores, labels, weights and dithers are: rounded gradients are cut to ±⌊CK⌋, and rounded hessians
+then to `PublicNumbers.hessian_room` of these, by integer comparisons at the very end.  So the other party may
+look up any entry, and a row's sensitivity rests on no floating-point number (`noise`).
+
+*Rounding is unbiased*: x steps become ⌊x + u⌋, u uniform, of mean x; but for the cut of hessians, and for
+2⁻¹⁷ of a step, as u has 16 bits.  u has a value for a row's gradients and another one for its hessians, the
+same at all points: a row is looked up once.
+
+*Rounding keeps the sign* of a gradient: ⌊x + u⌋ is at least 0 for x ≥ 0, and at most 0 for x ≤ 0, as u < 1.
+
+*Points are drawn so that entries are interpolated*: F_B between two points becomes one of them, with the
+probability that keeps its mean.  The expected entry is the table's linear interpolation at F_B; beyond the
+points, it is that of the last one.  Losses of residuals have gradients that are straight lines between kinks,
+which interpolation leaves as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.point_tables import log_link_tables, logistic_tables, residual_tables
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.newton.losses.loss import STEPS, Loss, NewtonLoss
+from lgb_dp.newton.losses.regression import LogLinkLoss, ResidualLoss
+from lgb_dp.vertical.numbers import PublicNumbers
+
+Words = NDArray[np.uint64]
+
+N_POINTS = 16
+
+REACH = {NewtonLoss: 1.0, LogLinkLoss: 4.0, ResidualLoss: 1.0}
+"""Largest distance of a point from 0, in the unit of scores: half the width of the label's bounds, or in
+logarithms."""
+
+_REACH_OF_LOG_ODDS = 12.0
+
+_LEAST_WIDTH = 2.0**-10
+"""Of the points on either side of 0, over the reach."""
+
+
+def loss_bounds(loss: Loss) -> tuple[float, float]:
+    """C and κ: half axes of the ellipse that a row's gradient and hessian keep to, in units of the sums.
+
+    With a share s set aside for hessians, C is over √(1 - s), as the noise's standard deviation is.
+    """
+    gradient, hessian = loss.stds(1.0)
+    return gradient / STEPS, hessian / STEPS
+
+
+@dataclass(frozen=True)
+class PointTables:
+    """Tables of the rows of one training run.
+
+    Parameters
+    ----------
+    loss : NewtonLoss, LogLinkLoss or ResidualLoss
+        Of one output.
+    numbers : PublicNumbers
+        Made with `loss_bounds`.
+    target : ndarray of float64, shape (n_rows,)
+        As the loss's `targets` gives them.
+    weight : ndarray of float64, shape (n_rows,)
+        Over the largest weight, in [0, 1].
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the loss has several outputs, or a shape or weight is not accepted.
+    """
+
+    loss: Loss
+    numbers: PublicNumbers
+    target: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.loss, NewtonLoss) and self.loss.objective == "multiclass":
+            raise InvalidArgumentError("tables are of one output: train classes one against the rest")
+        if loss_bounds(self.loss) != self.numbers.bounds:
+            raise InvalidArgumentError(
+                f"bounds={self.numbers.bounds} of the public numbers must be those of the loss, "
+                f"{loss_bounds(self.loss)}"
+            )
+        if self.weight.shape != self.target.shape:
+            raise InvalidArgumentError(
+                f"weight of shape {self.weight.shape} must have that of target, {self.target.shape}"
+            )
+        if not ((self.weight >= 0) & (self.weight <= 1)).all():
+            raise InvalidArgumentError("weight must be in [0, 1], over the largest weight")
+
+    def at(
+        self,
+        score: NDArray[np.float64],
+        points: Sequence[float],
+        dither: NDArray[np.uint32],
+        clip: float = 1.0,
+    ) -> Callable[[int, int], Words]:
+        """Tables of one round, made chunk by chunk.
+
+        Parameters
+        ----------
+        score : ndarray of float64, shape (n_rows,)
+            F_A with the prior, in the loss's unit of scores.
+        points : sequence of float
+            In the same unit, ascending.
+        dither : ndarray of uint32, shape (n_rows,)
+            Uniform, from a stream that serves nothing else.
+        clip : float
+            That of the loss's `start`.
+
+        Returns
+        -------
+        callable
+            ``tables(first, last)`` gives those of some rows, uint64 of shape (n, n_points, 1).
+        """
+        where = np.array(points, dtype=np.float64)
+        half = np.uint64(self.numbers.ring_bits // 2)
+        room, fill, given = self.numbers.hessian_room(), *self._kernel(clip)
+        bounds, steps = np.array(self.numbers.bounds), float(self.numbers.steps)
+
+        def tables(first: int, last: int) -> Words:
+            rows = slice(first, last)
+            out = np.empty((last - first, len(where)), dtype=np.uint64)
+            own = (score[rows], where, self.target[rows], self.weight[rows])
+            fill(*own, given, bounds, steps, dither[rows], room, half, out)
+            return out[:, :, None]
+
+        return tables
+
+    def _kernel(self, clip: float) -> tuple[Callable[..., None], float | NDArray[np.float64]]:
+        """The kernel that fills tables, and the numbers of the loss that it takes."""
+        loss = self.loss
+        if isinstance(loss, LogLinkLoss):
+            return log_link_tables, np.array([loss.power, loss.lowest_score, 1.0 / clip])
+        if isinstance(loss, ResidualLoss):
+            line = (1.0, 0.0, 1.0) if loss.alpha is None else (0.5, 0.5 - loss.alpha, 0.5)
+            return residual_tables, np.array([1.0 / clip, *line])
+        assert isinstance(loss, NewtonLoss)
+        if loss.objective == "binary":
+            return logistic_tables, loss.clip
+        # g = (F - y) / 2 up to C.
+        return residual_tables, np.array([0.5 / loss.clip, loss.clip, 0.0, 0.5])
+
+
+def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:
+    """Points of a round, at equal distances over all values that F_B can have by now, as far as they reach.
+
+    F_B is between the sums of the smallest and of the largest leaf values of B's trees, which are public.
+    Points that begin close together interpolate better than those of the whole range; without any tree of B,
+    F_B is 0 but for next to nothing.
+
+    Parameters
+    ----------
+    loss : NewtonLoss, LogLinkLoss or ResidualLoss
+    low, high : float
+        Bounds of F_B, in the loss's unit of scores.
+    n_points : int
+        At least 2.
+
+    Returns
+    -------
+    tuple of float
+        Ascending.
+    """
+    is_binary = isinstance(loss, NewtonLoss) and loss.objective == "binary"
+    reach = _REACH_OF_LOG_ODDS if is_binary else REACH[type(loss)]
+    first = max(-reach, min(low, -_LEAST_WIDTH * reach))
+    last = min(reach, max(high, _LEAST_WIDTH * reach))
+    return tuple(first + (last - first) * k / (n_points - 1) for k in range(n_points))
+
+
+def to_points(
+    score: NDArray[np.float64], points: Sequence[float], dither: NDArray[np.uint32]
+) -> NDArray[np.uint8]:
+    """Numbers of points near scores, drawn so that the mean of a point is the score.
+
+    Parameters
+    ----------
+    score : ndarray of float64, shape (n_rows,)
+        F_B.
+    points : sequence of float
+        Ascending, 2 to 256.
+    dither : ndarray of uint32, shape (n_rows,)
+        Uniform, from a stream that serves nothing else.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n_rows,)
+        The last point, either way, for scores beyond it.
+    """
+    where = np.array(points, dtype=np.float64)
+    left = np.clip(np.searchsorted(where, score, side="right") - 1, 0, len(where) - 2)
+    share = (score - where[left]) / (where[left + 1] - where[left])
+    return np.asarray(left + ((dither + 0.5) * 2.0**-32 < share), dtype=np.uint8)
