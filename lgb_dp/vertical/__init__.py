@@ -1,1 +1,1 @@
-"""Training by two parties with different columns of the same rows, of which either learns the model alone."""
+"""Private training by two parties with different columns of the same rows; both learn the model alone."""

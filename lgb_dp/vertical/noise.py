@@ -24,8 +24,8 @@ a factor within exp(±η) of every probability, η = 4·exp(-8π²) < 10⁻³³ 
    the same weights for neighbouring data, and μ-GDP for each value of the dithers is μ-GDP for the pair.  Nor
    must they be uniform, which only keeps rounding unbiased.  But they must not follow from data, and must
    have a stream of their own: a dither that shares words with noise gives these words away.
-5. *Trees compose*, each of which may depend on sums opened before (`lgb_dp.accounting.gaussian`), as
-   gradients do through the scores.
+5. *Trees compose*, though each may depend on sums opened before (`lgb_dp.accounting.gaussian`), as gradients
+   do through the scores.
 
 Replacing a row's values is leaving out and adding, 2μ.  Hessians are never negative; where the sign of q is
 kept, too, both pairs are in one quarter of the ellipse, at most √2 apart in its metric: √2·μ.
@@ -59,7 +59,7 @@ def sum_noise(numbers: PublicNumbers, n_leaves: int, stream: WordSource) -> NDAr
     Returns
     -------
     ndarray of uint64, shape (n_leaves,)
-        Modulo 2^64, of which the ring's modulus is a divisor.
+        Modulo 2^64, a multiple of the ring's modulus.
     """
     gradient, hessian = (discrete_gaussian(n_leaves, variance, stream) for variance in numbers.variances)
     return numbers.packed(gradient, hessian)

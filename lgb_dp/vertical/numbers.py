@@ -198,7 +198,7 @@ class PublicNumbers:
         Returns
         -------
         ndarray of uint64
-            Modulo 2^64, of which the ring's modulus is a divisor.
+            Modulo 2^64, a multiple of the ring's modulus.
         """
         high = gradient.astype(np.uint64) << np.uint64(self.ring_bits // 2)
         return np.asarray(high + hessian.astype(np.uint64))
