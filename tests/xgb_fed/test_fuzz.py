@@ -1,8 +1,8 @@
 """Damaged messages: every parser refuses or takes them, and nothing else happens."""
 
 import contextlib
-import json
 import os
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ import xgb_fed
 from fuzzing import mutated
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import bytes_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
-from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment_messages import AlignRows, CommitIds, MaskIds, OpenAlignment, TellIds
 from gbdt_parties.transport import streams
@@ -29,7 +29,7 @@ from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import Gradients, ResumeTraining
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE, Checkpoint, Progress
+from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, Checkpoint, Progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -218,14 +218,20 @@ def test_journals_and_checkpoints(tmp_path):
             with contextlib.suppress(StoreError):
                 journals.find(bytes.fromhex(number))
         store.put(kind, number, text)
-    path = kept / JOURNAL_FILE
-    content, (first, _) = path.read_bytes(), next(read_entries(path))
-    training = json.loads(first)["training"]
+    path = kept / STORE_FILE
+    with closing(StoreFile(path, ROLE)) as progress_store:
+        training = progress_store.get(ENTRY, "")[0]["training"]
+    content, checkpoint = path.read_bytes(), Checkpoint(kept, training)
+
+    def load(progress):
+        with checkpoint.opened() as journal:
+            return journal.load(progress)
+
     for _ in range(TRIES):
         path.write_bytes(mutated(content, random))
         with contextlib.suppress(CheckpointError):
-            Checkpoint(kept, training).load(beginning(len(X)))
+            load(beginning(len(X)))
     path.write_bytes(content)
     progress = beginning(len(X))
-    assert Checkpoint(kept, training).load(progress)
+    assert load(progress)
     assert len(progress.trees) == 1

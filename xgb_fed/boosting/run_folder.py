@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gbdt_commons.errors import StoreError
 from gbdt_commons.files import locked_folder, make_folder
 from xgb_fed.errors import CheckpointError
 
@@ -48,5 +49,6 @@ class RunFolder:
         )
 
     def unreadable(self, error: Exception) -> CheckpointError:
-        """The error for a folder whose files are damaged."""
-        return CheckpointError(f"checkpoint={str(self.directory)!r} cannot be read: {type(error).__name__}")
+        """The error for a folder whose files are damaged, or of another release."""
+        reason = error if isinstance(error, StoreError) else type(error).__name__
+        return CheckpointError(f"checkpoint={str(self.directory)!r} cannot be read: {reason}")

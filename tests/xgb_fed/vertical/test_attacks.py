@@ -1,6 +1,6 @@
 """A passive party that cheats to read labels, and an active one whose requests could give labels away."""
 
-import json
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ import xgboost
 
 import xgb_fed
 from gbdt_parties import messages
-from gbdt_parties._entries import read_entries
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from kept_stores import restarted
 from packed_fields import fields_of
 from vertical_training import Recorder, assert_same_trees, parties_of, problem, stock, text_of, train
 from xgb_fed import ActiveData, LocalParty, Plain
@@ -29,7 +29,7 @@ from xgb_fed.vertical.protocol.messages import (
     StartTree,
     TrainingOpened,
 )
-from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE
+from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE
 from xgb_fed.vertical.trees.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -163,8 +163,9 @@ def test_attack_across_a_crash_of_the_active_party(tmp_path):
     party.live(strong)
     with pytest.raises(PartyUnavailableError):
         train(PARAMS, X, y, [party], 1, checkpoint=tmp_path)
-    *_, (last, _) = read_entries(tmp_path / JOURNAL_FILE)
-    assert json.loads(last)["tree"]["told"] == [["cheat", 0]]
+    with closing(restarted(tmp_path, STORE_FILE, ROLE)) as store:
+        *_, (last, _) = store.entries(ENTRY, "")
+    assert last["tree"]["told"] == [["cheat", 0]]
     with pytest.raises(ProtocolError, match="fail the checks"):
         train(PARAMS, X, y, [party], 1, checkpoint=tmp_path)
     assert len(party.won) == 1

@@ -20,7 +20,7 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
-from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE, Checkpoint
+from xgb_fed.vertical.training.checkpoint import STORE_FILE, Journal
 from xgb_fed.vertical.trees.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -316,7 +316,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, kept = Bank(problem, tmp_path / "bank"), tmp_path / "active"
-    append, calls = Checkpoint.add_tree, []
+    append, calls = Journal.add_tree, []
 
     def full(self, progress):
         calls.append(progress)
@@ -325,7 +325,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
         append(self, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "add_tree", full)
+        patch.setattr(Journal, "add_tree", full)
         with pytest.raises(OSError, match="No space"):
             problem.train(bank, BINARY, checkpoint=kept)
     same = problem.train(bank, BINARY, checkpoint=kept)
@@ -338,7 +338,7 @@ def test_a_checkpoint_is_one_trainings(tmp_path):
     for params, other in [({**BINARY, "eta": 0.1}, problem), (BINARY, Problem(n=91))]:
         with pytest.raises(CheckpointError, match="of a training run with other data"):
             other.train(Bank(other, tmp_path / "bank2"), params, checkpoint=tmp_path / "active")
-    (tmp_path / "active" / JOURNAL_FILE).write_bytes(b"PK nonsense")
+    (tmp_path / "active" / STORE_FILE).write_bytes(b"PK nonsense")
     with pytest.raises(CheckpointError, match="cannot be read"):
         problem.train(Bank(problem, tmp_path / "bank3"), BINARY, checkpoint=tmp_path / "active")
 

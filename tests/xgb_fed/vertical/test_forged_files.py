@@ -14,9 +14,10 @@ from xgboost.core import XGBoostError
 
 import xgb_fed
 from gbdt_commons.errors import VeilboostError
-from gbdt_parties._entries import entry_of, read_entries
+from gbdt_commons.store import bytes_kind
+from kept_stores import restarted
 from mutations import mutated_bytes, mutated_json
-from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE
+from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))
@@ -115,16 +116,13 @@ def test_forged_model_folders_are_read_or_refused_by_name(folder, pattern, count
     assert n_refused > count
 
 
-def forged_entries(path, count, rng):
-    """Journals in which one entry's JSON is forged, its digest is that of the forgery, and damaged ones."""
-    entries = [content for content, _ in read_entries(path)]
-    yield from mutated_bytes(path.read_bytes(), rng, count)
+def forged_entries(entries, count, rng):
+    """Entries one of which has a forged JSON; the store makes the digest fit."""
     for _ in range(count):
         which = int(rng.integers(len(entries)))
         head, line_end, rest = entries[which].partition(b"\n")
         for text in mutated_json(json.loads(head), rng, 1):
-            forged = [*entries[:which], text.encode() + line_end + rest, *entries[which + 1 :]]
-            yield b"".join(map(entry_of, forged))
+            yield [*entries[:which], text.encode() + line_end + rest, *entries[which + 1 :]]
 
 
 class Stopped(Exception):
@@ -149,8 +147,24 @@ def test_forged_checkpoints_are_taken_up_or_refused_by_name(tmp_path, count):
         classifier().fit(
             X, Y, parties=[StoppingParty(Z, "bank", enable_categorical=True)], checkpoint=tmp_path
         )
-    path, rng = tmp_path / JOURNAL_FILE, np.random.default_rng(4)
-    assert len(list(read_entries(path))) > 1
-    for content in list(forged_entries(path, count, rng)):
+    path, rng, kind = tmp_path / STORE_FILE, np.random.default_rng(4), bytes_kind(ENTRY.name)
+    written = path.read_bytes()
+    store = restarted(tmp_path, STORE_FILE, ROLE)
+    entries = list(store.entries(kind, ""))
+    store.close()
+    assert len(entries) > 1
+
+    def take_up():
+        classifier().fit(X, Y, parties=[bank()], checkpoint=tmp_path)
+
+    for content in mutated_bytes(written, rng, count):
         path.write_bytes(content)
-        refused(lambda: classifier().fit(X, Y, parties=[bank()], checkpoint=tmp_path))
+        refused(take_up)
+    for forged in forged_entries(entries, count, rng):
+        path.write_bytes(written)
+        store = restarted(tmp_path, STORE_FILE, ROLE)
+        store.delete(kind, "")
+        for entry in forged:
+            store.append(kind, "", entry)
+        store.close()
+        refused(take_up)

@@ -1,9 +1,9 @@
 """The active party's progress on disk: an interrupted training run resumes at the last finished tree.
 
-It is a journal that only grows.  Its first entry names the training run; each tree, each round, and each time
-that a passive party is about to be told its splits, is one more.  Only the last kind waits for the disk: what
-leaves this party has been kept, and whatever else a crash takes is grown again from the same draws.  Margins
-are not written, since they follow from the rows' leaves.
+It is a journal that only grows, in a store.  Its first entry names the training run; each tree, each round,
+and each time that a passive party is about to be told its splits, or the end of the run, is one more.  Only
+these last two kinds wait for the disk: what leaves this party has been kept, and whatever else a crash takes
+is grown again from the same draws.  Margins are not written, since they follow from the rows' leaves.
 
 The journal holds the active party's own data only: its trees, its splits, the leaves of its rows.  Keys are
 never written: a resumed run makes a new one, on which no model depends.
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.files import write_atomically
-from gbdt_parties._entries import EntryFile, entry_of, read_entries
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import Kind, Store
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
@@ -30,8 +33,12 @@ from xgb_fed.vertical.protocol.splits import NamedSplit, Splits, check_split
 from xgb_fed.vertical.trees.tree import FederatedTree, add_leaves
 from xgb_fed.vertical.trees.tree_record import Restart
 
-FORMAT = 3
-JOURNAL_FILE = "training.journal"
+STORE_FILE, ROLE = "training.store", "an active party"
+FORMER_FILES = ("training.journal",)
+"""Files in which earlier releases kept the same state."""
+
+Entry = tuple[dict[str, Any], list[NDArray[Any]]]
+"""What JSON can hold, and arrays."""
 
 
 @dataclass
@@ -71,6 +78,8 @@ class Progress:
         By passive party, the splits of finished trees as they were named to it.
     kept_leaves : list of ndarray of int
         Rows' leaves in all trees that a checkpoint kept, until the parties' columns are known again.
+    under_way : dict or None
+        Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`.
     """
 
     model_id: bytes
@@ -90,6 +99,7 @@ class Progress:
     restarts: list[Restart] = field(default_factory=list)
     named: dict[int, list[NamedSplit]] = field(default_factory=dict)
     kept_leaves: list[NDArray[np.integer]] = field(default_factory=list)
+    under_way: dict[str, Any] | None = None
 
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Add the trees of the round under way to all margins.
@@ -126,13 +136,48 @@ class Checkpoint(RunFolder):
     def __init__(self, directory: str | Path, training: str) -> None:
         super().__init__(directory)
         self._training = training
-        self._path = self.directory / JOURNAL_FILE
-        self._file: EntryFile | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[Journal]:
+        """The journal of the run; no other run uses the directory meanwhile.
+
+        Raises
+        ------
+        CheckpointError
+            If another training run uses it, or if the store in it is damaged, foreign or of another release.
+        """
+        with self.locked(), ExitStack() as stack:
+            path = self.directory / STORE_FILE
+            try:
+                store = stack.enter_context(closing(StoreFile(path, ROLE, former=FORMER_FILES)))
+            except StoreError as error:
+                raise self.unreadable(error) from None
+            yield Journal(self, store, self._training)
+
+    def clear(self) -> None:
+        """Remove the progress: the model is kept elsewhere."""
+        # With what the store has beside its file, whose names begin alike.
+        for path in self.directory.glob(f"{STORE_FILE}*"):
+            path.unlink()
+
+
+class Journal:
+    """The progress of a training run in an open store.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        The store's, which errors name.
+    store : Store
+    training : str
+        Digest of the data, parameters and parties.
+    """
+
+    def __init__(self, folder: RunFolder, store: Store, training: str) -> None:
+        self._folder, self._store, self._training = folder, store, training
         self._n_splits = self._n_restarts = 0
         self._n_named: dict[int, int] = {}
         self._evaluated: set[int] = set()
-        self.under_way: dict[str, Any] | None = None
-        """Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
     def load(self, progress: Progress) -> bool:
         """Take up what was kept.
@@ -152,28 +197,26 @@ class Checkpoint(RunFolder):
         CheckpointError
             If it belongs to another training run, or is damaged.
         """
-        if not self._path.exists():
-            return False
         try:
-            entries = read_entries(self._path)
-            first, size = next(entries)
-            self._read_beginning(*_unpacked(first), progress)
-            for entry, end in entries:
-                self._read(*_unpacked(entry), progress)
-                size = end
+            entries = self._store.entries(ENTRY, "")
+            first = next(entries, None)
+            if first is None:
+                return False
+            self._read_beginning(*first, progress)
+            for entry in entries:
+                self._read(*entry, progress)
         except CheckpointError:
             raise
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration) as error:
-            raise self.unreadable(error) from None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise self._folder.unreadable(error) from None
         self._note_kept(progress)
-        self._file = EntryFile(self._path, size)
         return True
 
     def _read_beginning(
         self, content: dict[str, Any], margins: list[NDArray[np.float32]], progress: Progress
     ) -> None:
-        if content["format"] != FORMAT or content["training"] != self._training:
-            raise self.of_another_run()
+        if content["training"] != self._training:
+            raise self._folder.of_another_run()
         progress.model_id, progress.seed = bytes.fromhex(content["model_id"]), content["seed"]
         progress.agreed = content["agreed"]
         if margins:
@@ -186,7 +229,7 @@ class Checkpoint(RunFolder):
         """Take up one entry after the first."""
         kind = content["kind"]
         if kind == "under way":
-            self.under_way = content["tree"]
+            progress.under_way = content["tree"]
             return
         if content["number"] != (len(progress.trees) if kind == "tree" else len(progress.rounds) - 1):
             raise ValueError("an entry is missing, or there twice")
@@ -208,14 +251,16 @@ class Checkpoint(RunFolder):
             progress.restarts += [restart_in(one) for one in restarts]
             progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
             progress.traffic.flows = dict(flow_in(key, counts) for key, counts in content["flows"])
-            self.under_way = None
-        else:
+            progress.under_way = None
+        elif kind == "round":
             progress.end_round(arrays)
+        elif kind != "end":
+            raise ValueError("an entry of another kind")
 
     @property
     def has_begun(self) -> bool:
         """Whether the training run's first entry is on the disk."""
-        return self._file is not None
+        return self._store.size(ENTRY, "") > 0
 
     def begin(self, progress: Progress) -> None:
         """Keep the name and the seed of a training run, whose first tree may then be begun again.
@@ -228,7 +273,6 @@ class Checkpoint(RunFolder):
             If the disk is full, for example.
         """
         content = {
-            "format": FORMAT,
             "training": self._training,
             "model_id": progress.model_id.hex(),
             "seed": progress.seed,
@@ -236,9 +280,7 @@ class Checkpoint(RunFolder):
         }
         self._note_kept(progress)
         margins = [progress.margin, *progress.eval_margins] if progress.continues else []
-        entry = entry_of(_packed(content, margins))
-        write_atomically(self._path, entry)
-        self._file = EntryFile(self._path, len(entry))
+        self._append(content, margins)
 
     def add_tree(self, progress: Progress) -> None:
         """Keep the last tree, with its rows' leaves and all that changed since the one before.
@@ -261,7 +303,7 @@ class Checkpoint(RunFolder):
             "named": {k: named[self._n_named.get(k, 0) :] for k, named in progress.named.items()},
             "flows": [[key, [flow.messages, flow.bytes, flow.ciphertext_bytes]] for key, flow in flows],
         }
-        self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))])
+        self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))], sync=False)
         self._note_kept(progress)
 
     def _note_kept(self, progress: Progress) -> None:
@@ -274,39 +316,36 @@ class Checkpoint(RunFolder):
         """Keep that a round has all its trees, and the leaves of the evaluation sets' rows in them."""
         content = {"kind": "round", "number": len(progress.rounds) - 1}
         most = max(len(tree) for tree in progress.trees[progress.rounds[-1] :])
-        self._append(content, [leaves.astype(np.min_scalar_type(most)) for leaves in eval_leaves])
+        arrays = [leaves.astype(np.min_scalar_type(most)) for leaves in eval_leaves]
+        self._append(content, arrays, sync=False)
 
     def keep_under_way(self, tree: dict[str, Any]) -> None:
         """Keep, on the disk, what a passive party is about to be told; see `TreeRecord`."""
-        self._append({"kind": "under way", "tree": tree}, [], sync=True)
+        self._append({"kind": "under way", "tree": tree}, [])
 
-    def sync(self) -> None:
-        """Wait until everything is on the disk."""
-        if self._file is not None:
-            self._file.sync()
+    def add_end(self, progress: Progress) -> None:
+        """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
+        self._append({"kind": "end", "number": len(progress.rounds) - 1}, [])
 
-    def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = False) -> None:
-        assert self._file is not None
-        self._file.append(_packed(content, arrays), sync=sync)
-
-    def clear(self) -> None:
-        """Remove the progress: the model is kept elsewhere."""
-        self._path.unlink(missing_ok=True)
+    def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
+        with self._store.transaction(sync=sync):
+            self._store.append(ENTRY, "", (content, arrays))
 
 
 def _named_split(content: list[Any]) -> NamedSplit:
-    """A split as it was named; those that earlier releases kept have no categories."""
-    column, last_left, default_left, *right = content
-    return NamedSplit(column, last_left, default_left, tuple(right[0]) if right and right[0] else None)
+    """A split as it was named."""
+    column, last_left, default_left, right = content
+    return NamedSplit(column, last_left, default_left, tuple(right) if right else None)
 
 
-def _packed(content: dict[str, Any], arrays: list[NDArray[Any]]) -> bytes:
+def _packed(entry: Entry) -> bytes:
     """A line of JSON, and the bytes of the arrays that it describes."""
+    content, arrays = entry
     content = {**content, "arrays": [[array.dtype.str, array.shape] for array in arrays]}
     return b"".join([json.dumps(content).encode(), b"\n", *(array.tobytes() for array in arrays)])
 
 
-def _unpacked(entry: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+def _unpacked(entry: bytes) -> Entry:
     text, _, values = entry.partition(b"\n")
     content = json.loads(text)
     arrays, start = [], 0
@@ -315,3 +354,6 @@ def _unpacked(entry: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         start += array.nbytes
         arrays.append(array)
     return content, arrays
+
+
+ENTRY = Kind("entry of a training run", _packed, _unpacked)

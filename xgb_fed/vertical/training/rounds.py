@@ -25,7 +25,7 @@ from xgb_fed.vertical.growing.grower import grow_tree
 from xgb_fed.vertical.growing.own_columns import OwnColumns
 from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 from xgb_fed.vertical.protocol.messages import MIN_ROWS
-from xgb_fed.vertical.training.checkpoint import Checkpoint
+from xgb_fed.vertical.training.checkpoint import Journal
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.run_state import RunState
 from xgb_fed.vertical.training.sessions import Sessions
@@ -56,13 +56,13 @@ class Rounds:
     state : RunState
     sessions : Sessions
         Open ones.
-    checkpoint : Checkpoint or None
+    journal : Journal or None
     """
 
     def __init__(
-        self, training: TrainingTask, state: RunState, sessions: Sessions, checkpoint: Checkpoint | None
+        self, training: TrainingTask, state: RunState, sessions: Sessions, journal: Journal | None
     ) -> None:
-        self.training, self.state, self.sessions, self.checkpoint = training, state, sessions, checkpoint
+        self.training, self.state, self.sessions, self.journal = training, state, sessions, journal
         settings, model, columns = training.settings, state.model, training.rows.columns
         self._learning_rate = np.float32(settings.learning_rate)
         self._pooled = PooledColumns(model.splits.names, model.parties, model.party_features)
@@ -74,17 +74,17 @@ class Rounds:
 
     @classmethod
     def open(
-        cls, training: TrainingTask, state: RunState, sessions: Sessions, checkpoint: Checkpoint | None
+        cls, training: TrainingTask, state: RunState, sessions: Sessions, journal: Journal | None
     ) -> Rounds:
         """Open the sessions; a run that begins takes the margins of the model that it continues."""
         sessions.open()
-        if checkpoint is None or not checkpoint.has_begun:
+        if journal is None or not journal.has_begun:
             if training.earlier is not None:
                 sessions.reconnecting(partial(_start_from, training.earlier, training, state, sessions))
-            if checkpoint is not None:
+            if journal is not None:
                 # The first tree must be grown again under the same name and from the same draws.
-                checkpoint.begin(state.progress)
-        return cls(training, state, sessions, checkpoint)
+                journal.begin(state.progress)
+        return cls(training, state, sessions, journal)
 
     def grow(self, number: int) -> None:
         """One boosting round: a forest, or one per class, on gradients of the same margins."""
@@ -100,12 +100,12 @@ class Rounds:
         for group in groups[len(progress.leaves) :]:
             leaf = self.sessions.reconnecting(partial(self._grow_tree, number, g[:, group], h[:, group]))
             progress.leaves.append(leaf)
-            if self.checkpoint is not None:
-                self.checkpoint.add_tree(progress)
+            if self.journal is not None:
+                self.journal.add_tree(progress)
         first = len(self.state.model.trees) - len(groups)
         routed = self.sessions.reconnecting(partial(self._route_evals, first))
-        if self.checkpoint is not None:
-            self.checkpoint.add_round(progress, routed)
+        if self.journal is not None:
+            self.journal.add_round(progress, routed)
         progress.end_round(routed)
 
     def set_learning_rate(self, value: Any) -> None:
@@ -232,9 +232,8 @@ class Rounds:
 
     def finish(self) -> None:
         """End the sessions; every party keeps its splits."""
-        if self.checkpoint is not None:
-            # Parties that were told of the end do not go back to an earlier tree.
-            self.checkpoint.sync()
+        if self.journal is not None:
+            self.journal.add_end(self.state.progress)
         self.sessions.finish()
 
 

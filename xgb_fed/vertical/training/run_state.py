@@ -14,7 +14,7 @@ from xgb_fed.vertical.growing.gradients import packing_for
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.packing import MultiClassPacking
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.training.checkpoint import Checkpoint, Progress
+from xgb_fed.vertical.training.checkpoint import Journal, Progress
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.task import TrainingTask
 from xgb_fed.vertical.trees.tree_record import TreeRecord
@@ -52,7 +52,7 @@ class RunState:
         self.note_splits()
 
     @classmethod
-    def begin(cls, training: TrainingTask, checkpoint: Checkpoint | None) -> RunState:
+    def begin(cls, training: TrainingTask, journal: Journal | None) -> RunState:
         """The beginning of a run, or its state at the last tree that a checkpoint has.
 
         Raises
@@ -78,11 +78,9 @@ class RunState:
         )
         model.traffic = Traffic(encrypted=not isinstance(key, Plain))
         progress = _first_progress(training, model)
-        is_kept = checkpoint is not None and checkpoint.load(progress)
+        is_kept = journal is not None and journal.load(progress)
         model.model_id, model.restarts = progress.model_id, progress.restarts
-        record = TreeRecord()
-        if checkpoint is not None:
-            record = TreeRecord(checkpoint.keep_under_way, checkpoint.under_way)
+        record = TreeRecord(None if journal is None else journal.keep_under_way, progress.under_way)
         model.traffic.restarts = [str(r) for r in [*progress.restarts, *record.restarts]]
         return cls(key, packing, model, progress, record, training.earlier, is_kept)
 

@@ -125,9 +125,12 @@ def run(
     patience: float = 0.0,
 ) -> VerticalModel:
     """Train; the parties' sessions end whether or not training succeeds."""
-    lock = nullcontext() if checkpoint is None else checkpoint.locked()
-    with lock, ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool:
-        state = RunState.begin(task, checkpoint)
+    opened = nullcontext() if checkpoint is None else checkpoint.opened()
+    with (
+        opened as journal,
+        ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool,
+    ):
+        state = RunState.begin(task, journal)
         n_finished = state.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(
@@ -136,7 +139,7 @@ def run(
 
         sessions = Sessions(task, state, Fanout(pool, task.parties), patience)
         try:
-            rounds = Rounds.open(task, state, sessions, checkpoint)
+            rounds = Rounds.open(task, state, sessions, journal)
 
             def grow(number: int) -> None:
                 if number >= n_finished:

@@ -1,20 +1,29 @@
 import json
 import os
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import xgb_fed
 from gbdt_commons.files import digest_of
-from gbdt_parties._entries import entry_of, read_entries
+from gbdt_commons.store import bytes_kind
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.traffic import Flow
+from kept_stores import end_process, restarted
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.training.checkpoint import JOURNAL_FILE, Checkpoint, Progress
+from xgb_fed.vertical.training.checkpoint import (
+    ENTRY,
+    FORMER_FILES,
+    ROLE,
+    STORE_FILE,
+    Checkpoint,
+    Journal,
+    Progress,
+)
 from xgb_fed.vertical.trees.tree import ROOT, FederatedTree
 from xgb_fed.vertical.trees.tree_record import Restart
 
@@ -53,20 +62,41 @@ def end_round(progress, checkpoint):
     progress.end_round([eval_leaves.astype(np.int32)])
 
 
+def opened(tmp_path, training="digest"):
+    """The journal of a folder, as a new process opens it."""
+    end_process(tmp_path)
+    checkpoint = Checkpoint(tmp_path, training)
+    return Journal(checkpoint, StoreFile(checkpoint.directory / STORE_FILE, ROLE), training)
+
+
 def kept(tmp_path, n_trees=2):
-    """A training run's progress, and the checkpoint that holds it."""
-    checkpoint, progress = Checkpoint(tmp_path, "digest"), beginning()
+    """A training run's progress, and the journal that holds it."""
+    end_process(tmp_path)
+    Checkpoint(tmp_path, "digest").clear()
+    journal, progress = opened(tmp_path), beginning()
     progress.model_id, progress.seed, progress.agreed = b"m" * 16, 2**62 + 1, ["columns"]
-    checkpoint.begin(progress)
+    journal.begin(progress)
     for _ in range(n_trees):
-        grow(progress, checkpoint)
-    return checkpoint, progress
+        grow(progress, journal)
+    return journal, progress
 
 
 def loaded(tmp_path):
-    checkpoint, progress = Checkpoint(tmp_path, "digest"), beginning()
-    assert checkpoint.load(progress)
-    return checkpoint, progress
+    journal, progress = opened(tmp_path), beginning()
+    assert journal.load(progress)
+    return journal, progress
+
+
+@contextmanager
+def changed(tmp_path, kind=ENTRY):
+    """The entries of a folder, to be changed in place, in a kind that may be their bytes."""
+    store = restarted(tmp_path, STORE_FILE, ROLE)
+    entries = list(store.entries(kind, ""))
+    yield entries
+    store.delete(kind, "")
+    for entry in entries:
+        store.append(kind, "", entry)
+    store.close()
 
 
 def assert_same(one, other):
@@ -81,9 +111,9 @@ def assert_same(one, other):
 
 
 def test_nothing_kept(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "new" / "folder", "digest")
-    assert not checkpoint.load(beginning())
-    assert not checkpoint.has_begun
+    with Checkpoint(tmp_path / "new" / "folder", "digest").opened() as journal:
+        assert not journal.load(beginning())
+        assert not journal.has_begun
 
 
 def test_what_was_kept_is_taken_up_and_goes_on(tmp_path):
@@ -95,59 +125,72 @@ def test_what_was_kept_is_taken_up_and_goes_on(tmp_path):
     for _ in range(2):
         grow(progress, again)
     assert_same(progress, expected)
-    last, progress = loaded(tmp_path / "other")
+    _, progress = loaded(tmp_path / "other")
     assert_same(progress, expected)
-    last.clear()
+    end_process(tmp_path / "other")
+    Checkpoint(tmp_path / "other", "digest").clear()
     assert os.listdir(tmp_path / "other") == []
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("checkpoints")
-
-
-@given(data=st.data())
-@settings(max_examples=60)
-def test_a_journal_cut_off_at_any_byte_goes_on_at_the_last_whole_entry(folder, data):
+@pytest.mark.parametrize("n_whole", range(10))
+def test_a_journal_that_a_crash_cut_off_goes_on_at_the_last_whole_entry(tmp_path, n_whole):
     """Trees, rounds and the tree under way are those of the whole entries; the run ends as undisturbed."""
-    _, expected = kept(folder, 3)
-    path = folder / JOURNAL_FILE
-    content = path.read_bytes()
-    ends = [end for _, end in read_entries(path)]
-    end = data.draw(st.integers(ends[0], len(content)))
-    path.write_bytes(content[:end])
-    checkpoint, progress = loaded(folder)
+    _, expected = kept(tmp_path, 3)
+    with changed(tmp_path) as entries:
+        del entries[1 + n_whole :]
+    journal, progress = loaded(tmp_path)
     # In every round: what is under way, the tree, the end of the round.
-    n_whole = sum(whole <= end for whole in ends) - 1
     assert (len(progress.trees), len(progress.rounds) - 1) == ((n_whole + 1) // 3, n_whole // 3)
-    assert checkpoint.under_way == ({"tree": n_whole // 3} if n_whole % 3 == 1 else None)
+    assert progress.under_way == ({"tree": n_whole // 3} if n_whole % 3 == 1 else None)
     if progress.leaves:
-        end_round(progress, checkpoint)
+        end_round(progress, journal)
     while len(progress.trees) < 3:
-        grow(progress, checkpoint)
+        grow(progress, journal)
     assert_same(progress, expected)
-    assert_same(loaded(folder)[1], expected)
+    assert_same(loaded(tmp_path)[1], expected)
 
 
-def test_a_journal_cut_off_before_its_first_entry_ends_is_refused(tmp_path):
-    """The first entry is put in place as a whole: no crash leaves half of it."""
-    kept(tmp_path, 0)
-    content = (tmp_path / JOURNAL_FILE).read_bytes()
-    for end in range(len(content)):
-        (tmp_path / JOURNAL_FILE).write_bytes(content[:end])
-        with pytest.raises(CheckpointError, match="cannot be read"):
-            loaded(tmp_path)
+def taken_up(tmp_path):
+    """What can be taken up of a folder, or None if it is refused as damaged."""
+    end_process(tmp_path)
+    progress = beginning()
+    try:
+        with Checkpoint(tmp_path, "digest").opened() as journal:
+            assert journal.load(progress)
+    except CheckpointError as error:
+        if "cannot be read" in str(error):
+            return None
+        raise
+    return progress
 
 
-def test_a_changed_byte_is_refused(tmp_path):
-    kept(tmp_path)
-    content = (tmp_path / JOURNAL_FILE).read_bytes()
-    for place in range(0, len(content) - 1, 7):
-        changed = bytearray(content)
-        changed[place] ^= 1 + place % 255
-        (tmp_path / JOURNAL_FILE).write_bytes(changed)
-        with pytest.raises(CheckpointError, match="cannot be read"):
-            loaded(tmp_path)
+def test_a_store_that_was_cut_off_is_refused_or_shorter_by_entries(tmp_path):
+    _, expected = kept(tmp_path)
+    end_process(tmp_path)
+    content = (tmp_path / STORE_FILE).read_bytes()
+    for end in range(1, len(content), 23):
+        (tmp_path / STORE_FILE).write_bytes(content[:end])
+        progress = taken_up(tmp_path)
+        assert progress is None or progress.trees == expected.trees[: len(progress.trees)]
+
+
+def test_a_changed_byte_is_refused_or_part_of_no_entry(tmp_path):
+    _, expected = kept(tmp_path)
+    end_process(tmp_path)
+    content = (tmp_path / STORE_FILE).read_bytes()
+    entries = content.index(b'{"training"'), content.rindex(b'"round"')
+    for place in range(0, len(content) - 1, 29):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 + place % 255
+        (tmp_path / STORE_FILE).write_bytes(damaged)
+        progress = taken_up(tmp_path)
+        if progress is not None:
+            assert_same(progress, expected)
+    for entry in entries:
+        damaged = bytearray(content)
+        damaged[entry] ^= 1
+        (tmp_path / STORE_FILE).write_bytes(damaged)
+        assert taken_up(tmp_path) is None
 
 
 WRONG_ORDERS = [(0, 3), (0, 1, 2, 2), (0, 1, 2, 3, 3), (0, 1, 2, 3, 6), (1, 2, 3)]
@@ -157,27 +200,46 @@ WRONG_ORDERS = [(0, 3), (0, 1, 2, 2), (0, 1, 2, 3, 3), (0, 1, 2, 3, 6), (1, 2, 3
 def test_entries_that_are_missing_or_there_twice_are_refused(tmp_path, order):
     """Whole entries, none damaged: one too few, one twice, no beginning."""
     kept(tmp_path)
-    entries = [entry_of(content) for content, _ in read_entries(tmp_path / JOURNAL_FILE)]
-    (tmp_path / JOURNAL_FILE).write_bytes(b"".join(entries[k] for k in order))
+    with changed(tmp_path) as entries:
+        entries[:] = [entries[k] for k in order]
     with pytest.raises(CheckpointError, match="cannot be read"):
         loaded(tmp_path)
 
 
+def test_entries_of_another_kind_are_refused(tmp_path):
+    kept(tmp_path)
+    with changed(tmp_path) as entries:
+        entries.append(({"kind": "another", "number": 2}, []))
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        loaded(tmp_path)
+
+
+@pytest.mark.parametrize("name", FORMER_FILES)
+def test_folders_of_earlier_releases_are_refused_by_name_and_stay(tmp_path, name):
+    (tmp_path / name).write_bytes(b"kept")
+    with (
+        pytest.raises(CheckpointError, match=f"{name}.*an earlier release"),
+        Checkpoint(tmp_path, "digest").opened(),
+    ):
+        pass
+    assert (tmp_path / name).read_bytes() == b"kept"
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
 def test_the_end_at_any_write_leaves_the_last_progress(tmp_path, monkeypatch, error):
-    checkpoint, _ = kept(tmp_path, 1)
+    kept(tmp_path, 1)
     expected = loaded(tmp_path)[1]
-    _, progress = loaded(tmp_path)
-    write = os.write
+    journal, progress = loaded(tmp_path)
+    write = StoreFile._write
 
-    def ends(descriptor, content):
-        write(descriptor, bytes(content)[: len(content) // 2])
+    def ends(*of_record):
+        write(*of_record)
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("gbdt_parties._entries.os.write", ends)
+        patch.setattr(StoreFile, "_write", ends)
         with pytest.raises(type(error)):
-            grow(progress, checkpoint)
+            grow(progress, journal)
     assert_same(loaded(tmp_path)[1], expected)
     again, progress = loaded(tmp_path)
     grow(progress, again)
@@ -185,32 +247,40 @@ def test_the_end_at_any_write_leaves_the_last_progress(tmp_path, monkeypatch, er
 
 
 def test_only_what_is_about_to_be_told_waits_for_the_disk(tmp_path, monkeypatch):
-    synced, fdatasync = [], os.fdatasync
+    """Nor is there more than one transaction for an entry."""
+    begun, transaction = [], StoreFile.transaction
 
-    def noted(descriptor):
-        synced.append([json.loads(e.partition(b"\n")[0]).get("kind") for e, _ in read_entries(path)])
-        fdatasync(descriptor)
+    @contextmanager
+    def noted(self, *, sync=True):
+        is_outer = not self._is_changing
+        with transaction(self, sync=sync):
+            yield
+            if is_outer:
+                kinds = [content.get("kind") for content, _ in self.entries(ENTRY, "")]
+                begun.append((kinds[-1], sync))
 
-    path = tmp_path / JOURNAL_FILE
-    monkeypatch.setattr("gbdt_parties._entries.os.fdatasync", noted)
-    checkpoint, _ = kept(tmp_path, 2)
-    assert synced == [[None, "under way"], [None, *("under way", "tree", "round"), "under way"]]
-    checkpoint.sync()
-    assert len(synced[-1]) == 7
+    end_process(tmp_path)
+    monkeypatch.setattr(StoreFile, "transaction", noted)
+    journal, progress = kept(tmp_path, 2)
+    level = [("under way", True), ("tree", False), ("round", False)]
+    assert begun == [(None, True), *level, *level]
+    journal.add_end(progress)
+    assert begun[7:] == [("end", True)]
+    assert_same(loaded(tmp_path)[1], progress)
 
 
 def test_another_trainings_progress_is_refused_and_stays(tmp_path):
     _, expected = kept(tmp_path)
     with pytest.raises(CheckpointError, match="other data, parameters or parties"):
-        Checkpoint(tmp_path, "another").load(beginning())
+        opened(tmp_path, "another").load(beginning())
     assert_same(loaded(tmp_path)[1], expected)
 
 
 def test_pickles_are_not_read(tmp_path):
     kept(tmp_path, 0)
-    content = {"kind": "tree", "number": 0, "arrays": [["|O", [1]]]}
-    with open(tmp_path / JOURNAL_FILE, "ab") as file:
-        file.write(entry_of(json.dumps(content).encode() + b"\n" + bytes(8)))
+    with changed(tmp_path, bytes_kind(ENTRY.name)) as entries:
+        content = {"kind": "tree", "number": 0, "arrays": [["|O", [1]]]}
+        entries.append(json.dumps(content).encode() + b"\n" + bytes(8))
     with pytest.raises(CheckpointError, match="cannot be read"):
         loaded(tmp_path)
 
@@ -275,5 +345,5 @@ def test_two_training_runs_do_not_share_a_folder(tmp_path):
     model = run(seed=1, checkpoint=tmp_path / "shared", callbacks=[AnotherRun()])
     assert refused == [0, 1, 2]
     assert [tree.to_dict() for tree in model.trees] == [tree.to_dict() for tree in alone.trees]
-    with Checkpoint(tmp_path / "shared", "free again").locked():
+    with Checkpoint(tmp_path / "shared", "free again").opened():
         pass
