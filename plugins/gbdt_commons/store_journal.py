@@ -5,7 +5,7 @@ the file ended when it was closed.  An entry is the lengths of its two parts, a 
 table of changes, the contents, and a line end.  The digest is one of the digest before it and of the table,
 which holds a digest of each content; so an entry that is removed, repeated, exchanged or moved is damage.
 
-What a crash leaves is a file without a seal, which ends within its last entries, or in zeros that were never
+After a crash, the file has no seal and ends within its last entries, or in zeros that were never
 written; they are cut off.  Anything else that does not fit is damage, and in a sealed file that holds for
 every byte.  In a file without a seal, a cut and zeros in the place of all its last bytes pass for a crash.
 A power failure that leaves the end of an entry on the disk, and not its middle, passes for damage.

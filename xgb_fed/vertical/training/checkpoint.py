@@ -38,7 +38,7 @@ FORMER_FILES = ("training.journal",)
 """Files in which earlier releases kept the same state."""
 
 Entry = tuple[dict[str, Any], list[NDArray[Any]]]
-"""What JSON can hold, and arrays."""
+"""Values of the types of JSON, and arrays."""
 
 
 @dataclass

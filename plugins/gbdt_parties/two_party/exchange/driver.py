@@ -365,7 +365,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         """Open the round that is pending with the message of the last flight, which may be of another day."""
 
     def _opening(self, charge: Charge, transcript: bytes, sums: Sequence[Words], last: bytes) -> Opening:
-        """What is kept of a round that is opened, but for the message of the last flight.
+        """The record of a round that is opened, without the message of the last flight.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What one party keeps of its runs: lists that only grow, from which the state of a run follows.
+"""The records that one party keeps of its runs: lists that only grow, from which the state of a run follows.
 
 There are connections with their nonces, attempts that were begun, attempts that were charged with the shares
 that left for them, opened sums, and the other party's signatures of them.  So the state is

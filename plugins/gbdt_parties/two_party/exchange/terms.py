@@ -24,7 +24,7 @@ _DOMAIN = b"veilboost two-party signature 1"
 
 @dataclass(frozen=True)
 class Terms:
-    """What one party's side of a run is bound to.
+    """The things that one party's side of a run is bound to.
 
     Parameters
     ----------
