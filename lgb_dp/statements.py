@@ -58,7 +58,7 @@ _LEAVES: Rows = (
 
 
 def statement(model: Any, *, fill: Mapping[str, str] | None = None) -> Statement:
-    """What a private model guarantees, as a page, as JSON, and as a record for OpenDP's registry.
+    """The guarantee of a private model, as a page, as JSON, and as a record for OpenDP's registry.
 
     It says no more about the rows than the model itself does.
 

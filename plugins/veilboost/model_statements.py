@@ -29,7 +29,7 @@ from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.protocol.messages import OpenTraining
 
 _FILES = (MODEL_FILE, "model.txt", "model.json")
-"""What a model's folder holds: of vertical, private and other horizontal training."""
+"""The content of a model's folder: of vertical, private and other horizontal training."""
 
 _SIGNS = {OpenTraining.__name__: "vertical", OpenExactRun.__name__: "exact", HashRows.__name__: "simfl"}
 """Of the methods that make XGBoost models, a message that only one sends."""

@@ -40,7 +40,7 @@ _CURVE = (
 
 @dataclass(frozen=True)
 class Statement:
-    """What one model guarantees, and to whom what was shown, for readers who did not train it.
+    """The guarantee of one model, and all that was shown to others, for readers who did not train it.
 
     Made by `lgb_dp.statement` and the command ``veilboost statement``.
 
