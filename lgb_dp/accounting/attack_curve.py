@@ -88,7 +88,7 @@ def _turns(lines: Iterable[tuple[float, float]]) -> list[float]:
 
 
 def true_positive_rate(curve: Curve, false_positive_rate: float) -> float:
-    """The share that an attacker finds at most if it is wrong about so many of those who were not among the data."""
+    """The share that an attacker finds at most with this rate of errors among those not in the data."""
     return float(np.interp(false_positive_rate, curve[:, 0], curve[:, 1]))
 
 
