@@ -105,6 +105,7 @@ class Journal:
         self._is_sealed = self._is_synced = False
         self._changes: list[_Change] = []
         self._coming: _Tip | None = None
+        self._is_writing = False
         _journals.add(self)
 
     def load(self, path: Path, *, read_only: bool) -> None:
@@ -174,6 +175,7 @@ class Journal:
     def commit(self, *, sync: bool) -> None:
         """Keep all changes.  An error leaves them, and perhaps a part of them in the file, to `settle`."""
         if self._changes:
+            self._is_writing = True
             if self._is_sealed:
                 # On the disk first: a crash may cut off what follows.
                 self._write_seal(_NO_SEAL)
@@ -202,14 +204,14 @@ class Journal:
         if coming is not None and coming is self._tip:
             self._keep()
             return
-        if coming is not None:
+        if self._is_writing:
             try:
                 self._cut()
             except OSError:
                 self.must_rewrite = True
             self.seen = signature(os.fstat(self._descriptor))
         self.index.undo()
-        self._coming = None
+        self._coming, self._is_writing = None, False
         self._changes = []
 
     @property
@@ -241,14 +243,15 @@ class Journal:
             if self._descriptor >= 0 and signature(os.lstat(path))[:2] != self.seen[:2]:
                 raise MisfitError("it was removed or replaced while it was in use")
             os.replace(part, path)
+            # Until the new name is on the disk, a crash may bring the old file back.
+            new.must_rewrite, new._is_synced = True, True
+            new.seen = signature(os.fstat(new._descriptor))
+            self.become(new)
         except BaseException:
-            new.close(seal=False)
+            if self._descriptor != new._descriptor:
+                new.close(seal=False)
             part.unlink(missing_ok=True)
             raise
-        # Until the new name is on the disk, a crash may bring the old file back.
-        new.must_rewrite, new._is_synced = True, True
-        new.seen = signature(os.fstat(new._descriptor))
-        self.become(new)
         sync_folder(path.parent)
         self.must_rewrite = False
 
@@ -324,9 +327,9 @@ class Journal:
         for _, _, _, record in self._changes:
             if record is not None:
                 record.content = None
-        self._coming = None
-        self._changes = []
         self.seen = signature(os.fstat(self._descriptor))
+        self._coming, self._is_writing = None, False
+        self._changes = []
 
     def _take_entry(self, end: int) -> bool:
         """Take in the next entry; False if it is not whole."""
