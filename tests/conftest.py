@@ -81,3 +81,10 @@ def pinned_bytes(config, name):
         yield
     finally:
         os.urandom = before
+
+
+@pytest.fixture
+def without_waits(monkeypatch):
+    """Nothing waits for the disk: for tests that open a store hundreds of times."""
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda descriptor: None)

@@ -59,8 +59,8 @@ class StoreFile(Store):
         former: Sequence[str] = (),
         read_only: bool = False,
     ) -> None:
-        self._path, self._process, self._lock = Path(path), this_process(), RLock()
-        self._is_changing = False
+        self._path, self._role, self._is_changing = Path(path), role, False
+        self._process, self._lock = this_process(), RLock()
         self._name = str(self._path)
         refuse_former(self._path.parent, former)
         _check_regular(self._path)
@@ -124,7 +124,7 @@ class StoreFile(Store):
             with suppress(MisfitError):
                 journal.follow()
                 return
-        journal.become(_read(self._path, journal.role))
+        journal.become(_read(self._path, self._role))
 
     @contextmanager
     def transaction(self, *, sync: bool = True) -> Iterator[None]:
@@ -237,12 +237,12 @@ def _opened(path: Path, role: str | None) -> Journal:
     """The journal of a store, for the process that has locked it."""
     # A process that was killed as it wrote the file anew has left it.
     part_of(path).unlink(missing_ok=True)
-    journal = Journal(role)
-    if not path.exists():
-        journal.rewrite(path)
+    journal = Journal()
+    if role is not None and not path.exists():
+        journal.make(path, role)
         return journal
     with _refusing(path):
-        journal.load(path, read_only=False)
+        journal.load(path, role, read_only=False)
     if journal.is_torn:
         logger.warning("%s: a crash has cut off its last transaction, which counts as absent", path)
     journal.recover()
@@ -253,15 +253,15 @@ def _opened(path: Path, role: str | None) -> Journal:
 
 def _read(path: Path, role: str | None) -> Journal:
     """The journal of a store that its user may be changing, or writing anew, at this moment."""
-    for _ in range(_TRIES - 1):
-        with suppress(MisfitError):
-            journal = Journal(role)
-            journal.load(path, read_only=True)
-            return journal
-        time.sleep(_SECONDS_BETWEEN_TRIES)
-    journal = Journal(role)
-    with _refusing(path):
-        journal.load(path, read_only=True)
+    for n_left in reversed(range(_TRIES)):
+        journal = Journal()
+        try:
+            journal.load(path, role, read_only=True)
+            break
+        except MisfitError as error:
+            if not n_left:
+                raise _refusal(path, str(error)) from None
+            time.sleep(_SECONDS_BETWEEN_TRIES)
     return journal
 
 

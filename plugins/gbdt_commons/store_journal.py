@@ -1,9 +1,10 @@
 """The file of a store: a journal that only grows, with an entry for each transaction.
 
-A header names the format, its version, the role and the file itself (16 random bytes), and has a seal: where
-the file ended when it was closed.  An entry is the lengths of its two parts, a checksum of these, a digest, a
-table of changes, the contents, and a line end.  The digest is one of the digest before it and of the table,
-which holds a digest of each content; so an entry that is removed, repeated, exchanged or moved is damage.
+A header names the format, its version and the file itself (16 random bytes), and has a seal: where the file
+ended when it was closed.  An entry is the lengths of its two parts, a checksum of these, a digest, a table of
+changes, the contents, and a line end.  The digest is one of the digest before it, at first the file's random
+bytes, and of the table, which holds a digest of each content; so an entry that is removed, repeated,
+exchanged or moved is damage.  The first entry names the role.
 
 After a crash, the file has no seal and ends within its last entries, or in zeros that were never
 written; they are cut off.  Anything else that does not fit is damage, and in a sealed file that holds for
@@ -36,13 +37,15 @@ _MAGIC = b"veilboost.store\n"
 _FORMER_MAGIC = b"SQLite format 3\0"
 _FRONT = struct.Struct("<16sI")
 _SEAL = struct.Struct("<QI")
-_ABOUT = struct.Struct("<16sH")
 _LENGTHS = struct.Struct("<QQ")
 _HEAD = struct.Struct("<QQI16s")
 _END = b"\n"
 """Not 0, so that zeros at the end of a file are never part of a whole entry."""
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+_ROLE = "", "role", 0
+"""Kind, key and place of the record that names the role."""
 
 _NO_SEAL = (1 << 64) - 1
 _DIGEST_BYTES = 16
@@ -87,16 +90,9 @@ class _Tip(NamedTuple):
 
 
 class Journal:
-    """Records in a file, and the changes of a transaction that is under way.
+    """Records in a file, and the changes of a transaction that is under way."""
 
-    Parameters
-    ----------
-    role : str or None
-        Whose state it is; None is that of any.
-    """
-
-    def __init__(self, role: str | None) -> None:
-        self.role = role
+    def __init__(self) -> None:
         self.index: Index[Record] = Index()
         self.seen: tuple[int, ...] = ()
         self.must_rewrite = False
@@ -108,22 +104,32 @@ class Journal:
         self._is_writing = False
         _journals.add(self)
 
-    def load(self, path: Path, *, read_only: bool) -> None:
+    def make(self, path: Path, role: str) -> None:
+        """Begin a file, which a crash leaves whole or absent."""
+        self.change(*_ROLE, role.encode())
+        self.rewrite(path)
+
+    def load(self, path: Path, role: str | None, *, read_only: bool) -> None:
         """Read a file, and lock it unless it is only to be read.
 
         Raises
         ------
         MisfitError
-            If it is not a whole store of the role, or is in use.
+            If it is not a whole store of the role, of any if that is None, or is in use.
         """
         access = os.O_RDONLY if read_only else os.O_RDWR
         self._descriptor = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             if not read_only:
                 lock(self._descriptor)
-            self.role, end, digest = _read_header(self._descriptor, self.role)
-            self._tip = _Tip(end, digest)
+            self._tip = _read_header(self._descriptor)
             self.follow()
+            record = self.index.get(*_ROLE)
+            if record is None:
+                raise MisfitError("it is damaged")
+            of = self.content(record).decode()
+            if role not in (None, of):
+                raise MisfitError(f"it keeps the state of {of}, and not of {role}")
         except BaseException:
             self.close(seal=False)
             raise
@@ -232,12 +238,11 @@ class Journal:
         """
         part = part_of(path)
         part.unlink(missing_ok=True)
-        new = Journal(self.role)
+        new = Journal()
         new._descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             # Before others can open it under the store's name.
             lock(new._descriptor)
-            new._begin()
             self._copy_to(new)
             os.fsync(new._descriptor)
             if self._descriptor >= 0 and signature(os.lstat(path))[:2] != self.seen[:2]:
@@ -272,13 +277,12 @@ class Journal:
         os.close(self._descriptor)
         self._descriptor = -1
 
-    def _begin(self) -> None:
-        """Write the header."""
-        header, digest = _header(self.role or "")
-        _write(self._descriptor, header, 0)
-        self._tip = _Tip(len(header), digest)
-
     def _copy_to(self, new: Journal) -> None:
+        """Write a header and all records."""
+        salt = os.urandom(_DIGEST_BYTES)
+        header = _FRONT.pack(_MAGIC, VERSION) + _seal(_NO_SEAL) + salt
+        _write(new._descriptor, header, 0)
+        new._tip = _Tip(len(header), salt)
         n_records = n_bytes = 0
         for kind, key, place, record in self.index:
             new.change(kind, key, place, self.content(record))
@@ -352,20 +356,13 @@ class Journal:
             record = None
             if content:
                 record = Record(at, content[0], bytes.fromhex(content[1]))
-                self._check_content(record)
+                self.content(record)
                 at += record.size
             changes.append(_Change(kind, key, place, record))
             self.index.replace(kind, key, place, *([] if record is None else [record]))
         self._tip = self._tip_behind(stop, digest, changes)
         self.index.keep()
         return True
-
-    def _check_content(self, record: Record) -> None:
-        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        for at in range(record.start, record.start + record.size, _BLOCK):
-            digest.update(_read(self._descriptor, at, min(_BLOCK, record.start + record.size - at)))
-        if digest.digest() != record.digest:
-            raise MisfitError("a record is damaged")
 
     def _write_seal(self, end: int) -> None:
         _write(self._descriptor, _seal(end), _FRONT.size)
@@ -421,18 +418,10 @@ def signature(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _header(role: str) -> tuple[bytes, bytes]:
-    """Header of a new file, and its digest."""
-    front, name = _FRONT.pack(_MAGIC, VERSION), role.encode()
-    about = _ABOUT.pack(os.urandom(16), len(name)) + name
-    digest = _digest(front, about)
-    return front + _seal(_NO_SEAL) + about + digest, digest
-
-
-def _read_header(descriptor: int, role: str | None) -> tuple[str, int, bytes]:
-    """Role of a store, and the end and the digest of its header."""
-    front = os.pread(descriptor, _FRONT.size, 0)
-    magic, version = _FRONT.unpack(front.ljust(_FRONT.size, b"\0"))
+def _read_header(descriptor: int) -> _Tip:
+    """The end of a store's header, and the digest before its first entry."""
+    front = os.pread(descriptor, _FRONT.size, 0).ljust(_FRONT.size, b"\0")
+    magic, version = _FRONT.unpack(front)
     if magic == _FORMER_MAGIC:
         version = VERSION - 1
     elif magic != _MAGIC:
@@ -441,15 +430,7 @@ def _read_header(descriptor: int, role: str | None) -> tuple[str, int, bytes]:
         release = "a later" if version > VERSION else "an earlier"
         raise MisfitError(f"{release} release wrote it, in version {version}; this one has {VERSION}")
     start = _FRONT.size + _SEAL.size
-    about = _read(descriptor, start, _ABOUT.size)
-    about += _read(descriptor, start + len(about), _ABOUT.unpack(about)[1])
-    digest = _read(descriptor, start + len(about), _DIGEST_BYTES)
-    if digest != _digest(front, about):
-        raise MisfitError("it is damaged")
-    of = about[_ABOUT.size :].decode()
-    if role not in (None, of):
-        raise MisfitError(f"it keeps the state of {of}, and not of {role}")
-    return of, start + len(about) + len(digest), digest
+    return _Tip(start + _DIGEST_BYTES, _read(descriptor, start, _DIGEST_BYTES))
 
 
 def _seal(end: int) -> bytes:
