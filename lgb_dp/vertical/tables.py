@@ -38,12 +38,6 @@ Words = NDArray[np.uint64]
 
 N_POINTS = 16
 
-REACH = {NewtonLoss: 1.0, LogLinkLoss: 4.0, ResidualLoss: 1.0}
-"""Largest distance of a point from 0, in the unit of scores: half the width of the label's bounds, or in
-logarithms."""
-
-_REACH_OF_LOG_ODDS = 12.0
-
 _LEAST_WIDTH = 2.0**-10
 """Of the points on either side of 0, over the reach."""
 
@@ -152,6 +146,13 @@ class PointTables:
         return residual_tables, np.array([0.5 / loss.clip, loss.clip, 0.0, 0.5])
 
 
+def reach_of(loss: Loss) -> float:
+    """Largest distance of a point from 0: in log-odds, in logarithms, or half the width of label bounds."""
+    if isinstance(loss, LogLinkLoss):
+        return 4.0
+    return 12.0 if isinstance(loss, NewtonLoss) and loss.objective == "binary" else 1.0
+
+
 def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:
     """Points of a round, at equal distances over all values that F_B can have by now, as far as they reach.
 
@@ -172,8 +173,7 @@ def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) 
     tuple of float
         Ascending.
     """
-    is_binary = isinstance(loss, NewtonLoss) and loss.objective == "binary"
-    reach = _REACH_OF_LOG_ODDS if is_binary else REACH[type(loss)]
+    reach = reach_of(loss)
     first = max(-reach, min(low, -_LEAST_WIDTH * reach))
     last = min(reach, max(high, _LEAST_WIDTH * reach))
     return tuple(first + (last - first) * k / (n_points - 1) for k in range(n_points))
