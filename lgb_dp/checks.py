@@ -21,7 +21,6 @@ from numpy.exceptions import ComplexWarning
 from numpy.typing import ArrayLike, NDArray
 
 from gbdt_commons.arithmetic import silent_arithmetic
-from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
 Auto = Literal["auto"]
@@ -358,6 +357,8 @@ def _number_from_text(value: Any) -> Any:
 
 def checked_max_bin(max_bin: Any, name: str = "max_bin") -> int:
     """A number of bins that codes of one byte can tell apart."""
+    from gbdt_kernels.trees.layout import MAX_BINS  # loaded when it is needed, with a compiler
+
     return checked_integer(name, max_bin, 2, MAX_BINS)
 
 

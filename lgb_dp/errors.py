@@ -1,10 +1,9 @@
 """Every error and warning that private training raises on purpose.
 
-All errors derive from `PrivateTrainingError`.  Most also derive from the built-in error, or LightGBM's, that
-callers of LightGBM and scikit-learn expect in the same situation.
+All errors derive from `PrivateTrainingError`.  Most also derive from the built-in error that callers of
+LightGBM and scikit-learn expect in the same situation; those that derive from LightGBM's own are in
+`lgb_dp.host_errors`, since a party's ledger is read without LightGBM.
 """
-
-from lightgbm.basic import LightGBMError
 
 from gbdt_commons.errors import VeilboostError
 
@@ -49,16 +48,8 @@ class AlteredModelError(PrivateTrainingError, ValueError):
     """A model's trees are not those that its privacy guarantee describes."""
 
 
-class BudgetSpentError(PrivateTrainingError, LightGBMError):
-    """More iterations were asked of a booster than its budget was planned for."""
-
-
 class BudgetExceededError(PrivateTrainingError, ValueError):
     """A result would cost more than is left of the `Budget` that pays for it."""
-
-
-class InterruptedTrainingError(PrivateTrainingError, LightGBMError):
-    """A training run was interrupted at a point from which it cannot continue."""
 
 
 class ForkedProcessError(PrivateTrainingError, RuntimeError):

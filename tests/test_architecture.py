@@ -289,11 +289,27 @@ def test_importing_xgb_fed_waits_for_no_compiler():
     code = (
         "import sys, xgb_fed\n"
         "slow = [name for name in ('numba', 'gmpy2', 'sklearn', 'cryptography') if name in sys.modules]\n"
-        "strays = set(xgb_fed.__all__) ^ set(xgb_fed._HOME_OF)\n"
+        "strays = set(xgb_fed.__all__) ^ {n for names in xgb_fed._NAMES_OF.values() for n in names}\n"
         "print(slow, strays, hasattr(xgb_fed, 'no_such_name'))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[] set() False"
+
+
+def test_importing_lgb_dp_waits_for_no_library():
+    """Its names are loaded when they are first used; the private trainer needs no plots and no cluster."""
+    code = (
+        "import sys, lgb_dp, lgb_dp.federated\n"
+        "loaded = lambda *names: [name for name in names if name in sys.modules]\n"
+        "slow = loaded('lightgbm', 'numba', 'sklearn', 'scipy', 'pandas')\n"
+        "named = {name for names in lgb_dp._NAMES_OF.values() for name in names}\n"
+        "strays = (set(lgb_dp.__all__) ^ named) - {'__version__'}\n"
+        "lgb_dp.DPLGBMClassifier, lgb_dp.NewtonBoost\n"
+        "extras = loaded('matplotlib', 'dask', 'distributed', 'grpc')\n"
+        "print(slow, strays, hasattr(lgb_dp, 'no_such_name'), extras)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[] set() False []"
 
 
 def test_no_module_holds_more_than_one_concept_in_length():

@@ -3,10 +3,10 @@
 Names are loaded when they are first used: a party that only aligns rows does not wait for compilers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gbdt_commons._version import __version__ as __version__
+from gbdt_commons.public.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from gbdt_commons.errors import VeilboostError
@@ -207,15 +207,4 @@ _NAMES_OF = {
 }
 """Where each public name is defined, by module."""
 
-_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__} - {"Any", "TYPE_CHECKING", "import_module"})
+__getattr__, __dir__ = _lazy_names(globals(), _NAMES_OF)

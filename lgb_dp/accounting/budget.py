@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Any, NoReturn
 
 from gbdt_commons.key_stream import this_process
+from lgb_dp.accounting.cost import Cost, lower_float, total_cost
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
-from lgb_dp.accounting.ledger import Cost, lower_float, total_cost
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import Interval, checked_delta, checked_epsilon, checked_number

@@ -9,7 +9,8 @@ from typing import Any
 
 from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.quoting import quoted
-from lgb_dp.accounting.ledger import Cost, Ledger, _cost_each, ledger_html, total_cost
+from lgb_dp.accounting.cost import Cost, total_cost
+from lgb_dp.accounting.ledger import Ledger, _cost_each, ledger_html
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError

@@ -39,7 +39,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.errors import InvalidArgumentError
 
 ROUNDING_VARIANCE = 4

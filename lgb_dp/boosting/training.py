@@ -19,7 +19,8 @@ from gbdt_hosts import lightgbm as host
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
-from lgb_dp.accounting.ledger import Ledger, Release, share
+from lgb_dp.accounting.cost import share
+from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
 from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
@@ -32,12 +33,12 @@ from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.weights import check_weight_bound, quantise_group_means, quantise_weights
 from lgb_dp.errors import (
-    BudgetSpentError,
     InvalidArgumentError,
     NotPrivateWarning,
     PrivacyLeakWarning,
     UnsupportedParameterError,
 )
+from lgb_dp.host_errors import BudgetSpentError
 from lgb_dp.mechanisms.rng import SecureRandom
 
 N_SUBSETS = 16

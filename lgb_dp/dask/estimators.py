@@ -12,7 +12,7 @@ from distributed import Client
 from distributed import default_client as _untyped_default_client
 from numpy.typing import NDArray
 
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_hosts import dask as host
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport

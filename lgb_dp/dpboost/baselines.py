@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lgb_dp.accounting.ledger import share
+from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan

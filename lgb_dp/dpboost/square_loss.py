@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
-from lgb_dp.accounting.ledger import Release, lower_float, share
+from lgb_dp.accounting.cost import lower_float, share
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import grow_structure
 from lgb_dp.boosting.training import Training, TrainingTask
 from lgb_dp.boosting.tree import PrivateTree

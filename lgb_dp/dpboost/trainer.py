@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.budget import Budget
-from lgb_dp.accounting.ledger import share
+from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_flag, checked_integer, checked_number

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.labels import REGRESSIONS

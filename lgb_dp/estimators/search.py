@@ -29,8 +29,8 @@ from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_hosts.lightgbm import resolve_aliases, with_guarantee
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
+from lgb_dp.accounting.cost import Cost, total_cost
 from lgb_dp.accounting.gaussian import gaussian_epsilon
-from lgb_dp.accounting.ledger import Cost, total_cost
 from lgb_dp.accounting.report import PrivacyReport, checked_reports, compose
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.boosting.booster import DPBooster

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from gbdt_parties.secure_sum.questions import ThreadComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import gaussian_epsilon
-from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.shares import closeness_cost
 from lgb_dp.boosting.training import TrainingTask
 from lgb_dp.data.dataset import Dataset

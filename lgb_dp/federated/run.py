@@ -21,7 +21,7 @@ from gbdt_parties.secure_sum.rings import MODULO_64, Words
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.shares import closeness, share_variance
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.data.dataset import Dataset

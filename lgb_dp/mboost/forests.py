@@ -13,7 +13,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.accounting.ledger import Release, share
+from lgb_dp.accounting.cost import share
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import random_structure
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import Training, TrainingTask

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from lgb_dp.accounting.budget import Budget
-from lgb_dp.accounting.ledger import Release, lower_float, share
+from lgb_dp.accounting.cost import lower_float, share
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer

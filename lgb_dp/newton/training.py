@@ -27,10 +27,10 @@ from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import (
-    InterruptedTrainingError,
     InvalidArgumentError,
     NotPrivateWarning,
 )
+from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan

@@ -31,9 +31,9 @@ for said in (
 
 ENTRIES = {
     "lightgbm": (
-        "import lgb_dp",
-        "from lgb_dp.errors import NoGuaranteeError",
-        "import lgb_dp.federated",
+        "from lgb_dp import Dataset",
+        "from lgb_dp import NoGuaranteeError",
+        "from lgb_dp.federated import Party",
         "from gbdt_hosts.lightgbm.text import Tree",
     ),
     "xgboost": (

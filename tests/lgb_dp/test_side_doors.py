@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import lgb_dp
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import gaussian_mu
-from lgb_dp.accounting.ledger import Cost, Ledger, Release
+from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.data.bins import public_bins
 from lgb_dp.data.provenance import Provenance
 from small_training import binary_data, dataset, train

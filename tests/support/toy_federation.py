@@ -10,7 +10,7 @@ from gbdt_parties._entries import EntryFile
 from gbdt_parties.secure_sum.messages import Contributed
 from gbdt_parties.secure_sum.questions import ThreadComputation
 from lgb_dp import Dataset
-from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.federated import coordinator, run
 from lgb_dp.federated import party as party_module
 from lgb_dp.federated.replica import Question

@@ -1,5 +1,8 @@
 """The command that shows a party's ledger."""
 
+import subprocess
+import sys
+
 from federated_training import party, train
 from veilboost.command_line import main
 
@@ -17,3 +20,15 @@ def test_what_was_answered_and_what_it_cost(tmp_path, capsys):
 
 def test_a_folder_without_a_ledger(tmp_path, capsys):
     assert main(["ledger", str(tmp_path)]) == 1
+
+
+def test_a_ledger_is_read_without_lightgbm_and_its_compilers(tmp_path):
+    """Before, it took 3.5 seconds of processor time, and now half of one."""
+    train([party(0, folder=tmp_path / "ada"), party(1)], 2)
+    code = (
+        "import sys; from veilboost.command_line import main\n"
+        f"assert main(['ledger', {str(tmp_path / 'ada')!r}]) == 0\n"
+        "print([name for name in ('lightgbm', 'sklearn', 'numba', 'pandas') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning

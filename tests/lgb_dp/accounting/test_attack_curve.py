@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from lgb_dp.accounting.attack_curve import attack_curve, chance_of_telling, true_positive_rate
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import SampledGaussian
-from lgb_dp.accounting.ledger import Cost
 from lgb_dp.accounting.report import PrivacyReport
 
 RATES = np.concatenate([np.geomspace(1e-6, 0.1, 60), np.linspace(0.1, 1, 91)])

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgb_dp
+from lgb_dp.accounting.cost import Cost, total_cost
 from lgb_dp.accounting.gaussian import SampledGaussian, gaussian_mu
-from lgb_dp.accounting.ledger import Cost, total_cost
 from lgb_dp.accounting.unit import Unit
 from small_training import binary_data, dataset, train
 

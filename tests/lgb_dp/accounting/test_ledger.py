@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgb_dp
-from lgb_dp.accounting.ledger import Ledger, Release, lower_float, share, upper_float
+from lgb_dp.accounting.cost import lower_float, share, upper_float
+from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS

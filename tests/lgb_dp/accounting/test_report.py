@@ -9,8 +9,9 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts.lightgbm.text import guarantee_in, with_guarantee
+from lgb_dp.accounting.cost import Cost, total_cost
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
-from lgb_dp.accounting.ledger import Cost, Ledger, Release, total_cost
+from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
 from reports_of_models import DELTA, X, Y
 from small_training import binary_data, dataset, train

@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import lgb_dp
-from lgb_dp.accounting.ledger import Cost
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.mechanisms import noise
 from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset

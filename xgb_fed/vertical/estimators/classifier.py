@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.channel import Party
 from xgb_fed.boosting.objectives import RANKING
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError

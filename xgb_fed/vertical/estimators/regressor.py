@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.channel import Party
 from xgb_fed.boosting.objectives import REGRESSIONS
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError

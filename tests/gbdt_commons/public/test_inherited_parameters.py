@@ -12,7 +12,7 @@ import lgb_dp
 import lgb_dp.dask
 import lgb_dp.federated
 import xgb_fed
-from gbdt_commons.inherited_parameters import inherits_parameters
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 
 SOURCES = Path(__file__).resolve().parents[2]
 MADE = [

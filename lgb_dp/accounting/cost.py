@@ -1,0 +1,111 @@
+"""The cost of releases in the terms in which costs compose, and sums of such costs that are never too low."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
+from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_number
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of several releases together, in the terms in which costs compose.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Sum over the releases that are (ε, δ)-differentially private.
+    mu : float
+        Of the Gaussian releases together.
+    sampled : tuple of SampledGaussian
+        Gaussian releases on secret samples of the rows.
+    """
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    mu: float = 0.0
+    sampled: tuple[SampledGaussian, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A cost may come from somebody else's file: one below 0 would pay for releases of our own.
+        for name, accepted in (
+            ("epsilon", NOT_NEGATIVE_OR_INFINITE),
+            ("delta", NOT_NEGATIVE),
+            ("mu", NOT_NEGATIVE_OR_INFINITE),
+        ):
+            checked_number(f"{name} of a cost", getattr(self, name), accepted)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether ε depends on the δ that is granted."""
+        return self.mu > 0 or bool(self.sampled)
+
+    def at(self, delta: float) -> tuple[float, float]:
+        """(ε, δ): of all together, the Gaussian ones at `delta`; never below the true cost."""
+        if not self.is_gaussian:
+            return self.epsilon, self.delta
+        if delta <= 0:
+            return math.inf, self.delta
+        epsilon = composed_epsilon(self.mu, self.sampled, delta)
+        return upper_total([self.epsilon, epsilon]), upper_total([self.delta, delta])
+
+    def replacing(self, delta: float) -> tuple[float, float]:
+        """(ε, δ) under replacing one row, which is one removal and one addition.
+
+        Two steps of a μ-GDP mechanism are 2μ-GDP; two of an (ε, δ)-DP one are (2ε, (1 + e^ε) δ)-DP.
+        """
+        if self.sampled or not self.is_gaussian:
+            epsilon, total = self.at(delta)
+            return 2 * epsilon, (1 + math.exp(min(epsilon, 700.0))) * total
+        pure = 2 * self.epsilon, (1 + math.exp(min(self.epsilon, 700.0))) * self.delta
+        return pure[0] + gaussian_epsilon(2 * self.mu, delta), pure[1] + delta
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in types that JSON has."""
+        sampled = [[part.mu, part.probability, part.count] for part in self.sampled]
+        return {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu, "sampled": sampled}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Cost:
+        """Read back what `to_dict` gave; raises a KeyError if something is missing."""
+        sampled = tuple(SampledGaussian(mu, p, count) for mu, p, count in values["sampled"])
+        return cls(values["epsilon"], values["delta"], values["mu"], sampled)
+
+
+def total_cost(costs: Sequence[Cost]) -> Cost:
+    """Cost of several training runs on the same rows, each of which may depend on those before."""
+    return Cost(
+        upper_total([cost.epsilon for cost in costs]),
+        upper_total([cost.delta for cost in costs]),
+        composed_mu([cost.mu for cost in costs]),
+        tuple(part for cost in costs for part in cost.sampled),
+    )
+
+
+def upper_total(values: Sequence[float]) -> float:
+    """Sum, rounded up; infinite if one of them is."""
+    if any(math.isinf(value) for value in values):
+        return math.inf
+    return upper_float(sum(map(Fraction, values), Fraction()))
+
+
+def upper_float(exact: Fraction) -> float:
+    """The smallest float that is not below `exact`."""
+    nearest = float(exact)
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
+
+
+def lower_float(exact: Fraction) -> float:
+    """The largest float that is not above `exact`."""
+    nearest = float(exact)
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
+
+
+def share(epsilon: float, parts: int) -> float:
+    """The largest float that does not exceed `epsilon` when multiplied by `parts`."""
+    return lower_float(Fraction(epsilon) / parts)

@@ -1,0 +1,1 @@
+"""How packages present their public names and parameters."""
