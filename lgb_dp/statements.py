@@ -188,7 +188,6 @@ def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
 
 
 def _guarantee(report: PrivacyReport, unit: str, curve: Curve) -> dict[str, object]:
-    assert report.spent is not None
     facts: dict[str, object] = {"epsilon": report.epsilon, "delta": report.delta}
     if report.cost.mu:
         facts["mu"] = report.cost.mu

@@ -103,6 +103,8 @@ def compose(*reports: PrivacyReport, delta: float | None = None) -> PrivacyRepor
 
 _MAX_TEXT = 1000
 """Characters of a reason or note in a file."""
+_AS_GRANTED = (math.nan, math.nan)
+"""Stands for what was granted, if nothing else is said to be spent."""
 _NO_REASON = "its report says so, without a reason"
 _INFINITE = "epsilon is infinite, which bounds nothing"
 _DELTA_OF_ONE = "delta is not below 1, which bounds nothing"
@@ -144,7 +146,7 @@ class PrivacyReport:
         The same cost in the terms in which it composes; (epsilon, delta) itself unless given.
     spent : (float, float), optional
         (ε, δ) of what was released.  This is information, not a guarantee: where a run stopped because of
-        what it had released, only the granted figure is one.
+        what it had released, only the granted figure is one.  It is (epsilon, delta) unless given.
     budget : str, optional
         Identity of the `Budget` from which everything was paid.
     """
@@ -157,7 +159,7 @@ class PrivacyReport:
     ledger: tuple[Mapping[str, Any], ...]
     unit: Unit = ONE_ROW
     cost: Cost = field(default_factory=Cost)
-    spent: tuple[float, float] | None = None
+    spent: tuple[float, float] = _AS_GRANTED
     budget: str | None = None
 
     def __post_init__(self) -> None:
@@ -171,7 +173,7 @@ class PrivacyReport:
             object.__setattr__(self, "reasons", (*self.reasons, _DELTA_OF_ONE))
         if not self.private and not self.reasons:
             object.__setattr__(self, "reasons", (_NO_REASON,))
-        if self.spent is None:
+        if self.spent is _AS_GRANTED:
             object.__setattr__(self, "spent", (self.epsilon, self.delta))
         # A cost below (epsilon, delta), or none, must not be composed in its place.  With secret samples the
         # comparison would take seconds, so that `from_dict`, which reads what others wrote, makes it alone.
@@ -202,7 +204,7 @@ class PrivacyReport:
             "notes": list(self.notes),
             "ledger": [dict(row) for row in self.ledger],
             "cost": self.cost.to_dict(),
-            "spent": list(self.spent or ()),
+            "spent": list(self.spent),
             "budget": self.budget,
         }
 
@@ -240,7 +242,7 @@ class PrivacyReport:
             ledger=tuple(_ledger_row(row) for row in values["ledger"]),
             unit=Unit.of_relation(values["neighbouring"]),
             cost=cost,
-            spent=(spent[0], spent[1]) if spent else None,
+            spent=(spent[0], spent[1]) if spent else _AS_GRANTED,
             budget=None if values.get("budget") is None else quoted(str(values["budget"])),
         )
 
@@ -248,7 +250,7 @@ class PrivacyReport:
         """The guarantee in a line, and what is to be said of it."""
         verdict = "private" if self.private else "NOT PRIVATE"
         granted = self.epsilon, self.delta
-        epsilon, delta = self.spent or granted
+        epsilon, delta = self.spent
         spent = (
             f"spent: epsilon = {epsilon:.6g}, delta = {delta:.3g} "
             "(information; the guarantee is what was granted)"

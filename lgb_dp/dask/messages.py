@@ -57,25 +57,25 @@ class SentTrees:
 
 
 class ReceivedTrees:
-    """The released trees that a worker knows, and the tree it was last asked about."""
+    """The released trees that a worker knows, and by its number the tree it was last asked about."""
 
     def __init__(self) -> None:
         self._released: list[ReleasedTree] = []
-        self._asked: PublicTree | None = None
+        self._asked: dict[int, PublicTree] = {}
 
     def question(self, message: Mapping[str, Any]) -> Round:
         """The round that a message asks about."""
         prior: NDArray[np.float64] = np.frombuffer(message["prior"], dtype=np.float64)
         self._released[message["keep"] :] = self._unpacked(message["new"], len(prior))
-        self._asked = _unpacked_tree(message["tree"])
+        tree = _unpacked_tree(message["tree"])
+        self._asked = {message["number"]: tree}
         of_rows = message["clip"], message["salt"]
-        return Round(message["number"], self._asked, prior, self._released, *of_rows)
+        return Round(message["number"], tree, prior, self._released, *of_rows)
 
     def _unpacked(self, packed: Sequence[Mapping[str, Any]], n_outputs: int) -> list[ReleasedTree]:
         trees = []
         for new in packed:
-            tree = _unpacked_tree(new["tree"]) if "tree" in new else self._asked
-            assert tree is not None
+            tree = _unpacked_tree(new["tree"]) if "tree" in new else self._asked[new["number"]]
             value = np.frombuffer(new["value"], dtype=np.float64).reshape(-1, n_outputs)
             trees.append(ReleasedTree(new["number"], tree, value))
         return trees

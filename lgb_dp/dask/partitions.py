@@ -241,12 +241,14 @@ def training_rows(rules: RowRules, partition: Partition, seed: int) -> TrainingR
     Raises
     ------
     InvalidArgumentError
-        If a label does not fit.
+        If a label does not fit, or groups are missing.
     """
     codes, label, weight, group = partition.codes, partition.label, partition.weight, partition.group
-    if group is not None:
-        assert rules.rows_per_group is not None
-        kept = kept_rows(group, SecureRandom(seed).words(len(group)), rules.rows_per_group)
+    most = rules.rows_per_group
+    if (group is None) != (most is None):
+        raise InvalidArgumentError("groups and rows_per_group are given together, for every partition")
+    if group is not None and most is not None:
+        kept = kept_rows(group, SecureRandom(seed).words(len(group)), most)
         if len(kept) < len(group):
             codes, label, group = codes.take(kept), label[kept], group[kept]
             weight = taken(weight, kept)
@@ -255,8 +257,7 @@ def training_rows(rules: RowRules, partition: Partition, seed: int) -> TrainingR
         label, counts = rules.scale.clipped(label)
     else:
         rules.scale.check(label)
-    if rules.group_weight == "mean":
-        assert group is not None
+    if group is not None and rules.group_weight == "mean":
         steps, _ = quantise_group_means(weight, rules.weight_bound, group)
     else:
         steps, _ = quantise_weights(weight, rules.weight_bound, len(label))

@@ -9,6 +9,7 @@ divided, so that neither partitions nor losses change a message or the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -255,16 +256,12 @@ class DaskTreeRows:
     ) -> Histograms:
         """The sums of all workers' rows."""
         shape = (n_nodes, int(self.bin_offsets[-1]))
-        total: Histograms | None = None
-        for answer in answers:
-            if not answer:
-                continue
+        parts = []
+        for answer in filter(None, answers):
             counts = np.frombuffer(answer["counts"], dtype=np.int32).reshape(shape)
             sums = [np.frombuffer(own, dtype=np.uint64).reshape(*shape, -1) for own in answer["sums"]]
-            own = Histograms(sums, counts)
-            total = own if total is None else total.plus(key, own)
-        assert total is not None
-        return total
+            parts.append(Histograms(sums, counts))
+        return reduce(lambda total, own: total.plus(key, own), parts)
 
     def _assign(self, lease: host.Lease) -> None:
         """Note which rows a lease has that was not seen before."""

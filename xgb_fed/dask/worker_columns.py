@@ -55,7 +55,6 @@ class _View:
 
     codes: NDArray[np.unsignedinteger[Any]]
     bin_offsets: NDArray[np.int64]
-    tree: _Tree | None = None
 
 
 @dataclass
@@ -65,6 +64,8 @@ class _Lease:
     columns: Columns
     index: list[Any]
     views: dict[int, _View] = field(default_factory=dict)
+    trees: dict[int, _Tree] = field(default_factory=dict)
+    """Of the views, by the same numbers: the tree that each is growing."""
 
 
 class ColumnsOfWorker:
@@ -204,6 +205,7 @@ class ColumnsOfWorker:
         views = set(message["views"])
         for lease in self._leases.values():
             lease.views = {number: view for number, view in lease.views.items() if number in views}
+            lease.trees = {number: tree for number, tree in lease.trees.items() if number in views}
         for number, part in message["parts"].items():
             lease = self._leases[number]
             for told in part["told"]:
@@ -215,14 +217,14 @@ class ColumnsOfWorker:
                     )
                 elif "sampled" in told:
                     view = lease.views[told["view"]]
-                    view.tree = None
+                    lease.trees.pop(told["view"], None)
                     columns = np.frombuffer(told["columns"], dtype=np.int32)
                     sampled = np.frombuffer(told["sampled"], dtype=bool)
-                    view.tree = _Tree(tree_rows(view.codes, view.bin_offsets, columns, sampled))
+                    lease.trees[told["view"]] = _Tree(
+                        tree_rows(view.codes, view.bin_offsets, columns, sampled)
+                    )
                 else:
-                    tree = lease.views[told["view"]].tree
-                    assert tree is not None
-                    tree.receive(told["group"], told["width"], told["ciphertexts"])
+                    lease.trees[told["view"]].receive(told["group"], told["width"], told["ciphertexts"])
         return {}
 
     def _histograms(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,8 +233,7 @@ class ColumnsOfWorker:
         key = self._key(message["key"])
         total: Histograms | None = None
         for number, part in message["parts"].items():
-            tree = self._leases[number].views[message["view"]].tree
-            assert tree is not None
+            tree = self._leases[number].trees[message["view"]]
             rows = np.frombuffer(part["rows"], dtype=np.int32)
             starts = np.frombuffer(part["starts"], dtype=np.int64)
             sources = {group: tree.sources[group] for group in message["groups"]}

@@ -128,7 +128,8 @@ class PrivateBooster(lightgbm.Booster):
     _initial_blocks: list[str]
     _blocks: list[str]
     _evaluators: dict[int, Evaluator]
-    _is_stale: bool = False
+    _behind: TreeGrower | None = None
+    """Grower whose latest trees the native model lacks."""
     _fast: FastPredictor | None
     _n_rows_predicted: int = 0
 
@@ -150,7 +151,7 @@ class PrivateBooster(lightgbm.Booster):
 
     @property
     def _handle(self) -> ctypes.c_void_p:
-        if self._is_stale:
+        if self._behind is not None:
             self._load_native()
         return cast("ctypes.c_void_p", self.__dict__.get("_handle"))
 
@@ -173,13 +174,12 @@ class PrivateBooster(lightgbm.Booster):
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
         with self._lock.held():
-            if not self._is_stale:
+            if self._behind is None:
                 return  # another thread was faster
-            assert self._grower is not None
-            loaded: Any = lightgbm.Booster(model_str=self._text(self._grower))
+            loaded: Any = lightgbm.Booster(model_str=self._text(self._behind))
             handle, loaded._handle = loaded._handle, None
             self._handle = handle
-            self._is_stale = False  # last, in case of an interrupt
+            self._behind = None  # last, in case of an interrupt
 
     def _text(self, grower: TreeGrower) -> str:
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
@@ -196,7 +196,7 @@ class PrivateBooster(lightgbm.Booster):
         """Grower of the trees; questions to it may change them, or the guarantee in the text."""
         if self._grower is None:
             raise LightGBMError("This booster is not in training: use lightgbm.train with a private callback")
-        self._is_stale = True
+        self._behind = self._grower
         self._forget_fast()
         return self._grower
 
@@ -354,14 +354,13 @@ class PrivateBooster(lightgbm.Booster):
             raise LightGBMError(f"{name} is not possible while a private booster is in training")
 
     def _end_training(self) -> None:
-        self._is_stale = False
-        for key in ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_fast"):
+        for key in ("_grower", "_behind", "_blocks", "_initial_blocks", "_evaluators", "_fast"):
             self.__dict__.pop(key, None)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock.held():
             state = super().__getstate__()
-        private = ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_is_stale", "_fast")
+        private = ("_grower", "_blocks", "_initial_blocks", "_evaluators", "_behind", "_fast")
         for key in (*private, "_n_rows_predicted"):
             state.pop(key, None)
         return state
@@ -422,7 +421,7 @@ def take_over(
         _initial_blocks=[] if initial is None else tree_blocks(initial.text),
         _blocks=[],
         _evaluators={},
-        _is_stale=True,
+        _behind=grower,
         _handle=_NativeModel(vars(booster)["_handle"].value),
     )
     booster.__class__ = booster_class

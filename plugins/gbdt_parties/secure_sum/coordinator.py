@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -295,7 +295,7 @@ class _Coordinator:
         for member in self._members:
             if member.coming is not None:
                 if member.coming.done():
-                    self._arrive(member)
+                    self._arrive(member, member.coming)
             elif not member.is_connected and member.is_due(self._progress.n_opened):
                 due.append(member)
         for member in due:
@@ -304,10 +304,9 @@ class _Coordinator:
             else:
                 self._of_each([member], self._reach)
 
-    def _arrive(self, member: Member) -> None:
+    def _arrive(self, member: Member, coming: Future[None]) -> None:
         """Take in a party that was waited for, if it has come."""
-        assert member.coming is not None
-        coming, member.coming = member.coming, None
+        member.coming = None
         try:
             coming.result()
             logger.info("party %r is back", member.name)
@@ -339,7 +338,7 @@ class _Coordinator:
         self._of_each([member for member in members if member.coming is None], self._reach)
         for member in members:
             if member.coming is not None:
-                self._arrive(member)
+                self._arrive(member, member.coming)
 
     # Rounds.
 

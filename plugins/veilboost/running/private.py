@@ -12,7 +12,7 @@ from gbdt_commons.files import write_atomically
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from lgb_dp import DPBooster, NewtonBoost, federated
 from lgb_dp.errors import FederatedCheckpointError
-from veilboost.plans.declared import read_declared
+from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.private import PrivatePlan
 from veilboost.running.predictions import Predicted, predictions_of
@@ -69,12 +69,18 @@ class TrainingRun(Run[PrivatePlan]):
         )
 
 
+def _declared(plan: PrivatePlan) -> Declared:
+    """The columns that a plan declares."""
+    if plan.data.declared is None:
+        raise PlanError("the plan has no data.declared, which says how columns are read")
+    return read_declared(plan.path(plan.data.declared))
+
+
 def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     """The coordinator's own rows, as a party in this process."""
     data = plan.data
     tls, name = own_credentials(plan)
-    assert data.declared is not None
-    declared = read_declared(plan.path(data.declared))
+    declared = _declared(plan)
     rows = declared.table_of(plan.path(file))
     budget = None
     if data.budget_epsilon is not None and data.budget_delta is not None:
@@ -99,8 +105,7 @@ def predict(plan: PrivatePlan, args: argparse.Namespace) -> Predicted:
     model, data = plan.path(plan.training.model) / MODEL_FILE, plan.data
     if not model.exists():
         raise FileNotFoundError(f"{model.parent} holds no model; train first")
-    if data.declared is None:
-        raise PlanError("the plan has no data.declared, which says how columns are read")
+    declared = _declared(plan)
     file = rows_to_predict(plan, args)
-    rows = read_declared(plan.path(data.declared)).table_of(file, id_column=data.id, labelled=False)
+    rows = declared.table_of(file, id_column=data.id, labelled=False)
     return predictions_of(rows.ids, rows.ids, DPBooster(model_file=model).predict(rows.features))

@@ -94,7 +94,8 @@ class TrainingRun(Run[VerticalPlan]):
 
     def _labelled_rows(self, table: Table, aligned: str) -> ActiveData:
         """The rows of a file that all parties hold; all rows if there are no ids."""
-        assert table.label is not None
+        if table.label is None:
+            raise PlanError(f"{self._plan_file}: data.label is missing; it names the column of labels")
         if self.plan.data.id is None:
             return ActiveData(table.columns, table.label)
         alignment = _kept_alignment(self._plan_file, self.plan.path(aligned))

@@ -58,4 +58,4 @@ def test_around_the_trees_a_model_is_the_same_whatever_the_rows(variant):
 def test_a_finished_booster_has_the_attributes_of_a_stock_one():
     stock = lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1)
     own = vars(train(dataset(X, Y), lgb_dp.DPBoost(1.0))).keys() - vars(stock).keys()
-    assert own <= {"_is_stale"}
+    assert own <= {"_behind"}

@@ -5,7 +5,9 @@ import pytest
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.dask.partitions import _hashes, joined_codes
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.dask.partitions import RowRules, _hashes, joined_codes, read_partition, training_rows
+from lgb_dp.newton.losses.loss import NewtonLoss
 
 DAY = np.array(["2020-01-01"], dtype="datetime64[D]")
 
@@ -36,3 +38,14 @@ def test_codes_of_dense_and_sparse_blocks_are_not_joined():
     for parts in ([dense, sparse], [sparse, dense]):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="got 1 dense and 1 sparse"):
             joined_codes(parts)
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_rows_of_a_person_are_not_trained_on_without_a_limit_nor_a_limit_without_persons(most):
+    loss, scale = NewtonLoss("binary", 1.0, 0.1), LabelScale("binary", 1, 0.0, 1.0)
+    bins = lgb_dp.Dataset(np.zeros((4, 1)), np.zeros(4), bounds=(0, 1)).construct().bins
+    groups = np.array([0, 0, 0, 1]) if most is None else None
+    rules = RowRules(bins, ("float64",), scale, loss, "raise", None, most, None, 1.0, 1)
+    partition = read_partition(rules, np.zeros((4, 1)), np.zeros(4), None, groups)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="groups and rows_per_group are given together"):
+        training_rows(rules, partition, 0)

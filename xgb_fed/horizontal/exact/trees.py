@@ -111,7 +111,8 @@ class _Growing:
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
     parent: list[int] = field(default_factory=list)
-    split: list[Candidate | None] = field(default_factory=list)
+    split: dict[int, Candidate] = field(default_factory=dict)
+    """Of the nodes that have children."""
     sums: list[Words] = field(default_factory=list)
     """Gradients and hessians of all parties' rows, four words per node."""
     n_rows: list[int] = field(default_factory=list)
@@ -122,7 +123,6 @@ class _Growing:
         for values in (self.left, self.right):
             values.append(-1)
         self.parent.append(parent)
-        self.split.append(None)
         self.sums.append(sums)
         self.n_rows.append(n_rows)
         return len(self.left) - 1
@@ -138,7 +138,7 @@ class _Growing:
         """Count this party's sampled rows to the left of a candidate of some nodes."""
         first = len(self.left)
         children = {node: first + 2 * k for k, node in enumerate(splits)}
-        rows = self._routed({**dict(enumerate(self.split)), **splits}, children)[self.sampled]
+        rows = self._routed(splits, children)[self.sampled]
         counts: list[int] = np.bincount(rows, minlength=first + 2 * len(splits))[first::2].tolist()
         return counts
 
@@ -153,12 +153,10 @@ class _Growing:
 
     def route(self) -> None:
         """Send this party's rows to the children of their nodes."""
-        self.node = self._routed(
-            dict(enumerate(self.split)), {n: left for n, left in enumerate(self.left) if left >= 0}
-        )
+        self.node = self._routed(self.split, {node: self.left[node] for node in self.split})
 
-    def _routed(self, splits: dict[int, Candidate | None], children: dict[int, int]) -> NDArray[np.int32]:
-        """The node of every row if some nodes have children; the right one follows the left one."""
+    def _routed(self, splits: dict[int, Candidate], children: dict[int, int]) -> NDArray[np.int32]:
+        """The node of every row if these nodes have children; the right one follows the left one."""
         node: NDArray[np.int32] = self.node.copy()
         n_nodes = len(self.left)
         column, last_left, left = (
@@ -167,11 +165,9 @@ class _Growing:
             np.full(n_nodes, -1),
         )
         default_left = np.zeros(n_nodes, dtype=np.bool_)
-        for k, child in children.items():
-            split = splits[k]
-            assert split is not None
+        for k, split in splits.items():
             column[k] = self.columns.place(split)
-            last_left[k], default_left[k], left[k] = split.last_left, split.default_left, child
+            last_left[k], default_left[k], left[k] = split.last_left, split.default_left, children[k]
         route_by_codes(self.columns.codes, node, column, last_left, default_left, left, self.columns.n_bins)
         return node
 
@@ -180,7 +176,7 @@ class _Growing:
         g, h = as_floats(np.array(self.sums).reshape(-1, 2, 2), rules.scale).T
         weight = rules.split_gain.weights(g, h)
         values = (weight * rules.split_gain.learning_rate).astype(np.float32)
-        splits, features = self.split, self.columns.features
+        splits, features = [self.split.get(k) for k in range(len(self.left))], self.columns.features
         tree = ScalarTree(
             self.left,
             self.right,
@@ -242,14 +238,13 @@ class _Active:
         walk = self.growing.columns.walk
         self.split = walk.candidate(self._best, changes[self._best]) if worth else None
 
-    def reject(self, left_is_small: bool) -> None:
+    def reject(self, split: Candidate, left_is_small: bool) -> None:
         """Pass over the best candidate, and those of its column that have no more rows on the small side."""
-        assert self.split is not None
         columns = self.growing.columns
-        place = columns.place(self.split)
+        place = columns.place(split)
         n_bins, start = int(columns.n_bins[place]), 2 * int(columns.offsets[place])
-        start += n_bins if self.split.default_left else 0
-        before = left_is_small != self.split.default_left
+        start += n_bins if split.default_left else 0
+        before = left_is_small != split.default_left
         passed = slice(start, self._best + 1) if before else slice(self._best, start + n_bins)
         self._changes[passed] = -np.inf
         self.choose(self._changes, self._gain)
@@ -301,9 +296,10 @@ def grow_trees(
         _choose(active, rules)
         if rules.min_rows > 1:
             yield from _with_enough_rows(active, rules, f"{what}, level {depth}: rows to the left")
-        split = [one for one in active if one.split is not None]
-        for one in split:
-            _divide(one)
+        chosen = _with_splits(active)
+        for one, candidate in chosen:
+            _divide(one, candidate)
+        split = [one for one, _ in chosen]
         for tree in _trees_of(split):
             tree.route()
         if depth + 1 == rules.max_depth or not split:
@@ -365,34 +361,36 @@ def _trees_of(active: list[_Active]) -> list[_Growing]:
     return list({id(one.growing): one.growing for one in active}.values())
 
 
+def _with_splits(nodes: list[_Active]) -> list[tuple[_Active, Candidate]]:
+    """The nodes that are worth a split, with their best candidates."""
+    return [(one, one.split) for one in nodes if one.split is not None]
+
+
 def _with_enough_rows(active: list[_Active], rules: GrowingRules, what: str) -> Asking[None]:
     """Pass over candidates that leave a side with too few rows."""
-    open_ones = [one for one in active if one.split is not None]
+    open_ones = _with_splits(active)
     for attempt in range(MAX_REJECTED):
         if not open_ones:
             return
         own: list[int] = []
-        for tree in _trees_of(open_ones):
-            own += tree.n_left(
-                {one.node: one.split for one in open_ones if one.growing is tree and one.split}
-            )
+        for tree in _trees_of([one for one, _ in open_ones]):
+            own += tree.n_left({one.node: split for one, split in open_ones if one.growing is tree})
         counts = yield from ask_counts(f"{what}, {attempt}", np.array(own, dtype=np.int64))
         rejected = []
-        for one, n_left in zip(open_ones, counts.tolist(), strict=True):
+        for (one, split), n_left in zip(open_ones, counts.tolist(), strict=True):
             one.n_left = n_left
             n_rows = one.growing.n_rows[one.node]
             if not rules.min_rows <= n_left <= n_rows - rules.min_rows:
-                one.reject(n_left < rules.min_rows)
+                one.reject(split, n_left < rules.min_rows)
                 rejected.append(one)
-        open_ones = [one for one in rejected if one.split is not None]
-    for one in open_ones:
+        open_ones = _with_splits(rejected)
+    for one, _ in open_ones:
         one.split = None
 
 
-def _divide(one: _Active) -> None:
+def _divide(one: _Active, split: Candidate) -> None:
     """Give a node children."""
-    tree, split = one.growing, one.split
-    assert split is not None
+    tree = one.growing
     sums, n_rows = tree.sums[one.node], tree.n_rows[one.node]
     left_sums = tree.left_sums(one.bins, sums, split)
     left = tree.add(one.node, left_sums, one.n_left)

@@ -90,6 +90,11 @@ class BinSums:
     counts: NDArray[np.int64]
     sums: NDArray[np.int64]
 
+    @classmethod
+    def of_no_node(cls) -> BinSums:
+        """Those of no level, before a tree has any."""
+        return cls([], np.zeros((0, 0), dtype=np.int64), np.zeros((2, 2, 0, 0, 0), dtype=np.int64))
+
     def place(self, node: int) -> int:
         """Where a node lies in the arrays."""
         return self.nodes.index(node)

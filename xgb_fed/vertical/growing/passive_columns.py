@@ -99,7 +99,7 @@ class PassiveFinder:
             self._category_rules,
         )
         self._depth = -1
-        self._bins: BinSums | None = None
+        self._bins = BinSums.of_no_node()
         self._split_here: dict[int, Candidate] = {}
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
         self.channel.ask(StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
@@ -170,7 +170,7 @@ class PassiveFinder:
         """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on."""
         sizes = level.sampled.sizes()
         bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
-        if self._bins is None:
+        if level.above is None:
             n_left_out = len(level.rows) - int(sizes[0])
             bins.check_root(self._agreed.counts_of(self._columns), n_left_out)
             return
@@ -240,7 +240,6 @@ class PassiveFinder:
         own = Partition(left.rows, left.starts).kept(level.rows)
         sums, counts = self._gradients.node_sums(own)
         sums = normalised(sums)
-        assert self._bins is not None
         for k, node in enumerate(sorted(flags)):
             candidate = self._split_here[node]
             bins, goes_left = self._walk.bins_of(candidate.column), self._walk.goes_left(candidate)

@@ -57,14 +57,14 @@ class GrowingTree:
         For each of the first ciphertexts of a row, the sums at the root of the first rows.
     partition : Partition
         All rows, in the nodes of the present level.
-    histograms : Histograms or None
+    histograms : Histograms
         Of the nodes of the present level, at `slots`.
     slots : ndarray of int64
         Where each node's histogram is, −1 if it has none.
     with_statistics : ndarray of int64
         Nodes of the present level whose statistics were given.
     n_levels : int
-        Levels whose statistics were asked for.
+        Levels whose statistics were made.
     owned : dict
         Of nodes of the present level that this party split: which rows go left.
     """
@@ -78,7 +78,7 @@ class GrowingTree:
     n_added: list[int]
     partition: Partition
     at_root: list[Histograms] = field(default_factory=list)
-    histograms: Histograms | None = None
+    histograms: Histograms = field(default_factory=lambda: Histograms([], np.empty((0, 0), dtype=np.int32)))
     slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     with_statistics: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_levels: int = 0
@@ -119,7 +119,7 @@ class GrowingTree:
         """Add the encrypted gradients of the next rows."""
         part = key.from_bytes(bytes(message.values))
         n_sampled = self.rows.n_rows
-        if not 0 <= message.group < len(self.received) or self.histograms is not None:
+        if not 0 <= message.group < len(self.received) or self.n_levels:
             raise ProtocolError("gradients at a wrong time, or of a wrong group")
         start = self.received[message.group]
         if message.start != start or start + len(part) > n_sampled:
@@ -173,7 +173,7 @@ class GrowingTree:
         parents : ndarray of int64, shape (n_nodes,), or None at the root
             The parent of each node of the next level.
         """
-        if self.histograms is None:
+        if not self.n_levels:
             if len(message.assignment) or len(message.left_rows):
                 raise ProtocolError("the root has no level above")
             return None
@@ -222,12 +222,13 @@ class GrowingTree:
             built = self.rows.histograms(key, sources, rows, chosen.starts)
         self.slots = np.full(self.partition.n_nodes, -1, dtype=np.int64)
         self.slots[summed] = np.arange(len(summed))
-        if len(derived) and parents is not None and above is not None:
+        if len(derived) and parents is not None:
             of_parents = above.take(above_slots[parents[derived]])
             rest = of_parents.less(key, built.take(self.slots[derived ^ 1]))
             self.slots[derived] = len(summed) + np.arange(len(derived))
             built = Histograms.joined([built, rest])
         self.histograms = built
+        self.n_levels += 1
 
     def statistics(
         self, key: PublicKey, nodes: NDArray[np.int64], field_bits: int, per_ciphertext: int
@@ -243,7 +244,6 @@ class GrowingTree:
         per_ciphertext : int
             Packed sums in each ciphertext that is sent.
         """
-        assert self.histograms is not None
         histograms = self.histograms.take(self.slots[nodes])
         occupied = histograms.counts > 0
         parts = [
@@ -291,9 +291,8 @@ class GrowingTree:
     def check_candidate(self, node: int, split: NamedSplit) -> None:
         """Raise `ProtocolError` unless a node can be split there into two sides with sampled rows."""
         place = int(np.searchsorted(self.columns, split.column))
-        if node not in self.with_statistics or place == len(self.columns):
+        if not self.n_levels or node not in self.with_statistics or place == len(self.columns):
             raise ProtocolError("a split of a node or column without statistics")
-        assert self.histograms is not None
         first, end = self.rows.bin_offsets[place : place + 2]
         counts = self.histograms.counts[self.slots[node], first:end]
         goes_left = bins_to_left(len(counts) - 1, split.last_left, split.default_left, split.right)

@@ -29,7 +29,7 @@ from xgb_fed.vertical.growing.gradients import check_layout
 from xgb_fed.vertical.passive.explanations import NONE, tell_columns, tell_sides
 from xgb_fed.vertical.passive.given_statistics import GivenStatistics
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
-from xgb_fed.vertical.passive.journal import Journals, Terms
+from xgb_fed.vertical.passive.journal import Journal, Journals, Terms
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
 from xgb_fed.vertical.protocol.messages import (
@@ -290,13 +290,18 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if earlier.names != session.columns.names or earlier.categories != session.columns.categories:
             raise ProtocolError("that model was trained on other columns, or categories")
         self._count_thresholds(earlier)
-        if session.journal is None:
-            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        journal = self._journal_of(session)
         session.keep_categories(earlier.n_categories)
         for k in range(message.n_splits):
             session.splits.add(*earlier.rule(k))
-        session.journal.keep()
+        journal.keep()
         return messages.Done()
+
+    def _journal_of(self, session: TrainingSession) -> Journal:
+        """The journal of a training run, which is begun when it is needed first."""
+        if session.journal is None:
+            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        return session.journal
 
     def _n_finished(self, model: bytes) -> int:
         """Splits of a run that has ended here, which the active party may not have heard of; else 0."""
@@ -336,8 +341,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if message.tree <= session.last_tree:
             raise ProtocolError("trees are grown once, in ascending order")
         session.last_tree = message.tree
-        if session.journal is None:
-            session.journal = self.journals.start(session.model_id, session.terms, session.splits)
+        self._journal_of(session)
         everyone = np.ones(n_rows, dtype=bool)
         sampled = from_bits(message.sampled_rows, n_rows) if len(message.sampled_rows) else everyone
         if sampled.sum() < self._min_rows:
@@ -366,7 +370,6 @@ class PassiveParty(SessionHandler[PredictionSession]):
         nodes = tree.nodes_with_statistics(self._min_node_rows)
         self._given.add(len(nodes), session.n_classes, tree.rows.n_rows)
         tree.build(session.key, nodes, parents)
-        tree.n_levels += 1
         return session.statistics(nodes)
 
     def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
@@ -392,8 +395,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         split_ids = [session.splits.add(*rule) for rule, _ in questions]
         flags = session.columns.goes_left(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
-        assert session.journal is not None
-        session.journal.keep()
+        self._journal_of(session).keep()
         del room
         return Assignments(
             np.array(split_ids, dtype=np.int32),
