@@ -21,6 +21,7 @@ from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.secure_sum.answers import Answered, AnswerJournal, read_answered
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
+from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 
@@ -56,7 +57,7 @@ class PartyLedger:
         )
         self._lock = Lock()
         self._spent, self._closeness = Fraction(), 0.0
-        self._neighbouring: str | None = None
+        self._unit: Unit | None = None
         self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
         try:
             kept = self.budget
@@ -77,7 +78,7 @@ class PartyLedger:
         about = self.journal.about
         return None if about is None else _budget(about)
 
-    def check_run(self, run: bytes, mu: float, neighbouring: str, budget: tuple[float, float]) -> None:
+    def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost is left, beside what it has cost already.
 
         Parameters
@@ -85,8 +86,7 @@ class PartyLedger:
         run : bytes
         mu : float
             Limit of its cost.
-        neighbouring : str
-            Its unit.
+        unit : Unit
         budget : (float, float)
             Its ε and δ, which a ledger without a budget will take.
 
@@ -97,7 +97,7 @@ class PartyLedger:
         InvalidArgumentError
             If the ledger is of another unit.
         """
-        self._check_unit(neighbouring)
+        self._check_unit(unit)
         budget = self.budget or budget
         left = _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
         if Fraction(mu) ** 2 > left:
@@ -108,8 +108,8 @@ class PartyLedger:
                 "unless it is given one"
             )
 
-    def _check_unit(self, neighbouring: str) -> None:
-        _check_same_unit(self._neighbouring, neighbouring)
+    def _check_unit(self, unit: Unit) -> None:
+        _check_same_unit(self._unit, unit)
 
     def answer(
         self,
@@ -154,7 +154,7 @@ class PartyLedger:
 
         def prepare() -> Mapping[str, Any]:
             # Once more: two runs may have begun before either of them was answered.
-            self._check_unit(entry.neighbouring)
+            self._check_unit(entry.unit)
             cost = entry.cost
             if self._spent_by[run.hex()] + cost > Fraction(granted) ** 2:
                 raise BudgetExceededError(
@@ -173,19 +173,19 @@ class PartyLedger:
             return answer
 
         with self._lock:
-            before = self._spent, self._spent_by[run.hex()], self._closeness, self._neighbouring
+            before = self._spent, self._spent_by[run.hex()], self._closeness, self._unit
             try:
                 return self.journal.once(run, number, asked, prepare, make_counted, _about(budget))
             except Exception:
                 # It could not be written, and so was not given.
-                self._spent, self._spent_by[run.hex()], self._closeness, self._neighbouring = before
+                self._spent, self._spent_by[run.hex()], self._closeness, self._unit = before
                 raise
 
     def _count(self, run: str, entry: _Entry) -> None:
         self._spent += entry.cost
         self._spent_by[run] += entry.cost
         self._closeness += entry.closeness
-        self._neighbouring = entry.neighbouring
+        self._unit = entry.unit
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class _Entry:
     run: str
     time: str
     what: str
-    neighbouring: str
+    unit: Unit
     mu: float
     closeness: float
 
@@ -207,11 +207,12 @@ class _Entry:
 
 def _parsed(answered: Iterable[Answered]) -> list[tuple[Answered, _Entry]]:
     """The attempts of a ledger with what it notes about them, all of one unit."""
-    parsed, unit = list[tuple[Answered, _Entry]](), None
+    parsed = list[tuple[Answered, _Entry]]()
+    unit: Unit | None = None
     for one in answered:
         entry = _entry(one.note)
-        _check_same_unit(unit, entry.neighbouring)
-        unit = entry.neighbouring
+        _check_same_unit(unit, entry.unit)
+        unit = entry.unit
         parsed.append((one, entry))
     return parsed
 
@@ -219,7 +220,11 @@ def _parsed(answered: Iterable[Answered]) -> list[tuple[Answered, _Entry]]:
 def _entry(note: Mapping[str, Any]) -> _Entry:
     run, time, what, neighbouring = (_text_in(note, name) for name in ("run", "time", "what", "neighbouring"))
     mu, closeness = (_number_in(note, name, NOT_NEGATIVE) for name in ("mu", "closeness"))
-    return _Entry(run, time, what, neighbouring, mu, closeness)
+    try:
+        unit = Unit.of_relation(neighbouring)
+    except ValueError:
+        raise _damaged("neighbouring", neighbouring, "a neighbouring relation of this version") from None
+    return _Entry(run, time, what, unit, mu, closeness)
 
 
 def _budget(about: Mapping[str, Any]) -> tuple[float, float]:
@@ -249,10 +254,10 @@ def _damaged(name: str, value: Any, accepted: str) -> PartyArgumentError:
     )
 
 
-def _check_same_unit(unit: str | None, other: str) -> None:
-    if unit not in (None, other):
+def _check_same_unit(unit: Unit | None, other: Unit) -> None:
+    if unit is not None and unit != other:
         raise InvalidArgumentError(
-            f"the party's ledger covers {quoted(repr(unit))}, the run {quoted(repr(other))}"
+            f"the party's ledger covers {unit.neighbouring!r}, the run {other.neighbouring!r}"
         )
 
 
@@ -333,6 +338,6 @@ def read_ledger(folder: str | Path) -> LedgerSums:
         epsilon,
         delta,
         composed_mu([entry.mu for _, entry in entries]),
-        entries[0][1].neighbouring if entries else None,
+        entries[0][1].unit.neighbouring if entries else None,
         rows,
     )

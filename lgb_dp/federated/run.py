@@ -110,7 +110,7 @@ class PrivateSubject(Subject):
         self._budget = (self._task.epsilon, self._task.delta)
         self._random = SecureRandom()
         self._granted = 0.0
-        self._neighbouring = side.data.unit.at_parties(self._task.parties_per_person).neighbouring
+        self._unit = side.data.unit.at_parties(self._task.parties_per_person)
 
     def description(self) -> str:
         """Digests of what the party declares about its columns."""
@@ -127,7 +127,7 @@ class PrivateSubject(Subject):
         n_parties = len(roster.introductions)
         replica = train_replica(self._side.data, self._task, n_parties, public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
-        self._ledger.check_run(roster.digest, self._granted, self._neighbouring, self._budget)
+        self._ledger.check_run(roster.digest, self._granted, self._unit, self._budget)
         return replica
 
     def _note_granted(self, cost: Cost) -> None:
@@ -162,7 +162,7 @@ class PrivateSubject(Subject):
             "parties": n,
             "mu": question.mu,
             "closeness": question.n_values * closeness(min(variances), n),
-            "neighbouring": self._neighbouring,
+            "neighbouring": self._unit.neighbouring,
         }
 
         def make() -> bytes:

@@ -24,7 +24,7 @@ def _ledger(args: argparse.Namespace) -> None:
             f"{quoted(row['run']):8}  {quoted(row['since']):25}  {quoted(row['release']):24}  "
             f"{row['answers']:>7}  {row['mu']:>10.6g}"
         )
-    unit = "not used yet" if sums.neighbouring is None else quoted(sums.neighbouring)
+    unit = "not used yet" if sums.neighbouring is None else sums.neighbouring
     print(f"budget: epsilon = {sums.epsilon:g}, delta = {sums.delta:g} ({unit})")
     print(
         f"spent: mu = {sums.spent_mu:.6g}, which is epsilon = {sums.spent_epsilon:.6g} at that delta "

@@ -62,13 +62,16 @@ class InitialModel:
         return lightgbm.Booster(model_str=self.text)
 
 
+@dataclass(frozen=True)
+class _Readable:
+    """A native model that another object owns, with all that `Booster.model_to_string` reads of a booster."""
+
+    _handle: Any
+    pandas_categorical: None = None
+    best_iteration: int = -1
+
+
 def _text_of(predictor: _InnerPredictor) -> str:
     """Text of the model that a predictor holds."""
-    shell: Any = lightgbm.Booster.__new__(lightgbm.Booster)  # its handle may be None only here
-    shell.pandas_categorical = None
-    shell.best_iteration = -1
-    shell._handle = predictor._handle
-    try:
-        return str(shell.model_to_string(num_iteration=-1))
-    finally:
-        shell._handle = None
+    model: Any = _Readable(predictor._handle)
+    return lightgbm.Booster.model_to_string(model, num_iteration=-1)

@@ -73,6 +73,8 @@ class RemoteParty:
         none for all rows of the party's file in its order.
     insecure : bool
         Whether to connect without TLS, for tests; to this machine only.
+    connection : Connection, optional
+        That of another object to the same server, which both use in turn; a new one by default.
 
     Raises
     ------
@@ -94,30 +96,22 @@ class RemoteParty:
         *,
         row_sets: Sequence[bytes] = (),
         insecure: bool = False,
+        connection: Connection | None = None,
     ) -> None:
         host_of(address)
-        expected = name
-        name = address if name is None else name
+        expected, name = name, address if name is None else name
         if not isinstance(name, str) or not name or name == "active" or not name.isprintable():
             raise PartyArgumentError(f"name={name!r} must be a printable text other than 'active'")
         if not timeout > 0:
             raise PartyArgumentError(f"timeout={timeout} must be above 0 seconds")
-        if isinstance(tls, (str, Path)):
-            tls = TLS.from_directory(tls)
-        if (tls is None) != insecure:
-            raise PartyArgumentError(
-                "tls=... is needed; insecure=True is for tests without it, never for both"
-            )
-        if insecure and not is_loopback(host_of(address)):
-            raise PartyArgumentError(f"insecure=True is for this machine only, not for {address!r}")
         if any(len(digest) != streams.ROW_SET_BYTES for digest in row_sets):
             raise PartyArgumentError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
         self.address, self.name, self.timeout = address, name, timeout
         self._row_sets: RowSets = tuple(row_sets)
-
-        self._lock = Lock()
         self._call: Any = None
-        self._connection: _Connection | None = _Connection(address, tls, expected)
+        self._connection: Connection | None = connection
+        if connection is None:
+            self._connection = Connection(address, _checked_tls(address, tls, insecure), expected)
 
     def __getstate__(self) -> dict[str, Any]:
         """Where it is; neither the connection nor the key."""
@@ -127,7 +121,6 @@ class RemoteParty:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy without key has no connection."""
         self.__dict__.update(state)
-        self._lock = Lock()
         self._call = None
         self._connection = None
 
@@ -147,10 +140,16 @@ class RemoteParty:
 
     def with_rows(self, *row_sets: bytes) -> RemoteParty:
         """The same party, asked about other rows."""
-        other = RemoteParty.__new__(RemoteParty)
-        other.__dict__.update(self.__dict__)
-        other._row_sets = tuple(row_sets)
-        return other
+        return RemoteParty(
+            self.address, None, self.name, self.timeout, row_sets=row_sets, connection=self._used()
+        )
+
+    def _used(self) -> Connection:
+        if self._connection is None:
+            raise PartyUnavailableError(
+                f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
+            )
+        return self._connection
 
     def close(self) -> None:
         """Close the connection."""
@@ -177,18 +176,15 @@ class RemoteParty:
         """
         import grpc
 
-        if self._connection is None:
-            raise PartyUnavailableError(
-                f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
-            )
-        wrong = self._connection.out_of_date()
+        connection = self._used()
+        wrong = connection.out_of_date()
         if wrong:
             raise AuthenticationError(
                 f"this side's certificate {wrong}; party {self.name!r} at {self.address} was not asked"
             )
-        with self._lock, Watchdog(self.timeout, self.interrupt) as dog:
+        with connection.in_use, Watchdog(self.timeout, self.interrupt) as dog:
             failures: list[Exception] = []
-            call = self._connection.exchange()(
+            call = connection.exchange()(
                 _watched(frames(request, self._row_sets, dog.feed), failures), timeout=DEADLINE
             )
             self._call = call
@@ -198,7 +194,7 @@ class RemoteParty:
                 for failure in failures:
                     # Of a request in parts, the making of one failed: the party has nothing to do with it.
                     raise failure from None
-                raise self._explained(error, dog.fired, self._connection) from None
+                raise self._explained(error, dog.fired, connection) from None
             except ProtocolError as error:
                 call.cancel()
                 raise ProtocolError(f"party {self.name!r}: {error}") from None
@@ -206,7 +202,7 @@ class RemoteParty:
                 self._call = None
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
 
-    def _explained(self, error: grpc.RpcError, silent: bool, connection: _Connection) -> Exception:
+    def _explained(self, error: grpc.RpcError, silent: bool, connection: Connection) -> Exception:
         import grpc
 
         code, details = error.code(), error.details() or ""
@@ -231,8 +227,19 @@ class RemoteParty:
         return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
 
 
-class _Connection:
-    """A connection to a server, made again when it has become old; copies of a party share it.
+def _checked_tls(address: str, tls: TLS | str | Path | None, insecure: bool) -> TLS | None:
+    """Credentials for an address; None for this machine, if that was asked for."""
+    if isinstance(tls, (str, Path)):
+        tls = TLS.from_directory(tls)
+    if (tls is None) != insecure:
+        raise PartyArgumentError("tls=... is needed; insecure=True is for tests without it, never for both")
+    if insecure and not is_loopback(host_of(address)):
+        raise PartyArgumentError(f"insecure=True is for this machine only, not for {address!r}")
+    return tls
+
+
+class Connection:
+    """A connection to a server, made again when it has become old.
 
     Parameters
     ----------
@@ -240,11 +247,16 @@ class _Connection:
     tls : TLS or None
     expected : str or None
         The name that the server's certificate must be for, if not that of the address.
+
+    Attributes
+    ----------
+    in_use : Lock
+        Held for a request and its answer, by all parties that share the connection.
     """
 
     def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
         self._address, self._tls, self._expected = address, tls, expected
-        self._lock = Lock()
+        self._lock, self.in_use = Lock(), Lock()
         self._open()
 
     def _open(self) -> None:

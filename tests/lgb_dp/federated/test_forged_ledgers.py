@@ -10,6 +10,7 @@ from gbdt_commons.store import bytes_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.secure_sum.answers import ABOUT, ATTEMPTS, ROLE
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger, read_ledger
 from mutations import mutated_json
 from veilboost.command_line import main
@@ -64,7 +65,7 @@ def spent_of_the_party(folder):
     spent = ledger._spent
     try:
         for run in (bytes(32), b"x" * 32):
-            outcome(lambda run=run: ledger.check_run(run, 0.01, NOTE["neighbouring"], BUDGET))
+            outcome(lambda run=run: ledger.check_run(run, 0.01, ONE_ROW, BUDGET))
     finally:
         ledger.journal.close()
     return spent
@@ -160,5 +161,7 @@ def test_a_forged_unit_does_not_reach_the_terminal_as_it_is(tmp_path, entries, c
     for head in entries[1:]:
         head["note"]["neighbouring"] = "row\x1b[2J"
     write(tmp_path, entries)
-    assert main(["ledger", str(tmp_path)]) == 0
-    assert r"(row\x1b[2J)" in capsys.readouterr().out
+    assert main(["ledger", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert r"neighbouring='row\x1b[2J'" in printed.err
+    assert "\x1b" not in printed.out + printed.err

@@ -1,6 +1,7 @@
 """A party's own side: its demands, its ledger, and what it refuses of a coordinator that lies."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from gbdt_parties.secure_sum.messages import (
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.run import PartyRun
 from gbdt_parties.secure_sum.trust import Credentials
+from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
 from lgb_dp.federated.run import PrivateSubject
 from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of
@@ -249,15 +251,16 @@ def test_a_run_that_is_never_answered_gives_a_ledger_no_budget(tmp_path):
 
 def test_a_ledger_that_covers_two_units_is_not_read(tmp_path):
     ledger = PartyLedger(tmp_path)
-    for number, unit in enumerate(("one row", "two rows")):
-        note = {**NOTE, "neighbouring": unit}
+    for number, unit in enumerate((ONE_ROW, TWO_ROWS)):
+        note = {**NOTE, "neighbouring": unit.neighbouring}
         ledger.journal.once(
             bytes(16), number, b"", lambda note=note: note, lambda: b"", dict(epsilon=1, delta=0.1)
         )
     ledger.journal.close()
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row', the run 'two rows'"):
+    both = re.escape(f"covers {ONE_ROW.neighbouring!r}, the run {TWO_ROWS.neighbouring!r}")
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=both):
         PartyLedger(tmp_path)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
         PartyLedger(tmp_path)  # the first one has let go of the folder
 
 
@@ -291,8 +294,9 @@ def test_settings_of_a_party_out_of_range(settings, error):
         party(0, **settings)
 
 
+TWO_ROWS = Unit(rows=2)
 NOTE = {
-    **{"run": "00", "what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": "one row"},
+    **{"run": "00", "what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": ONE_ROW.neighbouring},
     "time": "now",
 }
 BUDGET = (1.0, DELTA)
@@ -316,15 +320,17 @@ def test_the_ledger_counts_what_it_reads(tmp_path):
 def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(tmp_path):
     """Also one whose number is known, with other settings; and one of two that began before any answer."""
     ledger = PartyLedger(tmp_path)
-    ledger.check_run(b"s" * 16, 0.2, "two rows", BUDGET)
+    ledger.check_run(b"s" * 16, 0.2, TWO_ROWS, BUDGET)
     ledger.answer(bytes(16), 1, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
-        ledger.check_run(bytes(16), 0.2, "two rows", BUDGET)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'one row'"):
-        ledger.answer(b"s" * 16, 1, b"asked", {**NOTE, "neighbouring": "two rows"}, 0.2, BUDGET, lambda: b"")
-    ledger.check_run(bytes(16), 0.26, "one row", BUDGET)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
+        ledger.check_run(bytes(16), 0.2, TWO_ROWS, BUDGET)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
+        ledger.answer(
+            b"s" * 16, 1, b"asked", {**NOTE, "neighbouring": TWO_ROWS.neighbouring}, 0.2, BUDGET, lambda: b""
+        )
+    ledger.check_run(bytes(16), 0.26, ONE_ROW, BUDGET)
     with pytest.raises(lgb_dp.BudgetExceededError, match="the run may cost"):
-        ledger.check_run(b"s" * 16, 0.26, "one row", BUDGET)
+        ledger.check_run(b"s" * 16, 0.26, ONE_ROW, BUDGET)
 
 
 def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_signed(tmp_path):
@@ -344,7 +350,14 @@ def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_
 
 def test_an_answer_that_is_interrupted_after_it_was_written_is_counted(tmp_path):
     ledger = PartyLedger(tmp_path, (1.0, 1e-5))
-    note = {"run": "00", "what": "x", "mu": 0.03, "closeness": 0.0, "neighbouring": "row", "time": ""}
+    note = {
+        "run": "00",
+        "what": "x",
+        "mu": 0.03,
+        "closeness": 0.0,
+        "neighbouring": ONE_ROW.neighbouring,
+        "time": "",
+    }
 
     def answer(number, make=bytes):
         return ledger.answer(b"run", number, b"asked", note, 1.0, (1.0, 1e-5), make)
