@@ -44,17 +44,14 @@ class Index(Generic[T]):
         }
         return (numbers[number] for number in sorted(numbers))
 
-    def replace(self, kind: str, key: str, place: int, *entry: T) -> None:
-        """Put an entry, or none, in the place of a sequence's tail."""
+    def replace(self, kind: str, key: str, place: int, *entry: T) -> list[T]:
+        """Put an entry, or none, in the place of a sequence's tail; gives the entries that were there."""
         sequence = self._sequences.setdefault(kind, {}).setdefault(key, [])
         self._n_changes += 1
         tail = sequence[place:]
         self._undone.append((kind, key, place, tail))
         sequence[place:] = [(self._n_changes, one) for one in entry]
-
-    def replaced(self) -> list[list[T]]:
-        """The tails that the changes since the last `keep` took the place of, in the order of the changes."""
-        return [[entry for _, entry in tail] for _, _, _, tail in self._undone]
+        return [one for _, one in tail]
 
     def keep(self) -> None:
         """Make the changes since the last call final."""

@@ -21,7 +21,6 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +99,7 @@ class Journal:
         self._tip = _Tip(0, b"")
         self._is_sealed = self._is_synced = False
         self._changes: list[_Change] = []
+        self._n_dead, self._has_removed = 0, False
         self._coming: _Tip | None = None
         self._is_writing = False
         _journals.add(self)
@@ -175,8 +175,7 @@ class Journal:
     def change(self, kind: str, key: str, place: int, *content: bytes) -> None:
         """Put a content, or none, in the place of a sequence's tail, until `commit` or `settle`."""
         records = [Record(0, len(one), _digest(one), one) for one in content]
-        self._changes.append(_Change(kind, key, place, records[0] if records else None))
-        self.index.replace(kind, key, place, *records)
+        self._changes.append(self._replace(kind, key, place, *records))
 
     def commit(self, *, sync: bool) -> None:
         """Keep all changes.  An error leaves them, and perhaps a part of them in the file, to `settle`."""
@@ -217,6 +216,7 @@ class Journal:
                 self.must_rewrite = True
             self.seen = signature(os.fstat(self._descriptor))
         self.index.undo()
+        _, _, self._n_dead, self._has_removed = self._tip
         self._coming, self._is_writing = None, False
         self._changes = []
 
@@ -309,19 +309,18 @@ class Journal:
         for _, _, _, record in self._changes:
             if record is not None:
                 record.start, at = at, at + record.size
-        self._coming = self._tip_behind(at + len(_END), digest, self._changes)
+        self._coming = _Tip(at + len(_END), digest, self._n_dead, self._has_removed)
         return b"".join((head, table, *contents, _END))
 
-    def _tip_behind(self, end: int, digest: bytes, changes: Sequence[_Change]) -> _Tip:
-        _, _, n_dead, has_removed = self._tip
-        for (kind, key, _, record), replaced in zip(changes, self.index.replaced(), strict=True):
-            n_records = len(replaced) + (record is None)
-            if n_records:
-                n_bytes = sum(one.size for one in replaced)
-                # A record costs about as much as its names in the table, apart from its content.
-                n_dead += n_bytes + n_records * (len(kind) + len(key) + 2 * _HEAD.size)
-                has_removed |= record is None and n_bytes > 0
-        return _Tip(end, digest, n_dead, has_removed)
+    def _replace(self, kind: str, key: str, place: int, *record: Record) -> _Change:
+        """Change the index, and count what counts no more."""
+        replaced = self.index.replace(kind, key, place, *record)
+        n_bytes = sum(one.size for one in replaced) if replaced else 0
+        self._has_removed |= n_bytes > 0 and not record
+        # A record, or a removal, takes about as much as its names in the table, apart from its content.
+        n_dead = len(replaced) + (not record)
+        self._n_dead += n_bytes + n_dead * (len(kind) + len(key) + 2 * _HEAD.size)
+        return _Change(kind, key, place, record[0] if record else None)
 
     def _keep(self) -> None:
         """Count the changes, which are in the file; called again after an interrupt, it goes on."""
@@ -351,16 +350,15 @@ class Journal:
         is_whole = _read(self._descriptor, stop - len(_END), len(_END)) == _END
         if not is_whole or digest != _digest(self._tip.digest, lengths, table):
             raise MisfitError("a record is damaged")
-        changes = []
         for kind, key, place, *content in json.loads(table):
-            record = None
             if content:
                 record = Record(at, content[0], bytes.fromhex(content[1]))
                 self.content(record)
                 at += record.size
-            changes.append(_Change(kind, key, place, record))
-            self.index.replace(kind, key, place, *([] if record is None else [record]))
-        self._tip = self._tip_behind(stop, digest, changes)
+                self._replace(kind, key, place, record)
+            else:
+                self._replace(kind, key, place)
+        self._tip = _Tip(stop, digest, self._n_dead, self._has_removed)
         self.index.keep()
         return True
 
