@@ -140,6 +140,8 @@ class Journal:
         sealed_end = _read_seal(self._descriptor)
         self._is_sealed = sealed_end != _NO_SEAL
         end = sealed_end if self._is_sealed else _written_end(self._descriptor)
+        if self._size() < self._tip.end:
+            raise MisfitError("it is damaged: a transaction that was read is not there any more")
         while self._tip.end + _HEAD.size <= end and self._take_entry(end):
             pass
         if self._is_sealed and not self._tip.end == end == self._size():
@@ -274,8 +276,8 @@ class Journal:
                 if signature(os.fstat(self._descriptor)) == self.seen:
                     self._sync()
                     self._write_seal(self._tip.end)
-        os.close(self._descriptor)
-        self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
 
     def _copy_to(self, new: Journal) -> None:
         """Write a header and all records."""
@@ -390,7 +392,8 @@ _journals: weakref.WeakSet[Journal] = weakref.WeakSet()
 def _leave_to_parent() -> None:
     """Keep a forked child from holding its parent's locks."""
     for descriptor in {journal._descriptor for journal in list(_journals)} - {-1}:
-        os.close(descriptor)
+        with suppress(OSError):
+            os.close(descriptor)
     for journal in list(_journals):
         journal._descriptor = -1
 

@@ -303,6 +303,27 @@ def test_a_reader_is_not_disturbed_by_what_the_user_of_a_store_does(tmp_path):
     assert kept.get(NUMBERS, "end") == 7
 
 
+def test_a_reader_forgets_a_transaction_that_was_undone(tmp_path, monkeypatch):
+    path = tmp_path / "a.store"
+    store = opened(path)
+    reader = opened(path, read_only=True)
+    seen = []
+
+    def failing(descriptor):
+        seen.append(contents(reader))
+        full()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", failing)
+        with pytest.raises(OSError, match="No space left"):
+            store.append(NUMBERS, "run", 1)
+    assert seen == [[{"run": [1]}, {}]]
+    assert contents(reader) == [{}, {}]
+    store.put(NUMBERS, "run", 2)
+    assert contents(reader) == [{"run": [2]}, {}]
+    store.close()
+
+
 RACING = """
 import sys, time
 from gbdt_commons.errors import StoreError
