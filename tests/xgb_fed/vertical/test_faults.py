@@ -294,12 +294,13 @@ def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, commits = Bank(problem, tmp_path / "bank"), []
-    write = os.pwrite
+    write, passive = os.pwrite, (tmp_path / "bank" / "party.store").stat()
 
     def full(descriptor, content, start):
-        commits.append(start)
-        if len(commits) > 2:
-            raise OSError(28, "No space left on device")
+        if os.fstat(descriptor).st_ino == passive.st_ino:
+            commits.append(start)
+            if len(commits) > 2:
+                raise OSError(28, "No space left on device")
         return write(descriptor, content, start)
 
     monkeypatch.setattr(os, "pwrite", full)
