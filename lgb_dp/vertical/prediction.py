@@ -5,7 +5,7 @@ dither, so that the point follows from the row and the model: whatever A asks, a
 most five bits about F_B of a row.  A dithered point would not do, as its mean over questions is F_B.
 
 By default A learns a label or a rounded prediction: it makes a table of the answer at every point, and the
-entry at B's point is looked up obliviously (`gbdt_parties.two_party.lookups`), so that B learns nothing of
+entry at B's point is looked up obliviously (`gbdt_parties.two_party.answers`), so that B learns nothing of
 A's part or of the answer.  An A that deviates can put anything into its table, so the five bits are the
 limit; a label is one bit to an A that follows.  The point itself, and F_B, which has no such limit, are given
 by consent alone.

@@ -1,0 +1,198 @@
+"""Entries of secret tables at secret points, told to the side with the tables: one question about some rows.
+
+Functionality: A has a table T_i of numbers below 2^48 for every row i, B has a point p_i; afterwards A has
+T_i[p_i], and B nothing.
+
+Source: `lookups`, with B's share opened to A.
+
+1. B → A: transfers chosen with points.
+2. A → B: masked tables.
+3. B → A: shares.
+
+* *A has its entries*: its share and B's add up to the entry modulo 2^48 (`lookups`).
+* *A learns no more*: B's share is sent modulo 2^48, so that it is the entry less A's own share, both of which
+  A has.  Its higher bits would tell the point.  B's transfers look uniform.
+* *B learns nothing*: of masked tables it can read one entry, less A's share (`lookups`).
+* *Lengths are public*: they follow from the numbers of rows and points.
+* *A that deviates* puts other numbers into its tables, at most one to tell each point from the others: it
+  then has the points.  So they must be all that it may ever learn, and fixed for a row.
+* *Nothing repeats*: a question is a round of its session, and no round or attempt begins twice.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+import numpy as np
+
+from gbdt_kernels.transfers.columns import choice_words
+from gbdt_parties.errors import PartyArgumentError, ProtocolError
+from gbdt_parties.two_party.extension import Batch
+from gbdt_parties.two_party.life import Unrepeatable
+from gbdt_parties.two_party.lookups import LookupReceiver, LookupSender, bits_of
+from gbdt_parties.two_party.names import DIGEST_BYTES, Step
+from gbdt_parties.two_party.pads import Pads, Words
+from gbdt_parties.two_party.session import Session
+from gbdt_parties.two_party.sides import Leaves, checked_numbers
+
+RING_BITS = 48
+MAX_ROWS = 1 << 16
+"""Of one question."""
+
+_CHOICES, _TABLES = 1, 2
+_MASK = np.uint64((1 << RING_BITS) - 1)
+
+
+def _check_rows(n_rows: int) -> None:
+    if not 1 <= n_rows <= MAX_ROWS:
+        raise PartyArgumentError(f"n_rows={n_rows} of a question must be 1 to {MAX_ROWS}")
+
+
+class _Question(Unrepeatable):
+    """Common to both sides: sizes, the session's round, and which message is due."""
+
+    def __init__(self, session: Session, number: int, question: bytes, n_rows: int, n_points: int) -> None:
+        self._n_words = bits_of(n_points) * -(-n_rows // 64)
+        session.begin(number, 0)
+        self._session, self._n_rows, self._n_points, self._stage = session, n_rows, n_points, 0
+        self._batch = Batch(Step(number, 0, _CHOICES), 0)
+        sizes = n_rows.to_bytes(4, "little") + n_points.to_bytes(2, "little")
+        self._head = self._batch.digest(session.digest, b"question", sizes, question)
+
+    def _pads(self, context: bytes) -> Pads:
+        return Pads(context, Step(self._batch.step.round, 0, _TABLES), b"answers")
+
+    def _turn(self, stage: int) -> None:
+        if self._stage != stage:
+            raise ProtocolError(f"message {stage + 1} of a question is not due, or was there before")
+        self._stage += 1
+
+
+class AskingSide(_Question):
+    """The side with tables, which learns the entries.
+
+    Parameters
+    ----------
+    session : Session
+        Open.
+    number : int
+        Of the question, which no round of the session had.
+    question : bytes
+        What both sides must agree on: the model, the rows and the kind of answer.
+    tables : ndarray of uint64, shape (n_rows, n_points)
+        Below 2**48.
+    """
+
+    def __init__(self, session: Session, number: int, question: bytes, tables: Words) -> None:
+        if tables.ndim != 2 or tables.dtype != np.uint64 or (tables > _MASK).any():
+            raise PartyArgumentError("tables of a question must be uint64 below 2**48, a row for each row")
+        _check_rows(len(tables))
+        super().__init__(session, number, question, *tables.shape)
+        self._tables = tables
+
+    def masked_tables(self, choices: bytes) -> bytes:
+        """Take the other side's first message; gives this side's only one.
+
+        Raises
+        ------
+        TransferCheckError
+            If the transfers are not consistent: the session is over.
+        ProtocolError
+            If the other side answers another question, or the message has another length.
+        """
+        with self._session.life.held():
+            self._turn(0)
+            if not hmac.compare_digest(choices[:DIGEST_BYTES], self._head):
+                raise ProtocolError("the other side answers another question than this side's")
+            sender = self._session.sender
+            rows = sender.extend(self._batch, self._n_words, choices[DIGEST_BYTES:])
+            lookup = LookupSender(
+                self._pads(self._session.sending), sender.difference, self._n_points, RING_BITS
+            )
+            self._shares, message = lookup.answer(rows, 0, self._tables[:, :, None])
+            return message
+
+    def entries(self, shares: bytes) -> Words:
+        """Take the other side's last message; gives the entries, shape (n_rows,).
+
+        Raises
+        ------
+        ProtocolError
+            If the message has another length.
+        """
+        with self._session.life.held():
+            self._turn(1)
+            if len(shares) != self._n_rows * RING_BITS // 8:
+                raise ProtocolError(f"shares of {self._n_rows} answers have {len(shares)} bytes")
+            parts = np.frombuffer(shares, dtype="<u2").reshape(self._n_rows, RING_BITS // 16)
+            words = np.zeros((self._n_rows, 4), dtype="<u2")
+            words[:, : RING_BITS // 16] = parts
+            return np.asarray(words.view("<u8")[:, 0].astype(np.uint64) + self._shares[:, 0] & _MASK)
+
+
+class AnsweringSide(_Question):
+    """The side with points, which learns nothing.
+
+    Parameters
+    ----------
+    session, number, question
+        As of `AskingSide`.
+    points : ndarray of uint8, shape (n_rows,)
+        Numbers of points.
+    n_points : int
+    nonce : bytes, optional
+        For an auditor who repeats the answer.
+
+    Attributes
+    ----------
+    nonce : bytes
+        To be recorded.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        number: int,
+        question: bytes,
+        points: Leaves,
+        n_points: int,
+        nonce: bytes | None = None,
+    ) -> None:
+        _check_rows(len(points))
+        self._points = checked_numbers("points", points, len(points), n_points)
+        super().__init__(session, number, question, len(points), n_points)
+        self._draws = session.draws(nonce)
+        self.nonce = self._draws.nonce
+
+    def choices(self) -> bytes:
+        """Make the first message.
+
+        Raises
+        ------
+        ProtocolError
+            If it was made before.
+        """
+        with self._session.life.held():
+            self._turn(0)
+            words = np.empty(self._n_words, dtype=np.uint64)
+            choice_words(self._points, bits_of(self._n_points), False, words)
+            spare = self._draws.stream(b"spare choices", self._session.digest, self._batch.to_bytes())
+            self._rows, message = self._session.receiver.extend(self._batch, words, spare)
+            return self._head + message
+
+    def shares(self, masked_tables: bytes) -> bytes:
+        """Take the other side's message; gives this side's last one, with which the entries are told.
+
+        The caller counts the question before it is sent.
+
+        Raises
+        ------
+        ProtocolError
+            If the message has another length.
+        """
+        with self._session.life.held():
+            self._turn(1)
+            pads = self._pads(self._session.receiving)
+            lookup = LookupReceiver(pads, self._n_points, 1, RING_BITS)
+            words = lookup.take(self._rows, 0, self._points, masked_tables).astype("<u8")
+            return np.ascontiguousarray(words.view("<u2")[:, : RING_BITS // 16]).tobytes()
