@@ -35,12 +35,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_parties.errors import SumRangeError
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.checks import POSITIVE, checked_number
 from lgb_dp.errors import InvalidArgumentError
@@ -218,27 +220,29 @@ class PublicNumbers:
         hessian = _signed(opened, half)
         return _signed((opened - hessian.astype(np.uint64)) >> np.uint64(half), half), hessian
 
-    def check_range(self, gradient: NDArray[np.int64], hessian: NDArray[np.int64]) -> None:
+    def check_range(self, opened: Sequence[NDArray[np.uint64]]) -> None:
         """Refuse opened sums that honest parties do not get.
 
         Parameters
         ----------
-        gradient, hessian : ndarray of int64
-            In steps.
+        opened : sequence of ndarray of uint64
+            Of every tree of a round.
 
         Raises
         ------
-        InvalidArgumentError
+        SumRangeError
             If a sum of gradients exceeds that of all rows and the noise's tail, or one of hessians does or is
             below zero by more than the tail.
         """
         most, highest = self.largest
         lowest = -self._tail(self.variances[1])
-        if (np.abs(gradient) > most).any() or (hessian > highest).any() or (hessian < lowest).any():
-            raise InvalidArgumentError(
-                f"opened sums are out of range: those of gradients must be within {most} steps of zero, and "
-                f"those of hessians from {lowest} to {highest}"
-            )
+        for words in opened:
+            gradient, hessian = self.decoded(words)
+            if (np.abs(gradient) > most).any() or (hessian > highest).any() or (hessian < lowest).any():
+                raise SumRangeError(
+                    f"opened sums are out of range: those of gradients must be within {most} steps of zero, "
+                    f"and those of hessians from {lowest} to {highest}"
+                )
 
 
 def _signed(words: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Entries of secret tables at secret points, told to the side with the tables: one question about some rows.
+"""Entries of secret tables at secret points, opened to the side with the tables: a question about some rows.
 
 Functionality: A has a table T_i of numbers below 2^48 for every row i, B has a point p_i; afterwards A has
 T_i[p_i], and B nothing.
@@ -10,8 +10,8 @@ Source: `lookups`, with B's share opened to A.
 3. B → A: shares.
 
 * *A has its entries*: its share and B's add up to the entry modulo 2^48 (`lookups`).
-* *A learns no more*: B's share is sent modulo 2^48, so that it is the entry less A's own share, both of which
-  A has.  Its higher bits would tell the point.  B's transfers look uniform.
+* *A learns no more*: B's share is sent modulo 2^48, so that it is the entry less A's own share, and A has
+  both.  Its higher bits would tell the point.  B's transfers look uniform.
 * *B learns nothing*: of masked tables it can read one entry, less A's share (`lookups`).
 * *Lengths are public*: they follow from the numbers of rows and points.
 * *A that deviates* puts other numbers into its tables, at most one to tell each point from the others: it
@@ -181,7 +181,7 @@ class AnsweringSide(_Question):
             return self._head + message
 
     def shares(self, masked_tables: bytes) -> bytes:
-        """Take the other side's message; gives this side's last one, with which the entries are told.
+        """Take the other side's message; gives this side's last one, which opens the entries.
 
         The caller counts the question before it is sent.
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from gbdt_parties.errors import SumRangeError
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.numbers import MAX_STEPS, PublicNumbers
@@ -150,11 +151,11 @@ def test_variances_are_those_of_the_bounds_and_of_rounding():
 def test_sums_that_honest_parties_do_not_get_are_refused():
     numbers = PublicNumbers.of(1_000, 5.0, (0.5, 0.3003), 0.05)
     most, highest = numbers.largest
-    fits = np.array([most, -most, 0]), np.array([0, highest, 0])
-    numbers.check_range(*fits)
-    for gradient, hessian in [([most + 1], [0]), ([-most - 1], [0]), ([0], [highest + 1]), ([0], [-highest])]:
-        with pytest.raises(InvalidArgumentError, match="out of range"):
-            numbers.check_range(np.array(gradient), np.array(hessian))
+    fits = opened(numbers, [most, -most, 0], [0, highest, 0])
+    numbers.check_range([fits, fits])
+    for gradient, hessian in [(most + 1, 0), (-most - 1, 0), (0, highest + 1), (0, -highest)]:
+        with pytest.raises(SumRangeError, match="out of range"):
+            numbers.check_range([fits, opened(numbers, [gradient, 0], [hessian, 0])])
 
 
 @pytest.mark.parametrize(
