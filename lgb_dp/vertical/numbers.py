@@ -38,6 +38,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,6 +174,7 @@ class PublicNumbers:
         gradient, hessian = (math.sqrt(2 * variance) / self.steps for variance in self.variances)
         return gradient, hessian
 
+    @cached_property
     def hessian_room(self) -> NDArray[np.int64]:
         """Most steps of the hessian of a row whose gradient has so many steps, either way.
 
@@ -186,9 +188,11 @@ class PublicNumbers:
         bottom = squared_limit.denominator * squared_clip.numerator
         # (κK)² - (κK)² q² / (CK)², over one denominator.
         whole = squared_limit.numerator * squared_clip.numerator
-        return np.array(
+        room = np.array(
             [math.isqrt((whole - top * q * q) // bottom) for q in range(self.limits[0] + 1)], dtype=np.int64
         )
+        room.setflags(write=False)
+        return room
 
     def packed(self, gradient: NDArray[np.int64], hessian: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Pairs of integers as elements of the ring.

@@ -119,7 +119,7 @@ class PointTables:
         """
         where = np.array(points, dtype=np.float64)
         half = np.uint64(self.numbers.ring_bits // 2)
-        room, fill, given = self.numbers.hessian_room(), *self._kernel(clip)
+        room, fill, given = self.numbers.hessian_room, *self._kernel(clip)
         bounds, steps = np.array(self.numbers.bounds), float(self.numbers.steps)
 
         def tables(first: int, last: int) -> Words:

@@ -92,14 +92,13 @@ def delta_of_a_shift(numbers, q, h, epsilon):
 @pytest.mark.parametrize("bounds", [(0.5, 0.3003), (0.08, 0.5)])
 def test_a_rows_pair_costs_no_more_than_the_accountant_says(mu, bounds):
     """Every pair on the rim of the bound, by exact probabilities, with so few steps that rounding matters."""
-    numbers = PublicNumbers(1_000, bounds, mu, 48, 50)
-    room = numbers.hessian_room()
+    numbers = PublicNumbers(1_000, bounds, mu, 48, 40)
+    room = numbers.hessian_room
     for epsilon in (0.0, 0.5 * mu, 2.0 * mu):
         granted = gaussian_delta(epsilon, mu)
         worst = max(
-            delta_of_a_shift(numbers, sign * q, int(room[q]), epsilon)
-            for q in np.unique(np.linspace(0, len(room) - 1, 5).astype(int))
-            for sign in (1, -1)
+            delta_of_a_shift(numbers, q, int(room[q]), epsilon)
+            for q in np.unique(np.linspace(0, len(room) - 1, 4).astype(int))
         )
         assert worst <= granted * (1 + 1e-9) + 1e-12
         # The bound is not loose, either: noise of less than half of the variance would exceed it.
@@ -114,8 +113,8 @@ def test_the_exact_probabilities_find_noise_that_is_too_small():
         def variances(self):
             return tuple(9 * v // 10 for v in super().variances)
 
-    q, epsilon, granted = 100, 0.5, gaussian_delta(0.5, 1.0)
-    numbers = [cls(1_000, (1.0, 1.0), 1.0, 48, 100) for cls in (Less, PublicNumbers)]
+    q, epsilon, granted = 40, 0.5, gaussian_delta(0.5, 1.0)
+    numbers = [cls(1_000, (1.0, 1.0), 1.0, 48, 40) for cls in (Less, PublicNumbers)]
     assert delta_of_a_shift(numbers[0], q, 0, epsilon) > granted
     assert 0.98 * granted < delta_of_a_shift(numbers[1], q, 0, epsilon) <= granted
 

@@ -107,7 +107,7 @@ def test_noise_of_a_thousand_rows_that_wraps_by_rows_alone_does_not_wrap():
 def test_the_room_of_a_hessian_is_the_largest_in_the_bound(bounds):
     numbers = PublicNumbers.of(50_000, 40.0, bounds, tree_mu(1.0, 200))
     clip, limit = (Fraction(bound) * numbers.steps for bound in bounds)
-    room = numbers.hessian_room()
+    room = numbers.hessian_room
     assert len(room) == numbers.limits[0] + 1
     assert room[0] == numbers.limits[1]
     for q, h in enumerate(room.tolist()):

@@ -83,7 +83,7 @@ def test_every_entry_keeps_to_the_bound_after_rounding(objective, steps, ring_bi
     assert np.abs(gradient).max() <= numbers.limits[0]
     assert hessian.min() >= 0
     # The room is the largest integer in the bound, by exact arithmetic (test_numbers).
-    assert (hessian <= numbers.hessian_room()[np.abs(gradient)]).all()
+    assert (hessian <= numbers.hessian_room[np.abs(gradient)]).all()
 
 
 def test_a_score_that_is_no_number_keeps_to_the_bound():
@@ -94,7 +94,7 @@ def test_a_score_that_is_no_number_keeps_to_the_bound():
         gradient, hessian = made(
             one, numbers, np.ones(1), np.ones(1), nan, (-1.0, 1.0), np.zeros(1, np.uint32), 1.0
         )
-        assert (hessian <= numbers.hessian_room()[np.abs(gradient)]).all()
+        assert (hessian <= numbers.hessian_room[np.abs(gradient)]).all()
         assert (hessian >= 0).all()
 
 
