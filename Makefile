@@ -9,9 +9,10 @@ VENV := $(if $(filter-out python3,$(PYTHON)),.venv-$(VERSION),.venv)
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 DOCS := .venv-docs
+MODELS := .venv-models
 TOOLS := .venv-tools
 
-.PHONY: demo demo-remote test test-hosts test-slow test-all lint docs bench requirements dist clean
+.PHONY: demo demo-remote test test-hosts test-slow test-models test-all lint docs bench requirements dist clean
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml Makefile
@@ -33,6 +34,12 @@ $(VENV)/.installed: pyproject.toml Makefile
 $(OLDEST)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev]' 'lightgbm==4.2.0' 'xgboost==2.0.3'
+	touch $@
+
+# The tools that models are handed to; the project itself needs none of them.
+$(MODELS)/.installed: pyproject.toml Makefile
+	$(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/python -m pip install --quiet --editable '.[dev]' mlflow onnxmltools onnxruntime shap skops
 	touch $@
 
 demo: $(VENV)/.demo
@@ -61,10 +68,15 @@ PART ?= $(PARTS)
 test-slow: $(VENV)/.installed
 	set -e; for part in $(PART); do $(BIN)/$(PYTEST) -m slow --part $$part/$(words $(PARTS)); done
 
+# Private models in MLflow, SHAP, ONNX and skops.
+test-models: $(MODELS)/.installed
+	$(MODELS)/bin/$(PYTEST) tests/lgb_dp/estimators/test_where_models_go.py
+
 test-all: $(VENV)/.installed $(OLDEST)/.installed
 	$(BIN)/$(PYTEST)
 	$(MAKE) test-slow PYTHON=$(PYTHON) WORKERS=$(WORKERS)
 	$(OLDEST)/bin/$(PYTEST)
+	$(MAKE) test-models PYTHON=$(PYTHON) WORKERS=$(WORKERS)
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m ruff check .

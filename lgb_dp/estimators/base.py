@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_hosts.lightgbm import main_names
+from gbdt_hosts.lightgbm.estimators import FittedAttribute
 from gbdt_hosts.scikit_learn import KeywordParameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
@@ -196,9 +197,19 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self.importance_type = importance_type
         self._keep_keywords(keywords)
 
-    booster_: lightgbm.Booster
-    evals_result_: dict[str, Any]
-    n_features_in_: int
+    booster_: lightgbm.Booster = FittedAttribute()  # type: ignore[assignment]
+    evals_result_: dict[str, Any] = FittedAttribute()  # type: ignore[assignment]
+    n_features_in_: int = FittedAttribute()  # type: ignore[assignment]
+    feature_names_in_: NDArray[Any] = FittedAttribute()  # type: ignore[assignment]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit was completed."""
+        return "booster_" in vars(self)
+
+    @property
+    def objective(self) -> str | None:
+        """LightGBM's name of the objective that the constructor was given; `objective_` is the model's."""
+        return self._keywords.get("objective")
 
     def __sklearn_tags__(self) -> Any:
         """Tags, as scikit-learn 1.6 and later ask for them."""
@@ -213,7 +224,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         return {
             "non_deterministic": self.random_state is None,
             "allow_nan": True,
-            "X_types": ["2darray", "sparse"],
+            "X_types": ["2darray", "sparse", "1dlabels"],
             "poor_score": True,  # the noise of a small data set's model
             "_xfail_checks": dict(EXPECTED_FAILED_CHECKS),
         }

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
+from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.labels import REGRESSIONS
@@ -26,7 +26,7 @@ from lgb_dp.estimators.rows import as_target
 
 
 @inherits_parameters(before="label_overflow")
-class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):
+class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
     """Differentially private LightGBM classifier, binary or multi-class.
 
     Parameters
@@ -36,7 +36,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):
     """
 
     _objectives = ("binary", "multiclass", "multiclassova")
-    classes_: NDArray[Any]
+    classes_: NDArray[Any] = FittedAttribute()  # type: ignore[assignment]
 
     def __init__(
         self, epsilon: float = 1.0, *, alpha: float | Literal["calibrated"] = "calibrated", **others: Any
@@ -210,6 +210,10 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):
             return result
         return np.column_stack([1 - result, result])
 
+    def decision_function(self, X: Any, **kwargs: Any) -> Any:
+        """Raw scores: shape (n_rows,) of two classes, (n_rows, n_classes) of more."""
+        return self.predict_proba(X, raw_score=True, **kwargs)
+
     def predict(
         self,
         X: Any,
@@ -230,7 +234,7 @@ class DPLGBMClassifier(ClassifierMixin, DPLGBMModel):
 
 
 @inherits_parameters()
-class DPLGBMRegressor(RegressorMixin, DPLGBMModel):
+class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     """Differentially private LightGBM regressor.
 
     With ``method="newton"``, the keyword `objective` accepts LightGBM's "regression",

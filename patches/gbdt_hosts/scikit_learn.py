@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 
 class KeywordParameters:
     """Lets ``get_params``, ``set_params`` and ``clone`` see keywords; stands left of ``BaseEstimator``.
 
     Values are kept as they are given: `fit` is what judges them, so that a search can set them in any order.
+    `BaseEstimator` is asked by name: behind this class there may be the host's estimator, which keeps its
+    parameters in another way.
     """
 
     _keywords: dict[str, Any]
@@ -30,7 +34,7 @@ class KeywordParameters:
         deep : bool
             As for scikit-learn's estimators.
         """
-        return {**super().get_params(deep), **self._keywords}  # type: ignore[misc]
+        return {**BaseEstimator.get_params(self, deep), **self._keywords}
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name; names that are not the estimator's own are the host library's.
@@ -39,8 +43,8 @@ class KeywordParameters:
         -------
         self
         """
-        own = super().get_params(deep=True)  # type: ignore[misc]
+        own = BaseEstimator.get_params(self, deep=True)
         given = {name: value for name, value in params.items() if name in own or "__" in name}
-        super().set_params(**given)  # type: ignore[misc]
+        BaseEstimator.set_params(self, **given)
         self._keywords.update((name, value) for name, value in params.items() if name not in given)
         return self

@@ -79,8 +79,13 @@ def _handing_on(cls: type) -> Any:
 
 
 def _constructing(cls: type) -> Iterator[type]:
-    """A class and its parents that have constructors, the first parent first."""
-    return (one for one in reversed(cls.__mro__) if isinstance(vars(one).get("__init__"), FunctionType))
+    """A class and its parents of the same package that have constructors, the first parent first.
+
+    The constructors of other packages' classes, which are parents for `isinstance` alone, are not called.
+    """
+    package = cls.__module__.partition(".")[0]
+    own = (one for one in reversed(cls.__mro__) if one.__module__.partition(".")[0] == package)
+    return (one for one in own if isinstance(vars(one).get("__init__"), FunctionType))
 
 
 def _signature(cls: type, before: str | None) -> inspect.Signature:

@@ -1,0 +1,124 @@
+"""Private models in the tools that people hand models to: the guarantee comes along."""
+
+import subprocess
+import sys
+
+import lightgbm
+import matplotlib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import lgb_dp
+from small_training import binary_data
+
+matplotlib.use("Agg")
+X, Y = binary_data(200)
+LABELS = Y.astype(int)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    model = lgb_dp.DPLGBMClassifier(epsilon=20.0, n_estimators=4, max_depth=2)
+    return model.fit(X, LABELS, bounds=(-3, 3), classes=[0, 1])
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    model = lgb_dp.DPLGBMRegressor(epsilon=20.0, n_estimators=4, max_depth=2)
+    return model.fit(X, X[:, 0], bounds=(-3, 3), label_bounds=(-3, 3))
+
+
+def needed(name):
+    return pytest.importorskip(name, reason=f"{name} is not among the extras; `make test-models` has it")
+
+
+def test_estimators_are_lightgbms_to_isinstance_and_have_none_of_its_parameters(classifier, regressor):
+    assert isinstance(classifier, lightgbm.LGBMClassifier)
+    assert isinstance(regressor, lightgbm.LGBMRegressor)
+    assert "subsample" not in classifier.get_params()
+    assert clone(classifier).get_params() == classifier.get_params()
+    unfitted = clone(classifier)
+    for name in ("booster_", "classes_", "evals_result_", "n_features_in_", "feature_names_in_"):
+        assert not hasattr(unfitted, name)
+    assert unfitted.objective is None
+    assert unfitted.set_params(objective="binary").objective == "binary"
+
+
+def test_decision_function_gives_raw_scores(classifier):
+    np.testing.assert_array_equal(
+        classifier.decision_function(X), classifier.booster_.predict(X, raw_score=True)
+    )
+    assert ((classifier.decision_function(X) > 0) == (classifier.predict(X) == 1)).all()
+
+
+def test_lightgbms_plots_take_the_estimator(classifier, regressor):
+    for model in (classifier, regressor):
+        assert lightgbm.plot_importance(model, importance_type="gain").patches
+
+
+def test_shap_explains_the_estimator(classifier, regressor):
+    shap = needed("shap")
+    for model in (classifier, regressor):
+        values = np.asarray(shap.TreeExplainer(model).shap_values(X)).reshape(len(X), -1)
+        np.testing.assert_allclose(values, model.predict(X, pred_contrib=True)[:, :-1])
+
+
+def test_mlflow_keeps_an_estimator_and_its_guarantee(classifier, tmp_path, monkeypatch):
+    mlflow_lightgbm = needed("mlflow.lightgbm")
+    skops = needed("skops.io")
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "true")
+    trusted = skops.get_untrusted_types(data=skops.dumps(classifier))
+    assert sorted(trusted) == [
+        "collections.OrderedDict",
+        "lgb_dp.boosting.booster.DPBooster",
+        "lgb_dp.estimators.models.DPLGBMClassifier",
+    ]
+    requirements = {"pip_requirements": ["veilboost"]}
+    mlflow_lightgbm.save_model(
+        classifier, str(tmp_path / "model"), skops_trusted_types=trusted, **requirements
+    )
+    loaded = mlflow_lightgbm.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    assert loaded.privacy_ == classifier.privacy_
+
+
+def test_mlflow_keeps_a_booster_and_its_guarantee(classifier, tmp_path):
+    mlflow_lightgbm = needed("mlflow.lightgbm")
+    plain = lightgbm.Booster(model_str=classifier.booster_.model_to_string())
+    mlflow_lightgbm.save_model(plain, str(tmp_path / "model"), pip_requirements=["veilboost"])
+    loaded = mlflow_lightgbm.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict(X), classifier.booster_.predict(X))
+    assert lgb_dp.privacy_of(loaded) == classifier.privacy_
+    again = lgb_dp.DPBooster(model_str=loaded.model_to_string())
+    assert again.privacy == classifier.privacy_
+
+
+def test_skops_keeps_an_estimator_and_its_guarantee(classifier):
+    skops = needed("skops.io")
+    content = skops.dumps(classifier)
+    loaded = skops.loads(content, trusted=skops.get_untrusted_types(data=content))
+    np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    assert loaded.privacy_ == classifier.privacy_
+
+
+def test_onnx_models_predict_as_the_booster_does(classifier):
+    onnxmltools, onnxruntime = needed("onnxmltools"), needed("onnxruntime")
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    types = [("rows", FloatTensorType([None, X.shape[1]]))]
+    converted = onnxmltools.convert_lightgbm(classifier.booster_, initial_types=types, zipmap=False)
+    session = onnxruntime.InferenceSession(converted.SerializeToString())
+    rows = X.astype(np.float32)
+    _, probabilities = session.run(None, {"rows": rows})
+    np.testing.assert_allclose(probabilities, classifier.predict_proba(rows), atol=1e-5)
+
+
+def test_a_private_booster_loads_in_lightgbm_alone(classifier, tmp_path):
+    """The one place where the guarantee always is: the model's own text."""
+    path = tmp_path / "model.txt"
+    classifier.booster_.save_model(path)
+    code = f"import lightgbm; print(lightgbm.Booster(model_file={str(path)!r}).num_trees())"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[-1] == "4"
+    assert lgb_dp.privacy_of(path) == classifier.privacy_
