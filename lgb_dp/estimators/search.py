@@ -45,7 +45,7 @@ from lgb_dp.checks import (
 from lgb_dp.data.bins import canonical
 from lgb_dp.data.classes import as_labels
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.row_scores import SCORE_STEPS, row_scores
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.mechanisms.noise import release_gaussian
@@ -59,6 +59,18 @@ _NOT_PASSED_ON = _OF_GROUPS | {
     *("init_score", "public_init_score", "init_model"),
 }
 _FITTED = ("best_estimator_", "best_params_", "privacy_")
+_WHY: Mapping[str, str] = {
+    "cv": "every row is in the training or the test part of all trials, as test_share says",
+    "scoring": "trials are compared by a noised sum of bounded row scores",
+    "n_iter": "the number of trials is drawn, and must stay secret; pass its mean as mean_trials",
+    "n_jobs": "trials run one after the other; give n_jobs to the estimator",
+    "refit": "the best trial's model is the result: another fit would need a budget of its own",
+    "return_train_score": "scores of the training part would be further releases",
+    "error_score": "a trial that fails ends the search, whose budget stays charged",
+    "pre_dispatch": "trials run one after the other",
+    "verbose": "output of trials would tell their number",
+}
+"""Parameters of scikit-learn's search that this one has not, and the reasons."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +159,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     own, once for the whole search.  A trial draws settings, trains on the one part, and scores on the other
     with noise: the parts are disjoint, so a trial costs what the more expensive of the two does, and both
     spend all of its μ.  The best trial's model is the result; nothing else leaves the search, not even the
-    number of trials.
+    number of trials: `cv_results_` and `best_score_` do not exist, and an `AttributeError` says why.
 
     Parameters
     ----------
@@ -164,6 +176,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         Probability with which a row, or a person, is in the test part, in (0, 1).
     random_state : int, optional
         For tests: fixes all draws, which voids the guarantee.
+    **others : object
+        None is accepted: parameters of `RandomizedSearchCV` such as `cv` and `scoring` are refused by name.
 
     Attributes
     ----------
@@ -183,7 +197,13 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         mean_trials: float = 10.0,
         test_share: float = 0.2,
         random_state: int | None = None,
+        **others: Any,
     ) -> None:
+        for name, value in others.items():
+            raise UnsupportedParameterError(
+                f"{name}={value!r} is not supported by DPRandomizedSearchCV"
+                f"{': ' + _WHY[name] if name in _WHY else ''}"
+            )
         self.estimator = estimator
         self.param_distributions = param_distributions
         self.epsilon = epsilon
@@ -275,7 +295,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, best, said = max(scored, key=itemgetter(0))  # the first of equal ones
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(best, granted, search_epsilon(mu, granted[1], mean_trials), mu, paid_for, budget)
+        self._settle(
+            best,
+            granted,
+            search_epsilon(mu, granted[1], mean_trials),
+            mu,
+            paid_for,
+            budget,
+        )
         return self
 
     def _checked_arguments(
@@ -383,6 +410,22 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         best.model.set_params(**best.verbosity)
         # All at once, so that an interrupt leaves either none of them or all.
         self.__dict__.update(best_estimator_=best.model, best_params_=best.params, privacy_=report)
+
+    @property
+    def cv_results_(self) -> Any:
+        """Does not exist: an `AttributeError` says why."""
+        raise AttributeError(
+            "DPRandomizedSearchCV has no cv_results_: trials other than the best are not published, nor is "
+            "their number; best_params_, best_estimator_ and privacy_ are what was released"
+        )
+
+    @property
+    def best_score_(self) -> Any:
+        """Does not exist: an `AttributeError` says why."""
+        raise AttributeError(
+            "DPRandomizedSearchCV has no best_score_: scores choose the best trial and are not published, "
+            "noised sums over a private number of rows. Evaluate best_estimator_ on public rows"
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The best estimator's prediction."""

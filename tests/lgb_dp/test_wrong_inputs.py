@@ -43,6 +43,10 @@ def classify(data=X, label=Y, *, bounds=(0, 1), fit=None, **options):
     return lgb_dp.DPLGBMClassifier(**settings).fit(data, label, bounds=bounds, **(fit or {}))
 
 
+def search(**options):
+    return lgb_dp.DPRandomizedSearchCV(lgb_dp.DPLGBMClassifier(), {"max_depth": [2, 3]}, **options)
+
+
 WRONG = [
     # A trainer that is missing or misplaced.
     (lambda: train(callbacks=[]), "pass one, as in callbacks=[lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-6)]"),
@@ -127,6 +131,14 @@ WRONG = [
     (lambda: dataset(label=np.where(Y > 0, np.nan, 0.0)).construct(), "label"),
     (lambda: lgb_dp.DPLGBMClassifier().predict(X), "is not fitted yet"),
     (lambda: classify().predict(X[:, :1]), "X has 1 features, but DPLGBMClassifier is expecting 2 features"),
+    # The search.
+    (lambda: search(cv=5), "cv=5 is not supported by DPRandomizedSearchCV: every row is in the training or"),
+    (
+        lambda: search(scoring="roc_auc"),
+        "scoring='roc_auc' is not supported by DPRandomizedSearchCV: trials are compared by a noised sum",
+    ),
+    (lambda: search(n_iter=10), "pass its mean as mean_trials"),
+    (lambda: search(folds=3), "folds=3 is not supported by DPRandomizedSearchCV"),
     (lambda: lgb_dp.privacy_of(lgb.train({"verbose": -1}, lgb.Dataset(X, Y), 1)), "no privacy guarantee"),
 ]
 

@@ -1,7 +1,7 @@
 """LightGBM's estimators as a kind: what tools ask for by `isinstance`, with nothing of how they train.
 
 `shap.TreeExplainer`, `lightgbm.plot_importance` and others take an estimator that is one of LightGBM's, and
-then read its `booster_` and some fitted attributes.  Estimators that train in another way derive from LightGBM's
+then read its `booster_` and some fitted attributes.  Estimators that train in another way derive from its
 classes for that reason only: they do not call their constructors, which set LightGBM's parameters, and have
 methods of their own for everything that reads these.
 """

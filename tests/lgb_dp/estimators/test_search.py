@@ -6,6 +6,7 @@ import warnings
 import lightgbm as lgb
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_epsilon
@@ -143,3 +144,12 @@ def test_other_methods_and_row_weights_are_refused():
         wrong.fit(X, Y)
     with pytest.raises(ValueError, match="sample_weight"):
         searched().fit(X, Y.astype(int), bounds=(-3, 3), sample_weight=np.ones(600))
+
+
+@pytest.mark.parametrize("name", ["cv_results_", "best_score_"])
+def test_what_is_not_published_says_why(name):
+    found = searched()
+    assert not hasattr(found, name)
+    with pytest.raises(AttributeError, match=f"has no {name}: .* not published"):
+        getattr(found, name)
+    assert clone(found).get_params().keys() == found.get_params().keys()
