@@ -25,7 +25,7 @@ from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import PROPER_SHARE, checked_integer, checked_number, checked_numbers
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.groups import rows_of
@@ -297,7 +297,7 @@ class _Recorded(PrivateTrainer):
     def planned_rounds(self, n_rounds: int) -> int:
         return self.trainer.planned_rounds(n_rounds)
 
-    def begin(self, task: TrainingTask) -> Training:
+    def begin(self, task: TrainerInput) -> Training:
         training = self.trainer.begin(task)
         self.show(training)
         return training

@@ -19,9 +19,15 @@ import sklearn
 from tqdm import tqdm
 
 import lgb_dp
+from gbdt_parties.traffic import Traffic
 
 BUSY = 1.0
 """Load average from which the machine counts as busy."""
+
+
+def bytes_from(traffic: Traffic, sender: str) -> int:
+    """Bytes that left a party."""
+    return sum(flow.bytes for (name, *_), flow in traffic.flows.items() if name == sender)
 
 
 def yield_when_busy() -> None:

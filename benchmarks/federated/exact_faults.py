@@ -11,13 +11,11 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -26,23 +24,12 @@ from gbdt_parties.errors import PartyUnavailableError
 from xgb_fed import HorizontalModel, HorizontalParty, train_exact
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.federated.fault_campaign import plan_of, resumed_by_command, revive, strikes
 from benchmarks.federated.private_servers import ExactOrganisation, Organisation, organisations
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 6, "max_bin": 32}
 N_PARTIES, TIMEOUT = 3, 2.0
-PLAN = """
-method = "exact"
-tls = "certs/acme"
-[[parties]]
-name = "party0"
-address = "127.0.0.1:{}"
-[[parties]]
-name = "party1"
-address = "127.0.0.1:{}"
-[[parties]]
-name = "party2"
-address = "127.0.0.1:{}"
-[training]
+TRAINING = """[training]
 rounds = {}
 timeout = 5.0
 patience = 60.0
@@ -131,13 +118,7 @@ def trial(
         victim.send(number)
         if waits:
             time.sleep(float(random.uniform(0, 2 * TIMEOUT)))
-            revive()
-
-    def revive() -> None:
-        if number == signal.SIGSTOP:
-            victim.send(signal.SIGCONT)
-        else:
-            victim.start()
+            revive(victim, number)
 
     struck = threading.Timer(delay, strike)
     struck.start()
@@ -150,7 +131,7 @@ def trial(
     for one in remote:
         one.close()
     if not waits:
-        revive()
+        revive(victim, number)
     if outcome == b"unavailable":
         late = ended - struck_at[0]
         return "as specified" if not waits and late <= TIMEOUT + 1 else f"unavailable after {late:.1f} s"
@@ -163,19 +144,8 @@ def coordinator_trial(
     folder: Path, parties: list[Organisation], expected: bytes, n_rounds: int, usual, random
 ):
     """A coordinator is killed, and the same command goes on."""
-    (folder / "plan.toml").write_text(PLAN.format(*(party.port for party in parties), n_rounds))
-    command = [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as process:
-        journal = folder / "checkpoint" / "sums.journal"
-        end = time.monotonic() + 60
-        while not journal.exists() and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(float(random.uniform(0, 1)) * usual)
-        process.kill()
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    plan = plan_of("exact", parties, TRAINING.format(n_rounds))
+    done = resumed_by_command(folder, plan, usual, random)
     if done.returncode != 0:
         return f"exit code {done.returncode}: {done.stderr[-300:]}"
     return "as specified" if (folder / "model" / "model.json").read_bytes() == expected else "another model"
@@ -191,20 +161,14 @@ def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int
     usual = time.monotonic() - started
     for one in remote:
         one.close()
-    counts: Counter[tuple[str, str]] = Counter()
-    for k in range(n_kills):
-        if k % 5 == 4:
-            title = "coordinator killed"
-            outcome = coordinator_trial(folder, parties, model.as_json(), n_rounds, usual, random)
-        else:
-            number, waits = (signal.SIGKILL, signal.SIGSTOP)[k % 2], k % 5 < 2
-            title = f"{number.name}, {'waited for' if waits else 'not waited for'}"
-            outcome = trial(parties, number, waits, text_of(model), n_rounds, usual, random)
-        counts[title, outcome] += 1
-        print(k, title, outcome, file=sys.stderr, flush=True)
-    print(f"\n{n_rounds} rounds take {usual:.1f} s undisturbed\n\n| what | outcome | runs |\n|---|---|---|")
-    for (title, outcome), count in sorted(counts.items()):
-        print(f"| {title} | {outcome} | {count} |")
+
+    def server(number: signal.Signals, waits: bool) -> str:
+        return trial(parties, number, waits, text_of(model), n_rounds, usual, random)
+
+    def coordinator() -> str:
+        return coordinator_trial(folder, parties, model.as_json(), n_rounds, usual, random)
+
+    strikes(n_kills, n_rounds, usual, ("waited for", "not waited for"), server, coordinator)
 
 
 def main() -> None:

@@ -9,15 +9,12 @@ the timeout and a second, and a coordinator that was killed goes on.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections import Counter
 from pathlib import Path
 
 import lightgbm as lgb
@@ -29,23 +26,12 @@ from lgb_dp import federated
 from lgb_dp.federated.ledger import read_ledger
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.federated.fault_campaign import plan_of, resumed_by_command, revive, strikes
 from benchmarks.federated.private_servers import N_COLUMNS, Organisation, made_rows, organisations
 
 PARAMS = {"objective": "binary", "num_threads": 1, "verbosity": -1, "max_depth": 4}
 N_PARTIES, N_ROWS, TIMEOUT = 3, 2000, 2.0
-PLAN = """
-method = "private"
-tls = "certs/acme"
-[[parties]]
-name = "party0"
-address = "127.0.0.1:{}"
-[[parties]]
-name = "party1"
-address = "127.0.0.1:{}"
-[[parties]]
-name = "party2"
-address = "127.0.0.1:{}"
-[training]
+TRAINING = """[training]
 rounds = {}
 epsilon = 1.0
 delta = 1e-5
@@ -130,10 +116,7 @@ def trial(
     for one in remote:
         one.close()
     late = ended - struck.at
-    if number == signal.SIGSTOP:
-        victim.send(signal.SIGCONT)
-    else:
-        victim.start()
+    revive(victim, number)
     if outcome == "unavailable":
         # Before all have begun nobody can be spared.
         return "as specified" if late <= TIMEOUT + 1 else f"unavailable after {late:.1f} s"
@@ -146,19 +129,8 @@ def trial(
 
 def coordinator_trial(folder: Path, parties: list[Organisation], n_rounds: int, usual: float, random) -> str:
     """A coordinator is killed, and the same command goes on."""
-    (folder / "plan.toml").write_text(PLAN.format(*(party.port for party in parties), n_rounds))
-    command = [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as process:
-        journal = folder / "checkpoint" / "sums.journal"
-        end = time.monotonic() + 60
-        while not journal.exists() and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(float(random.uniform(0, 1)) * usual)
-        process.kill()
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    plan = plan_of("private", parties, TRAINING.format(n_rounds))
+    done = resumed_by_command(folder, plan, usual, random)
     if done.returncode == 0 and f"{n_rounds} trees with" in done.stdout:
         return "as specified"
     return f"exit code {done.returncode}: {done.stderr[-300:]}"
@@ -173,21 +145,14 @@ def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int
     for one in remote:
         one.close()
     usual = time.monotonic() - started
-    counts: Counter[tuple[str, str]] = Counter()
-    for k in range(n_kills):
-        kind = k % 5
-        if kind == 4:
-            title, outcome = "coordinator killed", coordinator_trial(folder, parties, n_rounds, usual, random)
-        else:
-            number = (signal.SIGKILL, signal.SIGSTOP)[kind % 2]
-            spare = kind < 2
-            title = f"{number.name}, {'one can be spared' if spare else 'none can be spared'}"
-            outcome = trial(parties, number, spare, n_rounds, usual, random)
-        counts[title, outcome] += 1
-        print(k, title, outcome, file=sys.stderr, flush=True)
-    print(f"\n{n_rounds} rounds take {usual:.1f} s undisturbed\n\n| what | outcome | runs |\n|---|---|---|")
-    for (title, outcome), count in sorted(counts.items()):
-        print(f"| {title} | {outcome} | {count} |")
+
+    def server(number: signal.Signals, spare: bool) -> str:
+        return trial(parties, number, spare, n_rounds, usual, random)
+
+    def coordinator() -> str:
+        return coordinator_trial(folder, parties, n_rounds, usual, random)
+
+    strikes(n_kills, n_rounds, usual, ("one can be spared", "none can be spared"), server, coordinator)
     for party in parties:
         sums = read_ledger(folder / party.name)
         most = max((row["answers"] for row in sums.rows if row["release"] == "leaf sums"), default=0)

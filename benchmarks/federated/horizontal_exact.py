@@ -22,7 +22,7 @@ import scipy.sparse
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.model import model_content
 from xgb_fed.horizontal.exact.cuts import rows_of_cuts
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -89,7 +89,7 @@ def run(name: str, rounds: int, numbers: Sequence[int]) -> list[tuple[Any, ...]]
         seconds, work = time.perf_counter() - began, time.process_time() - worked
         assert model.cuts is not None
         reference = pooled(X, y, params, model.cuts, rounds)
-        pairs = list(zip(read_trees(model.booster), read_trees(reference), strict=True))
+        pairs = list(zip(model_content(model.booster).trees, model_content(reference).trees, strict=True))
         equal = sum(all(a[key] == b[key] for key in EXACT) for a, b in pairs)
         n = len(pairs)
         sent = uploaded(model.traffic) / n / 1000

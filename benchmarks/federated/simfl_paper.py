@@ -30,7 +30,9 @@ from tqdm import tqdm
 from gbdt_kernels.threads import available_threads
 from xgb_fed import HeuristicProtectionWarning
 from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.horizontal.baselines import train_stock, train_tfl
+from xgb_fed.boosting.params import Settings, without_vertical_only
+from xgb_fed.horizontal.baselines import train_tfl
+from xgb_fed.horizontal.common.model import TREE_PARAMETERS
 from xgb_fed.horizontal.common.settings import horizontal_settings
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.party import HorizontalParty
@@ -106,11 +108,22 @@ def error(booster: Any, split: Split) -> float:
     return 100 * float(np.mean((booster.predict(xgboost.DMatrix(split.X_test)) > 0.5) != split.y_test))
 
 
+def train_stock(X: Any, y: Any, num_boost_round: int, n_jobs: int = 0) -> xgboost.Booster:
+    """Train stock XGBoost on one matrix, with the settings that `train_simfl` trains by."""
+    settings = without_vertical_only(Settings.from_params(PARAMS))
+    data = xgboost.QuantileDMatrix(X, label=y, max_bin=settings.max_bin, nthread=n_jobs or None)
+    stock = {name: getattr(settings, name) for name in TREE_PARAMETERS} | settings.of_xgboost
+    stock |= {"tree_method": "hist", "seed": settings.random_state or 0, "nthread": n_jobs, "verbosity": 0}
+    if settings.base_score is not None:
+        stock["base_score"] = settings.base_score
+    return xgboost.train(stock, data, num_boost_round)
+
+
 def train_all_in(parties: list[tuple[Any, np.ndarray]], trees: int) -> xgboost.Booster:
     """ALL-IN: stock XGBoost on the pooled rows, which the parties would have to reveal."""
     matrices, labels = zip(*parties, strict=True)
     stack = scipy.sparse.vstack if scipy.sparse.issparse(matrices[0]) else np.vstack
-    return train_stock(PARAMS, stack(matrices), np.concatenate(labels), trees)
+    return train_stock(stack(matrices), np.concatenate(labels), trees)
 
 
 def simfl_errors(split: Split, trees: int, runs: int, min_similar: int) -> list[float]:
@@ -138,7 +151,7 @@ def errors(split: Split, trees: int, runs: int) -> dict[str, Any]:
             ).booster,
             split,
         ),
-        "solo": [error(train_stock(PARAMS, X, y, trees), split) for X, y in split.parties],
+        "solo": [error(train_stock(X, y, trees), split) for X, y in split.parties],
         "all_in": error(train_all_in(split.parties, trees), split),
     }
 
@@ -311,7 +324,7 @@ def timing(names: list[str], args: Any) -> dict[str, Any]:
         solo = []
         for X, y in data[:5]:
             started = time.process_time()
-            booster = train_stock(PARAMS, X, y, trees, n_jobs=1)
+            booster = train_stock(X, y, trees, n_jobs=1)
             solo.append((time.process_time() - started) / trees)
         started = time.process_time()
         train_all_in(data, trees)

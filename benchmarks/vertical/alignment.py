@@ -30,7 +30,7 @@ from gbdt_parties.identity.certificates import make_authority, make_certificate
 from gbdt_parties.identity.intersector import Intersector
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.common.report import load_average, machine, print_table, say, write_json
+from benchmarks.common.report import bytes_from, load_average, machine, print_table, say, write_json
 from benchmarks.vertical.bank_process import Bank, write_csv
 
 MIB = 1 << 20
@@ -133,8 +133,8 @@ def between_processes(n_ids: int) -> dict[str, Any]:
         "in common": len(common.ids),
         "s": seconds,
         "processor s": processor,
-        "bytes sent per id": traffic.bytes_from("active") / n_ids,
-        "bytes received per id": traffic.bytes_from("bank") / n_ids,
+        "bytes sent per id": bytes_from(traffic, "active") / n_ids,
+        "bytes received per id": bytes_from(traffic, "bank") / n_ids,
     }
     print_table("two processes over TLS", list(result), [list(result.values())])
     return result

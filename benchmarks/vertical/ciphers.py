@@ -153,7 +153,7 @@ def paillier(table: Table, bits: int) -> None:
     plain = [secrets.randbelow(public.n) for _ in range(count)]
     rows = stored.encrypt(plain)
     others = rows[::-1].copy()
-    numbers = stored.public.to_integers(rows[:32])
+    numbers = residues.decode(rows[:32], stored.public.modulus)
     few = plain[:4]
 
     def raw_gmpy2() -> None:

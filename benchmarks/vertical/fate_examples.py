@@ -29,7 +29,7 @@ import pandas as pd
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.model import model_content
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.common.files import path_of
@@ -202,7 +202,7 @@ def run(name: str, example: Example, folder: Path, rounds: int, cipher: str) -> 
         command(folder, "predict", "plan.toml", "--data", "guest.csv", "--out", "predictions.csv")
     ids = list(alignment.ids)
     theirs, rows = pooled(example, folder, ids, rounds)
-    trees = list(zip(read_trees(ours), read_trees(theirs), strict=True))
+    trees = list(zip(model_content(ours).trees, model_content(theirs).trees, strict=True))
     differing = [compare(a, b, PARAMETERS) for a, b in trees]
     told = pd.read_csv(folder / "predictions.csv", dtype={"id": str}, index_col="id").loc[ids]
     difference = np.abs(told.iloc[:, -1].to_numpy() - theirs.predict(rows)).max()

@@ -21,7 +21,7 @@ from typing import Any
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
+from gbdt_hosts.xgboost.model import model_content
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.common.report import machine, print_table, say, write_json
@@ -86,7 +86,7 @@ def differences(
 ) -> tuple[str, float, list[str]]:
     """How many trees are equal, the largest relative difference of leaves, and the nodes that differ."""
     equal, worst, notes = 0, 0.0, []
-    pairs = list(zip(read_trees(ours), read_trees(theirs), strict=True))
+    pairs = list(zip(model_content(ours).trees, model_content(theirs).trees, strict=True))
     for number, (a, b) in enumerate(pairs):
         differing, difference = compare(a, b, params)
         equal += not differing

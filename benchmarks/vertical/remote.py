@@ -31,7 +31,7 @@ from gbdt_parties.transport.service import STORE_FILE, part_of
 from xgb_fed.vertical.passive.service import ROLE, KeptSplits
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.common.report import machine, print_table, say, yield_when_busy
+from benchmarks.common.report import bytes_from, machine, print_table, say, yield_when_busy
 from benchmarks.vertical.bank_process import Bank, Made, write_csv
 from benchmarks.vertical.links import measure_links
 from benchmarks.vertical.vertical_data import give_credit
@@ -179,7 +179,7 @@ def explanation(folder: Path, n_rows: int) -> None:
             else:
                 theirs = pooled.predict(matrix, pred_contribs=True)
             times.append(time.perf_counter() - start)
-        rows.append([name, min(times), max(times), traffic.bytes_from("bank") / 3 / MIB])
+        rows.append([name, min(times), max(times), bytes_from(traffic, "bank") / 3 / MIB])
     bank.close()
     head = ["", "best s", "worst s", "MiB from the bank"]
     print_table(f"explanation of {n_rows} rows of {problem.title}, 25 trees of depth 6", head, rows)

@@ -17,7 +17,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.run_rows import rows_of_run
-from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import POSITIVE, checked_epsilon, checked_flag
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
@@ -90,7 +90,7 @@ class PrivateTrainer(ABC):
         return type(self)(**{name: getattr(self, name) for name in names} | changes)
 
     @abstractmethod
-    def begin(self, task: TrainingTask) -> Training:
+    def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
 
     def planned_rounds(self, n_rounds: int) -> int:
@@ -124,7 +124,7 @@ class PrivateTrainer(ABC):
         n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = settings._initial_guarantee(model)
         training = settings.begin(
-            TrainingTask(
+            TrainerInput(
                 train_set=train_set,
                 data=data,
                 params=params,

@@ -53,7 +53,7 @@ _BAR_DELAY = 2.0
 
 
 @dataclass(frozen=True)
-class TrainingTask:
+class TrainerInput:
     """Order for a trainer: rows, parameters and budget.
 
     Parameters
@@ -98,7 +98,7 @@ class Training(ABC):
     objectives: tuple[str, ...] = ("binary", "regression", "multiclass", "multiclassova")
     """LightGBM's names of the objectives that the trainer has."""
 
-    def __init__(self, task: TrainingTask) -> None:
+    def __init__(self, task: TrainerInput) -> None:
         data, params, initial = task.data, task.params, task.initial
         if params.objective not in self.objectives:
             raise UnsupportedParameterError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ from lgb_dp import errors
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.checks import Interval, checked_number
 from lgb_dp.dask.dataset import DaskDataset, RowlessDataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.newton.trainer import NewtonBoost
@@ -72,8 +70,7 @@ def train(
         If nothing of the cluster is left, or a partition cannot be computed.  The model so far is the
         trainer's `booster_`, and its report says what was granted and what was released.
     """
-    host.check_client(client, errors, "training waits for every round")
-    checked_number("timeout", timeout, Interval(0, math.inf, "()"))
+    host.check_client(client, timeout, errors, "training waits for every round")
     if not isinstance(train_set, DaskDataset):
         raise ArgumentTypeError(
             f"train_set must be a lgb_dp.dask.DaskDataset, got {type(train_set).__module__}."

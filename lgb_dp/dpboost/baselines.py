@@ -10,7 +10,7 @@ import numpy as np
 
 from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import TrainingTask
+from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan
 
 _NO_CLIP = 1.0
@@ -65,7 +65,7 @@ class SequentialBoost(PrivateTrainer):
         If `epsilon` is not a positive finite number.
     """
 
-    def begin(self, task: TrainingTask) -> _SequentialTraining:
+    def begin(self, task: TrainerInput) -> _SequentialTraining:
         """Start a training run; called once per booster."""
         return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
 
@@ -92,6 +92,6 @@ class ParallelBoost(PrivateTrainer):
         If `epsilon` is not a positive finite number.
     """
 
-    def begin(self, task: TrainingTask) -> _ParallelTraining:
+    def begin(self, task: TrainerInput) -> _ParallelTraining:
         """Start a training run; called once per booster."""
         return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

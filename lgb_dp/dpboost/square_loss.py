@@ -20,7 +20,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import grow_structure
-from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.mechanisms.noise import DRAW_SLACK, UTILITY_SLACK, release_laplace, selection_scale
 
@@ -116,7 +116,7 @@ class SquareLossTraining(Training):
 
     Parameters
     ----------
-    task : TrainingTask
+    task : TrainerInput
     epsilon : float
         Total budget.
     variant : {"paper", "tight"}
@@ -128,7 +128,7 @@ class SquareLossTraining(Training):
 
     def __init__(
         self,
-        task: TrainingTask,
+        task: TrainerInput,
         *,
         epsilon: float,
         variant: Variant,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import TrainingTask
+from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_flag, checked_integer, checked_number
 from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -52,7 +52,7 @@ def draw_tree_of_row(
 class _DPBoostTraining(SquareLossTraining):
     """State of one training run of DPBoost."""
 
-    def __init__(self, task: TrainingTask, trainer: DPBoost) -> None:
+    def __init__(self, task: TrainerInput, trainer: DPBoost) -> None:
         self.trees_per_ensemble = trainer.trees_per_ensemble
         self.glc = trainer.glc
         self.eoe = trainer.eoe
@@ -173,6 +173,6 @@ class DPBoost(PrivateTrainer):
         self.glc = checked_flag("glc", self.glc)
         self.eoe = checked_flag("eoe", self.eoe)
 
-    def begin(self, task: TrainingTask) -> _DPBoostTraining:
+    def begin(self, task: TrainerInput) -> _DPBoostTraining:
         """Start a training run; called once per booster."""
         return _DPBoostTraining(task, self)

@@ -21,7 +21,7 @@ from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.training import TrainingTask
+from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
@@ -130,7 +130,7 @@ def train_replica(
 class _FederatedTraining(NewtonTraining):
     """NewtonBoost whose noise comes from all parties, and whose structures from a public stream."""
 
-    def __init__(self, task: TrainingTask, trainer: _FederatedNewton) -> None:
+    def __init__(self, task: TrainerInput, trainer: _FederatedNewton) -> None:
         if task.data.label_bounds is None and task.params.objective not in ("binary", "multiclass"):
             raise InvalidArgumentError(
                 f"label_bounds must be declared by all parties for objective={task.params.objective!r}"
@@ -203,7 +203,7 @@ class _FederatedNewton(NewtonBoost):
         self.task, self.n_parties, self.public_seed = task, n_parties, public_seed
         self.ask, self.note_granted = ask, note_granted
 
-    def begin(self, task: TrainingTask) -> _FederatedTraining:
+    def begin(self, task: TrainerInput) -> _FederatedTraining:
         """Start the run."""
         return _FederatedTraining(task, self)
 

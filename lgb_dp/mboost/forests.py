@@ -17,7 +17,7 @@ from lgb_dp.accounting.cost import share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import random_structure
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.mboost.trainer import check_classes
@@ -33,7 +33,7 @@ class _RandomForestTraining(Training):
 
     mechanism: str
 
-    def __init__(self, task: TrainingTask, epsilon: float) -> None:
+    def __init__(self, task: TrainerInput, epsilon: float) -> None:
         super().__init__(task)
         if task.params.lambda_l2 != 0:
             raise UnsupportedParameterError(
@@ -124,7 +124,7 @@ class RandomForestLaplace(PrivateTrainer):
         If `epsilon` is not a positive finite number.
     """
 
-    def begin(self, task: TrainingTask) -> _LaplaceTraining:
+    def begin(self, task: TrainerInput) -> _LaplaceTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
         return _LaplaceTraining(task, self.epsilon)
@@ -150,7 +150,7 @@ class RandomForestExponential(PrivateTrainer):
         If `epsilon` is not a positive finite number.
     """
 
-    def begin(self, task: TrainingTask) -> _ExponentialTraining:
+    def begin(self, task: TrainerInput) -> _ExponentialTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
         return _ExponentialTraining(task, self.epsilon)

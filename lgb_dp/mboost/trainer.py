@@ -27,7 +27,7 @@ from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import (
     POSITIVE,
@@ -129,7 +129,7 @@ class _MBoostTraining(Training):
     sigmoid = 1.0
     """Slope of ψ⁻¹ at 0 for α = 1, times 4."""
 
-    def __init__(self, task: TrainingTask, trainer: MBoost) -> None:
+    def __init__(self, task: TrainerInput, trainer: MBoost) -> None:
         super().__init__(task)
         params = task.params
         self.loss = MLoss(1.0 if trainer.alpha == "calibrated" else trainer.alpha)
@@ -415,13 +415,13 @@ class MBoost(PrivateTrainer):
         self.leverage = checked_choice("leverage", self.leverage, get_args(Leverage))
         self.n_rows = None if self.n_rows is None else checked_number("n_rows", self.n_rows, POSITIVE)
 
-    def begin(self, task: TrainingTask) -> _MBoostTraining:
+    def begin(self, task: TrainerInput) -> _MBoostTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
         return _MBoostTraining(task, self)
 
 
-def check_classes(task: TrainingTask) -> None:
+def check_classes(task: TrainerInput) -> None:
     """Raise an UnsupportedParameterError unless the objective is to tell classes apart."""
     if task.params.objective in REGRESSIONS:
         raise UnsupportedParameterError(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import DenseCodes, by_columns
 from lgb_dp.boosting.labels import REGRESSIONS
-from lgb_dp.boosting.training import Training, TrainingTask
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
@@ -107,7 +107,7 @@ class NewtonTraining(Training):
     objectives = ("binary", "multiclass", *sorted(REGRESSIONS))
     _noise_factor = 1.0
 
-    def __init__(self, task: TrainingTask, settings: NewtonSettings) -> None:
+    def __init__(self, task: TrainerInput, settings: NewtonSettings) -> None:
         super().__init__(task)
         self.settings = settings
         self._is_exact = math.isinf(settings.epsilon)

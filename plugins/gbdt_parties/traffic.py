@@ -91,20 +91,6 @@ class Traffic:
                 sums.bytes += flow.bytes
                 sums.ciphertext_bytes += flow.ciphertext_bytes
 
-    def bytes_from(self, sender: str) -> int:
-        """Bytes that left a party.
-
-        Parameters
-        ----------
-        sender : str
-            Name of the party.
-
-        Returns
-        -------
-        int
-        """
-        return sum(flow.bytes for (name, _, _), flow in self.flows.items() if name == sender)
-
     def to_dicts(self) -> list[dict[str, object]]:
         """One row per flow, for a data frame.
 

@@ -15,8 +15,8 @@ from xgb_fed import HorizontalParty
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
-    Introduction,
     OpenHorizontal,
+    RowShape,
     Trees,
 )
 from xgb_fed.horizontal.simfl.hash_seed import commitment_to, seed_from
@@ -53,7 +53,7 @@ class Coordinator:
     def __init__(self, party, n_others=1, params=LOGISTIC, classes="[0, 1]", rows=N_ROWS, turns=(1, 100)):
         self.channel = Channel(party, np.random.default_rng().bytes(16), Traffic(), "coordinator")
         self.n_others = n_others
-        self.ask(Introduce(0), Introduction)
+        self.ask(Introduce(0), RowShape)
         party_rows = np.array([*[rows] * n_others, N_ROWS])
         opening = OpenHorizontal(json.dumps(params), classes, n_others, party_rows, *turns)
         self.ask(opening, HorizontalOpened)

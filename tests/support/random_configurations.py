@@ -11,7 +11,7 @@ import scipy.sparse
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
+from native_trees import read_trees
 from vertical_training import assert_same_tree, train_on
 from xgb_fed.boosting.objectives import ADAPTIVE, OBJECTIVES, RANKING
 

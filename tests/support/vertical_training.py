@@ -8,8 +8,8 @@ import scipy.sparse
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
+from native_trees import read_trees
 from xgb_fed.errors import LabelLeakWarning
 
 

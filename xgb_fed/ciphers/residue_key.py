@@ -19,7 +19,6 @@ from gbdt_kernels.residues import (
     Modulus,
     are_units,
     chain_products,
-    decode,
     encode,
     invert,
     multiply,
@@ -163,10 +162,6 @@ class ResidueKey:
         rows = encode(values, self.modulus, self.n_threads)
         self._check_units(rows)
         return rows
-
-    def to_integers(self, a: Residues) -> list[int]:
-        """Ciphertexts as integers, as other libraries have them."""
-        return decode(a, self.modulus, self.n_threads)
 
     def to_bytes(self, a: Residues) -> bytes:
         """Ciphertexts for the wire, with version and key id."""

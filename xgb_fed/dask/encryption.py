@@ -24,7 +24,7 @@ from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier, PaillierKey
 from xgb_fed.ciphers.residue_key import plaintext_rows
 from xgb_fed.dask.partitions import ERRORS
-from xgb_fed.dask.party import TIMEOUT, check_client, check_timeout
+from xgb_fed.dask.party import TIMEOUT, check_client
 from xgb_fed.errors import ClusterError, InsecureClusterError, UnsupportedParameterError
 
 logger = logging.getLogger(__name__)
@@ -109,8 +109,7 @@ class ClusterCipher:
     """
 
     def __init__(self, client: Any, cipher: Scheme | None = None, *, timeout: float = TIMEOUT) -> None:
-        check_client(client)
-        check_timeout(timeout)
+        check_client(client, timeout)
         self._client, self._timeout = client, timeout
         self._cipher = Paillier() if cipher is None else cipher
         self._keys: list[ClusterKey] = []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
 from xgb_fed.dask.worker_columns import described
-from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError
+from xgb_fed.errors import ArgumentTypeError
 from xgb_fed.vertical.passive.explanations import NONE
 from xgb_fed.vertical.passive.local_party import InProcessParty, arguments_of, check_name, check_same_number
 from xgb_fed.vertical.protocol.row_names import RowNames
@@ -83,8 +81,7 @@ class DaskParty(InProcessParty):
         timeout: float = TIMEOUT,
     ) -> None:
         check_name(name)
-        check_client(client)
-        check_timeout(timeout)
+        check_client(client, timeout)
         collections = [X, *eval_sets]
         for collection, argument in zip(collections, arguments_of(collections, name), strict=True):
             check_collection(collection, argument)
@@ -135,15 +132,9 @@ class DaskParty(InProcessParty):
         self.close()
 
 
-def check_client(client: Any) -> None:
-    """Raise unless something is a client that is connected and waits for its results."""
-    host.check_client(client, errors, "a party waits for its workers")
-
-
-def check_timeout(timeout: Any) -> None:
-    """Raise `InvalidArgumentError` unless something is a finite number of seconds above 0."""
-    if not (isinstance(timeout, Real) and math.isfinite(timeout) and float(timeout) > 0):
-        raise InvalidArgumentError(f"timeout={timeout!r} must be a finite number of seconds above 0")
+def check_client(client: Any, timeout: Any) -> None:
+    """Raise unless a client is connected and waits for its results, and its timeout is so many seconds."""
+    host.check_client(client, timeout, errors, "a party waits for its workers")
 
 
 def check_collection(X: Any, argument: str) -> None:

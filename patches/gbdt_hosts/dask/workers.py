@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import pickle
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from numbers import Real
 from typing import Any, Protocol, TypeVar
 
 from distributed import Client, Worker, get_worker
@@ -93,12 +95,12 @@ def state_of_task(name: str) -> Any:
     return plugin.state() if isinstance(plugin, StatePlugin) else None
 
 
-def check_client(client: Any, errors: Any, waiting: str) -> None:
-    """Raise unless something is a client that is connected and waits for its results.
+def check_client(client: Any, timeout: Any, errors: Any, waiting: str) -> None:
+    """Raise unless a client is connected and waits for its results, and its timeout is a number of seconds.
 
     Parameters
     ----------
-    client : object
+    client, timeout : object
     errors : module
         Of the errors that are raised, `ArgumentTypeError` and `InvalidArgumentError`.
     waiting : str
@@ -112,6 +114,8 @@ def check_client(client: Any, errors: Any, waiting: str) -> None:
         )
     if client.asynchronous:
         raise errors.InvalidArgumentError(f"client must not be asynchronous: {waiting}")
+    if not (isinstance(timeout, Real) and math.isfinite(timeout) and float(timeout) > 0):
+        raise errors.InvalidArgumentError(f"timeout={timeout!r} must be a finite number of seconds above 0")
 
 
 def in_loop(client: Any, function: Callable[..., Coroutine[Any, Any, _Result]], *args: Any) -> _Result:

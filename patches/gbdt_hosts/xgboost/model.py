@@ -179,13 +179,6 @@ def _floats(values: Sequence[float]) -> list[float]:
     return [float(value) for value in as_float32]
 
 
-def read_trees(booster: xgboost.Booster) -> list[dict[str, Any]]:
-    """The trees of a native booster as XGBoost's JSON has them."""
-    model = json.loads(as_json(booster))
-    trees: list[dict[str, Any]] = model["learner"]["gradient_booster"]["model"]["trees"]
-    return trees
-
-
 @dataclass(frozen=True)
 class ModelContent:
     """Content of a native booster of trees.

@@ -4,7 +4,7 @@ import numpy as np
 import xgboost
 
 from gbdt_hosts.xgboost import draws, versions
-from gbdt_hosts.xgboost.model import read_trees
+from native_trees import read_trees
 
 QUIET = {"nthread": 1, "verbosity": 0, "tree_method": "hist", "base_score": 0.0, "max_depth": 1}
 

@@ -8,8 +8,8 @@ import xgboost
 
 from gbdt_hosts.xgboost import gradients
 from gbdt_hosts.xgboost.gradients import XGBoostGradients, custom_gradients
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.targets import Targets
+from native_trees import read_trees
 from targets import LABELS, MARGIN, N, X, params_of, targets_of
 
 

@@ -8,7 +8,8 @@ import xgboost
 
 import xgb_fed
 from gbdt_hosts.xgboost import versions
-from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees, read_trees
+from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from native_trees import read_trees
 from vertical_training import assert_same_trees, parties_of, stock, train
 from xgb_fed.vertical.protocol.splits import Splits
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xgboost
 
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import EvaluationSet, MetricBooster, intercept
+from native_trees import read_trees
 
 RNG = np.random.default_rng(0)
 Y = (RNG.random(100) < 0.3).astype(np.float32)

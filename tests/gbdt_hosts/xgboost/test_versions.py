@@ -9,8 +9,8 @@ import xgboost
 
 from gbdt_hosts.xgboost import versions
 from gbdt_hosts.xgboost.gradients import XGBoostGradients
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.targets import Targets
+from native_trees import read_trees
 from xgb_fed.boosting.features import bin_features, read_columns
 
 STUMPS = {"nthread": 1, "verbosity": 0, "tree_method": "hist", "base_score": 0.0, "max_depth": 1}

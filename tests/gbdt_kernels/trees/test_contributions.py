@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xgboost
 
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_kernels.trees.contributions import CoverTree, add_contributions, expected_values
+from native_trees import read_trees
 
 N_COLUMNS = 4
 

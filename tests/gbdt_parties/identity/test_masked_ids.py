@@ -24,13 +24,14 @@ from gbdt_parties.identity.alignment_messages import (
 from gbdt_parties.identity.intersector import Intersector
 from gbdt_parties.identity.masked_ids import ACTIVE, OwnList, ReceivedList
 from gbdt_parties.traffic import Traffic
+from sent_bytes import bytes_from
 
 
 def test_bytes_of_an_id_are_what_the_documentation_says():
     traffic, party = Traffic(), bank(ids=[f"id-{k}" for k in range(200)])
     align([party], [f"id-{k}" for k in range(100, 300)], traffic)
-    assert traffic.bytes_from("active") < 200 * 32 + 200 // 8 + 700
-    assert traffic.bytes_from("bank") < 200 * 64 + 700
+    assert bytes_from(traffic, "active") < 200 * 32 + 200 // 8 + 700
+    assert bytes_from(traffic, "bank") < 200 * 64 + 700
 
 
 def test_lists_tell_nothing_of_the_order_of_rows(monkeypatch):

@@ -29,6 +29,12 @@ def assert_refused(client, data, error, match, params=QUIET, callbacks=None, val
     assert not budget.report().ledger
 
 
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf"), "1"])
+def test_a_timeout_is_a_finite_number_of_seconds(client, timeout):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"timeout=.* must be a finite number of seconds"):
+        lgb_dp.dask.train(client, {}, None, 3, timeout=timeout)
+
+
 Xd, Yd = collections((320, 320))
 ODD = np.where(np.arange(len(X)) == 400, 7.0, Y)
 

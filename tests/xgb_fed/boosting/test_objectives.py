@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from gbdt_hosts.xgboost.gradients import XGBoostGradients
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
+from native_trees import read_trees
 from xgb_fed.boosting.objectives import Objective, sigmoid, softmax
 
 

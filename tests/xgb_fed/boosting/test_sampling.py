@@ -8,7 +8,7 @@ import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_hosts.xgboost.model import read_trees
+from native_trees import read_trees
 from vertical_training import assert_same_tree, parties_of, problem, quantile_matrix, stock, train
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.boosting.sampling import Sampling, TreeColumns

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_hosts.xgboost.versions import light_nodes_have_weight
+from native_trees import read_trees
 from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, NodeBounds, SplitGain
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gbdt_kernels.residues import decode
+from small_keys import integers_of
 from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier, PaillierKey
@@ -38,7 +39,7 @@ def test_stored_phe_ciphertexts():
     stored = VECTORS["phe"]
     key = PaillierKey(stored["p"], stored["q"], allow_weak_key=True)
     rows = key.public.from_integers(stored["ciphertexts"])
-    assert key.public.to_integers(rows) == stored["ciphertexts"]
+    assert integers_of(key.public, rows) == stored["ciphertexts"]
     assert key.decrypt(rows) == PLAINTEXTS
     assert key.decrypt(key.public.add(rows, key.encrypt(PLAINTEXTS))) == [2 * m for m in PLAINTEXTS]
 
@@ -62,7 +63,7 @@ def test_keys_and_ciphertexts_both_ways():
     key = Paillier(512, allow_weak_key=True).generate()
     theirs = key.to_phe()
     rows = key.encrypt(PLAINTEXTS)
-    assert [theirs.raw_decrypt(c) for c in key.public.to_integers(rows)] == PLAINTEXTS
+    assert [theirs.raw_decrypt(c) for c in integers_of(key.public, rows)] == PLAINTEXTS
     made = [theirs.public_key.raw_encrypt(m) for m in PLAINTEXTS]
     assert key.decrypt(key.public.from_integers(made)) == PLAINTEXTS
     _, generated = phe.generate_paillier_keypair(n_length=512)
@@ -70,7 +71,7 @@ def test_keys_and_ciphertexts_both_ways():
         PaillierKey.from_phe(generated)
     imported = PaillierKey.from_phe(generated, allow_weak_key=True)
     rows = imported.public.rerandomise(imported.encrypt(PLAINTEXTS))
-    assert [generated.raw_decrypt(c) for c in imported.public.to_integers(rows)] == PLAINTEXTS
+    assert [generated.raw_decrypt(c) for c in integers_of(imported.public, rows)] == PLAINTEXTS
     again = PaillierKey.from_private_bytes(imported.private_bytes(), allow_weak_key=True)
     assert again.decrypt(rows) == PLAINTEXTS
     assert again.to_phe() == generated

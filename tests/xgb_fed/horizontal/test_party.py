@@ -7,7 +7,7 @@ import pytest
 
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.horizontal.common.messages import Introduce, Introduction, OpenHorizontal, Trees
+from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.settings import horizontal_settings
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.simfl.coordinator import SimFL
@@ -79,11 +79,11 @@ def test_doubles_travel_exactly():
 
 def test_sessions_start_once_and_requests_come_in_order():
     party = drawn_party()
-    assert isinstance(ask(party, 0, Introduce(1)), Introduction)
+    assert isinstance(ask(party, 0, Introduce(1)), RowShape)
     assert "out of order" in ask(party, 5, TellMoments(0)).reason
     assert "twice" in ask(party, 0, Introduce(1)).reason
     assert "no such session" in ask(party, 1, TellMoments(0)).reason
-    assert isinstance(ask(party, 0, Introduce(1), b"t" * 16), Introduction)
+    assert isinstance(ask(party, 0, Introduce(1), b"t" * 16), RowShape)
     assert "not opened" in ask(party, 1, TellMoments(0), b"t" * 16).reason
     assert "not a veilboost message" in messages.read(party.handle(b"x" * 100)).message.reason
 
@@ -164,7 +164,7 @@ def test_a_refused_coordinator_learns_no_data(opened):
 
 def test_party_can_be_pickled():
     copy = pickle.loads(pickle.dumps(drawn_party()))
-    assert isinstance(ask(copy, 0, Introduce(0)), Introduction)
+    assert isinstance(ask(copy, 0, Introduce(0)), RowShape)
 
 
 def test_bad_arguments():

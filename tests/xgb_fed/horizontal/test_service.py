@@ -19,7 +19,7 @@ from gbdt_parties.traffic import Traffic
 from kept_stores import end_process
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, Introduction, OpenHorizontal
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.horizontal.simfl.messages import FinishBoosting, ResumeBoosting, StartBoosting
 from xgb_fed.vertical.passive.party import PassiveParty
@@ -109,7 +109,7 @@ def test_growing_trees_is_reserved(tmp_path):
     service = HorizontalService(party, tmp_path, HorizontalLimits(max_memory=64 << 20))
     for max_depth, refused in ((10, True), (4, False)):
         channel = Channel(Caller(service, "acme"), os.urandom(16), Traffic(), "coordinator")
-        channel.ask(Introduce(False), Introduction)
+        channel.ask(Introduce(False), RowShape)
         settings = json.dumps({**LOGISTIC, "max_depth": max_depth, "max_bin": 256})
         opening = OpenHorizontal(settings, "[0, 1]", 0, np.array([600, 600]), 1, 10)
         expected = pytest.raises(PartyRefusedError, match=r"bins and histograms of trees would take 471 MiB")
@@ -166,7 +166,7 @@ def test_resumed_runs_leave_no_more_models_than_agreed(tmp_path):
 
     def finished(run):
         channel = Channel(Caller(service, "acme"), os.urandom(16), Traffic(), "coordinator")
-        channel.ask(Introduce(False), Introduction)
+        channel.ask(Introduce(False), RowShape)
         channel.ask(ResumeBoosting(run, 1, 100), messages.Done)
         channel.ask(FinishBoosting(-1), messages.Done)
 
@@ -185,7 +185,7 @@ def test_the_number_of_a_run_is_not_given_to_another_one(tmp_path):
 
     coordinator = Coordinator(Caller(service(), "acme")).started()
     channel = Channel(Caller(service(), "acme"), coordinator.channel._session, Traffic(), "coordinator")
-    channel.ask(Introduce(False), Introduction)
+    channel.ask(Introduce(False), RowShape)
     opening = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 1, np.array([300, 300]), 10**6, 100)
     channel.ask(opening, HorizontalOpened)
     with pytest.raises(PartyRefusedError, match="that of another training run"):

@@ -7,7 +7,7 @@ import pytest
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
+from native_trees import read_trees
 from vertical_training import assert_same_tree
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
 from xgb_fed.horizontal.exact.cuts import rows_of_cuts

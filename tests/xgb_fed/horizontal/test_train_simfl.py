@@ -9,10 +9,11 @@ import xgboost
 
 from gbdt_hosts.xgboost.boosting import TreeGrower
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
+from stock_training import train_stock
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
-from xgb_fed.horizontal.baselines import train_stock, train_tfl
+from xgb_fed.horizontal.baselines import train_tfl
 from xgb_fed.horizontal.common.settings import horizontal_settings
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.party import HorizontalParty

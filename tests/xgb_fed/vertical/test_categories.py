@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import xgb_fed
 from categorical_columns import BASE, fitted, frames
 from gbdt_commons.errors import StoreError
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from kept_stores import restarted
+from native_trees import read_trees
 from vertical_training import Recorder, assert_same_tree, text_of, train
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.vertical.growing import row_places

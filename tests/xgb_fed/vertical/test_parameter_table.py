@@ -9,8 +9,8 @@ import pytest
 import xgboost
 
 from gbdt_hosts.xgboost import draws
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties.errors import InvalidDataError
+from native_trees import read_trees
 from random_configurations import assert_same, federated, made, pooled
 from xgb_fed.boosting.params import ALIASES, IGNORED, NEUTRAL, OBJECTIVE_PARAMETERS, Settings
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError

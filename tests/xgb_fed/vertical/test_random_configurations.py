@@ -7,8 +7,8 @@ import pytest
 import xgboost
 
 from gbdt_hosts.xgboost import draws
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties.errors import InvalidDataError
+from native_trees import read_trees
 from random_configurations import REFUSALS, assert_same, draw, federated, pooled, refusal
 from xgb_fed.boosting.objectives import ADAPTIVE
 from xgb_fed.errors import UnsupportedParameterError

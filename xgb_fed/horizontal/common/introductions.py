@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduction
+from xgb_fed.horizontal.common.messages import HorizontalOpened, RowShape
 
 MAX_CLASSES = 256
 """Maximum number of distinct labels that are exchanged and trained with."""
@@ -110,7 +110,7 @@ def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
         raise ProtocolError("classes that were not asked for")
 
 
-def check_introduction(party: str, answer: Introduction, wants_classes: bool) -> None:
+def check_introduction(party: str, answer: RowShape, wants_classes: bool) -> None:
     """Check what a party of SimFL says of its rows.
 
     Raises

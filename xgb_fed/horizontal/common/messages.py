@@ -20,7 +20,7 @@ class Introduce(Message):
 
 
 @dataclass(frozen=True, eq=False)
-class Introduction(Message):
+class RowShape(Message):
     """Party to coordinator: the shape of its rows."""
 
     kind: ClassVar[int] = 102

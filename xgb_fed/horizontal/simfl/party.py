@@ -29,8 +29,8 @@ from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
-    Introduction,
     OpenHorizontal,
+    RowShape,
     Trees,
 )
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
@@ -157,7 +157,7 @@ class SimFLSide:
         """Introduce this party to a coordinator."""
         classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
         names = json.dumps(self._rows.names) if self._rows.names else ""
-        return Introduction(self._X.shape[0], self._X.shape[1], names, classes)
+        return RowShape(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _open_training(self, message: OpenHorizontal) -> Message:
         state = self._begin(message)

@@ -40,8 +40,8 @@ from xgb_fed.horizontal.common.introductions import (
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
-    Introduction,
     OpenHorizontal,
+    RowShape,
     Trees,
 )
 from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_round, read_rows
@@ -166,12 +166,12 @@ class TurnTaking:
         if self._checkpoint is not None:
             self._checkpoint.save(self._training, self.progress)
 
-    def _introduced(self) -> list[Introduction]:
+    def _introduced(self) -> list[RowShape]:
         """Start a session with every party."""
         session = os.urandom(16)
         self._session = session
         self.channels = [Channel(party, session, self.traffic, COORDINATOR) for party in self._parties]
-        introductions = self.ask_all(Introduce(int(self._classify)), Introduction)
+        introductions = self.ask_all(Introduce(int(self._classify)), RowShape)
         for channel, answer in zip(self.channels, introductions, strict=True):
             check_introduction(channel.name, answer, self._classify)
         return introductions
@@ -345,7 +345,7 @@ class TurnTaking:
         )
 
 
-def _description(introductions: list[Introduction]) -> list[tuple[int, int, str, str]]:
+def _description(introductions: list[RowShape]) -> list[tuple[int, int, str, str]]:
     """Descriptions of the parties' rows, to be compared."""
     return [(one.n_rows, one.n_features, one.names, one.classes) for one in introductions]
 

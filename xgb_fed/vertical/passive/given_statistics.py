@@ -21,9 +21,6 @@ from xgb_fed.vertical.growing.gradients import packing_for
 
 logger = logging.getLogger(__name__)
 
-SUMS_PER_NODE = 3
-"""Sums of each bin of a node in a run of one class: rows, g and h."""
-
 MAX_STATISTICS = 0.25
 """Equations per row that a server gives one active party by default.
 

@@ -15,8 +15,8 @@ from xgb_fed.horizontal.common.introductions import common_mean_label
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
-    Introduction,
     OpenHorizontal,
+    RowShape,
     Trees,
 )
 from xgb_fed.horizontal.simfl.messages import ColumnMoments, SeedContribution
@@ -80,7 +80,7 @@ def train(liar, params=None):
 )
 def test_introductions_that_do_not_fit_are_refused_by_name(changed):
     with pytest.raises(ProtocolError, match="party 'south' introduces itself with") as caught:
-        train(Liar(Introduction, **changed))
+        train(Liar(RowShape, **changed))
     assert len(str(caught.value)) < 300
     assert str(caught.value).isprintable()
 
@@ -90,11 +90,11 @@ def test_names_and_labels_are_quoted_and_cut():
     only = json.dumps(["\x1b[31m" + "x" * 190])
     for changed, text in (({"names": names}, "has columns"), ({"n_features": 7}, "has 7 columns")):
         with pytest.raises(InvalidDataError, match=f"'south' {text}") as caught:
-            train(Liar(Introduction, **changed))
+            train(Liar(RowShape, **changed))
         assert len(str(caught.value)) < 700
         assert str(caught.value).isprintable()
     with pytest.raises(InvalidDataError, match="text at one party"):
-        train(Liar(Introduction, classes=only))
+        train(Liar(RowShape, classes=only))
 
 
 @pytest.mark.parametrize("labels", [np.arange(len(Y)) % 2, np.array(["a", "b"])[np.arange(len(Y)) % 2]])
@@ -103,7 +103,7 @@ def test_agreed_classes_of_long_texts_are_refused_before_they_take_memory(labels
     classes = json.dumps(["a", "b", *(f"c{place:03}" for place in range(253)), "z" * 20_000])
     settings = json.dumps({"objective": "multi:softprob", "num_class": 256})
     channel = Channel(party, bytes(16), Traffic(), "coordinator")
-    channel.ask(Introduce(False), Introduction)
+    channel.ask(Introduce(False), RowShape)
     opening = OpenHorizontal(settings, classes, 0, np.array([len(Y), 300]), 1, 10)
     tracemalloc.start()
     try:
@@ -123,7 +123,7 @@ def test_a_party_does_not_tell_classes_of_long_texts():
 
 def test_classes_of_all_parties_are_at_most_as_many_as_are_told():
     with pytest.raises(InvalidDataError, match="258 classes over all parties; at most 256"):
-        train(Liar(Introduction, classes=json.dumps(list(range(2, 258)))))
+        train(Liar(RowShape, classes=json.dumps(list(range(2, 258)))))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import xgboost
 from scipy.special import ndtri
 
 from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
@@ -27,11 +26,12 @@ from made_up_coordinator import (
     one_hot,
     victim,
 )
+from native_trees import read_trees
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.messages import (
     Introduce,
-    Introduction,
+    RowShape,
     Trees,
 )
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -233,7 +233,7 @@ def test_attack_classes_are_told_only_of_labels_declared_categorical():
     ):
         channel = Channel(victim(y, categorical_labels=categorical), bytes(16), Traffic(), "coordinator")
         with pytest.raises(PartyRefusedError, match=reason):
-            channel.ask(Introduce(1), Introduction)
+            channel.ask(Introduce(1), RowShape)
     with pytest.raises(PartyRefusedError, match="categorical_labels=True"):
         Coordinator(victim(values, categorical_labels=False), params={"objective": "reg:squarederror"})
 

@@ -16,7 +16,7 @@ from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavai
 from gbdt_parties.traffic import Traffic
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
-from xgb_fed.horizontal.common.messages import Introduce, Introduction, Trees
+from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -222,7 +222,7 @@ def interrupted(tmp_path):
 
 def session_with(party):
     channel = Channel(party, np.random.default_rng().bytes(16), Traffic(), "coordinator")
-    channel.ask(Introduce(1), Introduction)
+    channel.ask(Introduce(1), RowShape)
     return channel
 
 
@@ -380,7 +380,7 @@ def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
     """Before, both gave sums of the same round after different trees, and damaged the journal."""
     first = Coordinator(victim(directory=tmp_path), turns=(10**6, 100)).started()
     second = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
-    second.ask(Introduce(0), Introduction)
+    second.ask(Introduce(0), RowShape)
     second.ask(ResumeBoosting(first.channel._session, 0, 100), messages.Done)
     trees = [made_up_tree(1, 0, [0.0], [5.0, -5.0]), made_up_tree(1, 1, [0.3], [5.0, -5.0])]
     first.add(trees[0])
@@ -388,7 +388,7 @@ def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
         second.ask(Trees(np.array([len(trees[1])]), trees[1]), messages.Done)
     first.add(trees[0])
     third = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
-    third.ask(Introduce(0), Introduction)
+    third.ask(Introduce(0), RowShape)
     third.ask(ResumeBoosting(first.channel._session, 2, 100), messages.Done)
 
 

@@ -7,9 +7,9 @@ import xgboost
 import xgb_fed
 from categorical_columns import BASE, frames
 from fitted_estimators import X, Y, classifier
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.errors import ConsentError, ProtocolError
+from native_trees import read_trees
 from vertical_training import Recorder, train
 from xgb_fed import LocalParty
 from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits

@@ -10,6 +10,8 @@ import xgb_fed
 from gbdt_kernels.residues import encode
 from gbdt_parties import messages
 from gbdt_parties.messages import to_bits
+from sent_bytes import bytes_from
+from small_keys import integers_of
 from vertical_training import Recorder, clear_bytes, parties_of, problem, train
 from xgb_fed import LocalParty, OkamotoUchiyama, Paillier
 from xgb_fed.boosting.features import bin_features, read_columns
@@ -403,9 +405,9 @@ def test_traffic_is_what_was_recorded(recorded):
     evals = [(xgb_fed.ActiveData(X[:, :2], Y), "eval")]
     model = train(PARAMS, X[:, :2], Y, parties, 2, cipher=OkamotoUchiyama(512, True), evals=evals)
     traffic = model.traffic
-    assert traffic.bytes_from("active") == sum(len(r) for p in parties for r in p.requests)
+    assert bytes_from(traffic, "active") == sum(len(r) for p in parties for r in p.requests)
     for party in parties:
-        assert traffic.bytes_from(party.name) == sum(len(answer) for answer in party.answers)
+        assert bytes_from(traffic, party.name) == sum(len(answer) for answer in party.answers)
         for log, ends in ((party.requests, ("active", party.name)), (party.answers, (party.name, "active"))):
             kinds = [messages.read(data).message for data in log]
             for kind in {type(m) for m in kinds}:
@@ -446,7 +448,7 @@ def rows_seen_through_obfuscators(key, party, n_rows):
     returned = public.from_bytes(answer.sums)
     plaintexts = key.decrypt(returned)
     seen = []
-    for value, m in zip(public.to_integers(returned), plaintexts, strict=True):
+    for value, m in zip(integers_of(public, returned), plaintexts, strict=True):
         randomness = value * pow(1 + m * n, -1, modulus) % modulus
         seen.append(subsets.get(randomness))
     return seen, plaintexts

@@ -7,7 +7,7 @@ import xgb_fed
 from gbdt_parties.errors import ProtocolError
 from vertical_training import Recorder, assert_same_trees, parties_of, parts, problem, stock, train
 from xgb_fed.boosting.features import bin_features, read_columns
-from xgb_fed.vertical.passive.given_statistics import SUMS_PER_NODE, GivenStatistics
+from xgb_fed.vertical.passive.given_statistics import GivenStatistics
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.messages import SplitStatistics
 from xgb_fed.vertical.trees.expansion import Expansion
@@ -183,7 +183,8 @@ def test_all_statistics_that_are_given_are_counted(more, n_trees):
     n_bins = sum(len(cuts) + 1 for cuts in bin_features(read_columns(X[:, 3:]), 16).cuts)
     answers = [m for m in party.messages() if isinstance(m, SplitStatistics)]
     n_nodes = sum(len(answer.counts) // n_bins for answer in answers)
-    assert given.per_row == pytest.approx((1 + SUMS_PER_NODE * n_nodes) / len(y))  # 1 of the opening
+    # One of the opening; of each bin of a node its rows, g and h.
+    assert given.per_row == pytest.approx((1 + 3 * n_nodes) / len(y))
     assert n_nodes > sum(len(tree) for tree in model.trees), "nothing was cut off"
 
 

@@ -7,9 +7,9 @@ import pytest
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost.model import read_trees
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError
+from native_trees import read_trees
 from reference_trees import cut_columns, grow
 from vertical_training import assert_same_tree, parties_of, parts, problem, stock, train
 from xgb_fed.boosting.objectives import Objective
