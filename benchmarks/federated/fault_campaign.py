@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.federated.private_servers import Organisation
+from gbdt_parties.secure_sum.checkpoint import STORE_FILE
 
 
 def plan_of(method: str, parties: list[Organisation], sections: str) -> str:
@@ -38,19 +39,15 @@ def resumed_by_command(
     command = [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as process:
+        store = folder / "checkpoint" / STORE_FILE
         end = time.monotonic() + 60
-        while not _has_begun(folder) and time.monotonic() < end and process.poll() is None:
+        while not store.exists() and time.monotonic() < end and process.poll() is None:
             time.sleep(0.01)
         time.sleep(float(random.uniform(0, 1)) * usual)
         process.kill()
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-
-
-def _has_begun(folder: Path) -> bool:
-    """Whether there is a checkpoint; its lock alone is none."""
-    return any(path.suffix in (".journal", ".store") for path in (folder / "checkpoint").glob("*"))
 
 
 def revive(party: Organisation, number: signal.Signals) -> None:

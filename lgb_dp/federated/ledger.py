@@ -17,8 +17,10 @@ from threading import Lock
 from typing import Any
 
 from gbdt_commons.quoting import quoted
+from gbdt_commons.store import MemoryStore, Store
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
-from gbdt_parties.secure_sum.answers import Answered, AnswerJournal, read_answered
+from gbdt_parties.secure_sum.answers import ROLE, Answered, AnswerJournal, read_answered
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
 from lgb_dp.accounting.unit import Unit
@@ -26,6 +28,9 @@ from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 
 LEDGER_FILE = "ledger.store"
+FORMER_FILES = ("ledger", "runs/*.json")
+"""Files in which earlier releases kept the same state."""
+
 _ROUNDING = 5e-10
 """Relative room above `gaussian_mu`, as a `Budget` has it."""
 
@@ -48,13 +53,19 @@ class PartyLedger:
         If its file is damaged, or in use.
     PartyArgumentError
         If what is in it is not a ledger.
+
+    Attributes
+    ----------
+    store : Store
+        Of the ledger, and of whatever else the party keeps in its folder.
     """
 
     def __init__(self, folder: Path | None, budget: tuple[float, float] | None = None) -> None:
         about = None if budget is None else _about(budget)
-        self.journal = AnswerJournal(
-            None if folder is None else folder / LEDGER_FILE, about, former=("ledger",)
+        self.store: Store = (
+            MemoryStore() if folder is None else StoreFile(folder / LEDGER_FILE, ROLE, former=FORMER_FILES)
         )
+        self.journal = AnswerJournal(self.store, about)
         self._lock = Lock()
         self._spent, self._closeness = Fraction(), 0.0
         self._unit: Unit | None = None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from gbdt_commons.files import make_folder
+from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -18,7 +17,6 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.federated.run import PrivateSubject, Side
 
-_RUNS = "runs"
 MODELS_FOLDER = "models"
 """In a party's folder, or a coordinator's at it: the models that have been trained."""
 
@@ -115,12 +113,10 @@ class Party(RunSessions):
                 "allowed=None would accept every party that the authority vouches for; "
                 "name the other parties by 'sha256:' and the fingerprints of their certificates"
             )
-        self._folder = None if folder is None else make_folder(folder)
-        self._budget = None if budget is None else (checked_epsilon(budget[0]), checked_delta(budget[1]))
-        self._ledger: PartyLedger | None = None
-        self._opening = Lock()
-        if self._budget is not None:
-            self._own_ledger()
+        if budget is not None:
+            budget = checked_epsilon(budget[0]), checked_delta(budget[1])
+        self._folder = None if folder is None else Path(folder)
+        self._ledger = PartyLedger(self._folder, budget)
         credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
         if Identity.of(credentials.certificates).name != name:
             raise InvalidArgumentError(
@@ -135,15 +131,14 @@ class Party(RunSessions):
             checked_integer("min_parties", min_parties, 2),
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),
-            self._own_ledger,
+            self._ledger,
         )
-        super().__init__(name, self._runs_in(self._folder))
+        super().__init__(name, self._runs_in(self._folder, self._ledger.store.part("runs")))
 
-    def _runs_in(self, folder: Path | None) -> Runs:
-        """Runs of one coordinator, whose keys and models are kept in a folder, if there is one."""
+    def _runs_in(self, folder: Path | None, store: Store) -> Runs:
+        """Runs of one coordinator; keys are kept in a store, models in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
-        kept = KeptRuns(None if folder is None else folder / _RUNS)
-        return Runs(partial(PrivateSubject, self._side, models), kept)
+        return Runs(partial(PrivateSubject, self._side, models), KeptRuns(store))
 
     @property
     def has_folder(self) -> bool:
@@ -158,9 +153,9 @@ class Party(RunSessions):
     @property
     def has_budget(self) -> bool:
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
-        return self._own_ledger().budget is not None
+        return self._ledger.budget is not None
 
-    def for_caller(self, directory: Path, used: set[bytes]) -> RunSessions:
+    def for_caller(self, directory: Path, store: Store, used: set[bytes]) -> RunSessions:
         """The same party, with the same ledger, for the sessions of one coordinator among several.
 
         Keys of its runs are kept only if its ledger is: else a restarted party would answer an attempt again.
@@ -168,21 +163,16 @@ class Party(RunSessions):
         Parameters
         ----------
         directory : Path
-            Where models, and keys of runs that have not ended, are kept.
+            Where models are kept.
+        store : Store
+            Where keys of runs that have not ended are kept.
         used : set of bytes
             Sessions that were opened before.
         """
-        return RunSessions(self.name, self._runs_in(directory if self.has_folder else None), used)
+        runs = self._runs_in(directory, store) if self.has_folder else self._runs_in(None, MemoryStore())
+        return RunSessions(self.name, runs, used)
 
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
         super().close()
-        if self._ledger is not None:
-            self._ledger.journal.close()
-
-    def _own_ledger(self) -> PartyLedger:
-        """The party's ledger, opened when it is needed first, for all coordinators together."""
-        with self._opening:
-            if self._ledger is None:
-                self._ledger = PartyLedger(self._folder, self._budget)
-            return self._ledger
+        self._ledger.journal.close()

@@ -49,8 +49,7 @@ class Side:
     allowed : AllowList
     min_parties, colluding, parties_per_person : int
         This party's own demands.
-    ledger : callable
-        The party's ledger.
+    ledger : PartyLedger
     """
 
     name: str
@@ -60,7 +59,7 @@ class Side:
     min_parties: int
     colluding: int
     parties_per_person: int
-    ledger: Callable[[], PartyLedger]
+    ledger: PartyLedger
 
 
 class PrivateSubject(Subject):
@@ -106,7 +105,7 @@ class PrivateSubject(Subject):
             if value > limit:
                 raise InvalidArgumentError(f"{name}={value}; this party accepts at most {limit}")
         self._declaration = declaration_of(side.data)
-        self._ledger = side.ledger()
+        self._ledger = side.ledger
         self._budget = (self._task.epsilon, self._task.delta)
         self._random = SecureRandom()
         self._granted = 0.0

@@ -84,6 +84,11 @@ class FederatedService(RowService):
         super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, 0)
         self._party, self._limits = party, limits
 
+    def close(self) -> None:
+        """Let go of the directory, and of the party's: another service, or process, can use them then."""
+        super().close()
+        self._party.close()
+
     def admit(self, caller: str, message: Message) -> None:
         """Refuse alignments, requests that are too long, and runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
@@ -109,4 +114,4 @@ class FederatedService(RowService):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
-        return self._party.for_caller(caller.directory, caller.used)
+        return self._party.for_caller(caller.directory, caller.store, caller.used)

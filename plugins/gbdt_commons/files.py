@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,41 +45,6 @@ def make_folder(path: str | Path) -> Path:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
     return path
-
-
-@contextmanager
-def locked_folder(path: str | Path, *, patience: float = 0.0) -> Iterator[bool]:
-    """Hold the lock of a folder, which one process, and one place in it, has at a time.
-
-    The lock is the system's and ends with this process, so a crash leaves nothing to be removed.
-
-    Parameters
-    ----------
-    path : path
-    patience : float
-        Seconds to wait for somebody else's lock.
-
-    Yields
-    ------
-    bool
-        False if somebody else has the lock.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    last = time.monotonic() + patience
-    try:
-        while not (is_ours := _locks(descriptor)) and time.monotonic() < last:
-            time.sleep(0.01)
-        yield is_ours
-    finally:
-        os.close(descriptor)
-
-
-def _locks(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def open_to_append(path: str | Path) -> int:

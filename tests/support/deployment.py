@@ -3,10 +3,12 @@
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
@@ -34,15 +36,19 @@ def tls(name, which="ca", days=365):
     return TLS.from_directory(certificates(name, which, days))
 
 
-def when_file_has(path, n_bytes, do):
-    """Do something in another thread once a file, such as a journal, has more than so many bytes."""
+def when_store_has(path, kind, n_entries, do):
+    """Do something in another thread once a store of another object has so many entries of a kind."""
 
     def wait():
         end = time.monotonic() + 60
         while time.monotonic() < end:
-            if path.exists() and path.stat().st_size > n_bytes:
-                do()
-                return
+            with (
+                suppress(StoreError, OSError),
+                closing(StoreFile(path, None, read_only=True)) as store,
+            ):
+                if store.size(kind, "") >= n_entries:
+                    do()
+                    return
             time.sleep(0.002)
 
     thread = threading.Thread(target=wait)

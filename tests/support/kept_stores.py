@@ -1,5 +1,6 @@
 """Stores in the folders of a party that is restarted in the process of the test."""
 
+import shutil
 from pathlib import Path
 
 from gbdt_commons import store_file
@@ -17,3 +18,17 @@ def restarted(folder, name="party.store", role="a tester"):
     """A store in a folder, after the end of the process that had it before."""
     end_process(folder)
     return StoreFile(Path(folder) / name, role)
+
+
+def damage(path, old, new):
+    """Replace bytes of a store that is not in use by as many others."""
+    content = path.read_bytes()
+    assert old in content
+    assert len(old) == len(new)
+    path.write_bytes(content.replace(old, new))
+
+
+def copied(folder, to):
+    """A copy of a folder whose stores may be in use, as a killed process leaves it."""
+    shutil.copytree(folder, to)
+    return to

@@ -6,7 +6,6 @@ import os
 import numpy as np
 import pytest
 
-from gbdt_parties._entries import EntryFile
 from gbdt_parties.secure_sum.messages import Contributed
 from gbdt_parties.secure_sum.questions import ThreadComputation
 from lgb_dp import Dataset
@@ -54,7 +53,6 @@ def toy_runs(monkeypatch):
     monkeypatch.setattr(coordinator, "DPBooster", ToyModel)
     monkeypatch.setattr(party_module, "Dataset", lambda *data, **settings: ROWS)
     # What was written survives a process that is killed; waiting for the disk is for power failures.
-    monkeypatch.setattr(EntryFile, "sync", lambda self: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gbdt_commons.sealed import read_sealed, write_sealed
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
@@ -33,6 +32,7 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
 from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.runs import RUNS
 from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
@@ -238,7 +238,7 @@ class TwinKeys:
         assert are_masked(between)
 
 
-def refuses_keys_of_another_release(make, train, between, folder, spoil):
+def refuses_keys_of_another_release(make, train, between, runs_of, spoil):
     """A run with keys of the first format, whose masks did not say whose they are, is not taken up.
 
     Parameters
@@ -249,8 +249,8 @@ def refuses_keys_of_another_release(make, train, between, folder, spoil):
         Trains with three parties.
     between : type
         Of what stands between the coordinator and a party.
-    folder : Path
-        Where the first party keeps its runs.
+    runs_of : callable
+        The store of the runs of a party.
     spoil : callable
         Alters what is kept of the party's membership.
     """
@@ -264,11 +264,12 @@ def refuses_keys_of_another_release(make, train, between, folder, spoil):
     members[1].disturb = lost
     with pytest.raises(PartyUnavailableError):
         train(members)
-    members[0].party.close()
-    (path,) = folder.glob("*.json")
-    kept = read_sealed(path)
+    runs = runs_of(members[0].party)
+    (run,) = runs.keys(RUNS)
+    kept = runs.get(RUNS, run)
     spoil(kept["member"])
-    write_sealed(path, kept)
+    runs.put(RUNS, run, kept)
+    members[0].party.close()
     members[0].party = make(0)
     members[1].disturb = lambda number, message, send: send()
     with pytest.raises(

@@ -224,7 +224,7 @@ def test_journals_and_checkpoints(tmp_path):
     content, checkpoint = path.read_bytes(), Checkpoint(kept, training)
 
     def load(progress):
-        with checkpoint.opened() as journal:
+        with checkpoint.taken_up() as journal:
             return journal.load(progress)
 
     for _ in range(TRIES):

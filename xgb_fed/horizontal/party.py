@@ -8,6 +8,8 @@ from typing import Any
 
 import xgboost
 
+from gbdt_commons.store import MemoryStore, Store
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.secure_sum.messages import NEW_RUN
@@ -24,8 +26,9 @@ from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
-RUNS_FOLDER = "exact"
-"""In a party's folder, or a coordinator's at it: exact training runs that have not ended."""
+STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal training"
+FORMER_FILES = ("horizontal.json", "runs/*.journal", "exact/*.json")
+"""Files in which earlier releases kept the same state."""
 
 
 class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
@@ -108,8 +111,8 @@ class HorizontalParty(HorizontalSessions):
         Number of threads; 0 means all available processors.
     directory : path, optional
         Where the party keeps what it must not forget: its groups of rows, the hashes that it has given away,
-        and its part in training runs, so that a run goes on after this process was restarted.  In memory only
-        by default.
+        and its part in training runs, so that a run goes on after this process was restarted.  One process,
+        and one object in it, uses it at a time.  In memory only by default.
 
     exact : ExactTerms, optional
         Terms of the party for exact training, with held-out rows and a certificate.
@@ -118,6 +121,8 @@ class HorizontalParty(HorizontalSessions):
     ------
     InvalidArgumentError, InvalidDataError
         Naming the argument.
+    StoreError
+        If the directory is in use, or what is in it is damaged or of another release.
     """
 
     def __init__(
@@ -141,37 +146,46 @@ class HorizontalParty(HorizontalSessions):
             X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
         )
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
-        self._kept = KeptState("" if directory is None else rows.digest(), key, directory)
         self._rows, self._n_jobs = rows, n_jobs
         self._side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
-        folder = None if directory is None else Path(directory)
-        super().__init__(*self._sides(folder, None, RunLimits(), MemoryAllowance(sys.maxsize)))
+        store: Store = MemoryStore()
+        if directory is not None:
+            store = StoreFile(Path(directory) / STORE_FILE, ROLE, former=FORMER_FILES)
+        self._kept = KeptState("" if directory is None else rows.digest(), key, store)
+        super().__init__(*self._sides(store, None, RunLimits(), MemoryAllowance(sys.maxsize)))
 
     def _sides(
-        self, folder: Path | None, models: KeptModels | None, limits: RunLimits, memory: MemoryAllowance
+        self, store: Store, models: KeptModels | None, limits: RunLimits, memory: MemoryAllowance
     ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
-        journals = RunJournals(None if folder is None else folder / "runs")
+        journals = RunJournals(store.part("simfl"))
         simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
-        runs = None if folder is None else folder / RUNS_FOLDER
-        return simfl, ExactRuns(self._side, runs, models, limits, memory, self._kept), models
+        runs = ExactRuns(self._side, store.part("exact"), models, limits, memory, self._kept)
+        return simfl, runs, models
+
+    def close(self) -> None:
+        """Let go of the directory: another process, or another party, can use it then."""
+        super().close()
+        self._kept.close()
 
     def for_caller(
-        self, directory: Path, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
+        self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
     ) -> HorizontalSessions:
         """The same party for one of several coordinators, who do not see each other's sessions.
 
         Parameters
         ----------
         directory : Path
-            Where journals and models of this coordinator's training runs are kept.
+            Where models of this coordinator's training runs are kept.
+        store : Store
+            Where its training runs are kept.
         used : set of bytes
             Sessions that were opened before.
         memory : MemoryAllowance
         limits : RunLimits
         """
         models = KeptModels(directory / "models", limits.max_models)
-        return HorizontalSessions(*self._sides(directory, models, limits, memory), used)
+        return HorizontalSessions(*self._sides(store, models, limits, memory), used)
 
     def __repr__(self) -> str:
         """Name and shape of the rows."""

@@ -116,6 +116,11 @@ class HorizontalService(RowService):
         )
         self._party, self._limits = party, limits
 
+    def close(self) -> None:
+        """Let go of the directory, and of the party's: another service, or process, can use them then."""
+        super().close()
+        self._party.close()
+
     def admit(self, caller: str, message: Message) -> None:
         """Refuse alignments, and training runs whose model there is no room for."""
         if isinstance(message, ALIGNMENT_REQUESTS):
@@ -150,6 +155,7 @@ class HorizontalService(RowService):
         limits = self._limits
         return self._party.for_caller(
             caller.directory,
+            caller.store,
             caller.used,
             caller.memory,
             RunLimits(limits.max_bin, limits.max_depth, limits.max_round_bytes, limits.max_models),

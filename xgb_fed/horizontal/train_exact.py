@@ -211,7 +211,7 @@ def train_exact(
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
-        kept = Memory(n_kept=1) if checkpoint is None else Checkpoint(checkpoint, CheckpointError)
+        kept = Memory(only_last=True) if checkpoint is None else Checkpoint(checkpoint, CheckpointError)
         progress = coordinate(members, purpose, about, counted, patience, kept)
     model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
     _print(model.evals_result, verbose_eval)

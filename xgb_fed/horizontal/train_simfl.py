@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -114,24 +115,13 @@ def train_simfl(
         categorical_labels=settings.objective != "reg:squarederror",
         min_similar=min_similar,
     )
-    if checkpoint is None:
-        training = SimFL(
-            settings,
-            members,
-            evals,
-            n_hashes,
-            known_features,
-            max_rounds=num_boost_round,
-            patience=patience,
-        )
-        return training.run(options)
-    if any(isinstance(party, (tuple, list)) for party in parties):
+    if checkpoint is not None and any(isinstance(party, (tuple, list)) for party in parties):
         raise InvalidArgumentError(
             f"checkpoint={str(checkpoint)!r} needs parties that keep their part of the run: servers, "
             "or HorizontalParty objects with a directory"
         )
-    kept = Checkpoint(checkpoint)
-    with kept.locked():
+    with ExitStack() as stack:
+        kept = None if checkpoint is None else stack.enter_context(Checkpoint(checkpoint).taken_up())
         training = SimFL(
             settings,
             members,

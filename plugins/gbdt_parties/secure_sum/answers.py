@@ -30,7 +30,7 @@ ANSWERS = bytes_kind("answers")
 """Records of the answers by session."""
 
 MAX_SESSIONS = 4
-"""Sessions, the latest ones, whose answers a journal without a file keeps in memory to be sent again."""
+"""Sessions, the latest ones, whose answers a journal in memory keeps to be sent again."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,14 @@ class AnswerJournal:
 
     Parameters
     ----------
-    path : Path or None
-        None keeps them in memory: they are forgotten with the process.
+    store : Store
+        The journal's own, or a part of one, which it closes.
     about : mapping, optional
         Subject of the journal; written into a new one.  Without it, a new one is about what the first
         answer that is given says.
     sync : bool
         Whether an answer must be on the disk, and not only with the operating system, before it leaves.  It
         need not if the same question always has the same answer, which is then checked by the journal alone.
-    former : sequence of str
-        Names of files that earlier releases kept such a journal in: they are refused.
 
     Attributes
     ----------
@@ -78,23 +76,13 @@ class AnswerJournal:
 
     Raises
     ------
-    StoreError
-        If another process uses the file, or it is damaged.
     PartyArgumentError
         If what is in it is not a journal.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        about: Mapping[str, Any] | None = None,
-        *,
-        sync: bool = True,
-        former: Sequence[str] = (),
-    ) -> None:
-        self._is_in_memory, self._sync, self._lock = path is None, sync, Lock()
+    def __init__(self, store: Store, about: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
+        self._store, self._sync, self._lock = store, sync, Lock()
         self._process = this_process()
-        self._store: Store = MemoryStore() if path is None else StoreFile(path, ROLE, former=former)
         try:
             self.about, answered = _read(self._store)
             self._answered = {(one.session, one.number): one for one in answered}
@@ -174,7 +162,7 @@ class AnswerJournal:
                     self.about = kept
                 raise
             self._answered[key], self._places[key] = answered, place
-            if self._is_in_memory:
+            if isinstance(self._store, MemoryStore):
                 for oldest in self._store.keys(ANSWERS)[:-MAX_SESSIONS]:
                     self._forget(oldest)
             return answer
@@ -194,6 +182,14 @@ class AnswerJournal:
         """Let go of the file; another process can use it then."""
         self._process = (-1, None)
         self._store.close()
+
+
+def remove_answers(store: Store) -> None:
+    """Remove a journal: none of its attempts can be answered any more."""
+    with store.transaction():
+        for kind in (ABOUT, ATTEMPTS, ANSWERS):
+            for key in store.keys(kind):
+                store.delete(kind, key)
 
 
 def read_answered(path: Path) -> tuple[Mapping[str, Any], list[Answered]]:

@@ -1,6 +1,6 @@
 """The runs of secure sums of one coordinator at one party: the one under way, and those that are kept.
 
-A run that has begun is kept on the disk with its keys.  A party that was restarted takes it up from its first
+A run that has begun is kept with its keys.  A party that was restarted takes it up from its first
 sum: the coordinator has all of them, and signatures show that they are the ones that were added up before.
 A run that has not begun is not kept: nothing was answered, and the coordinator begins another one.
 """
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.files import make_folder
-from gbdt_commons.sealed import read_sealed, write_sealed
+from gbdt_commons.store import Store, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
 from gbdt_parties.messages import Abort, Finish, Message
+from gbdt_parties.secure_sum.answers import remove_answers
 from gbdt_parties.secure_sum.messages import NEW_RUN, BeginRounds, Introduced, OpenRun
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.run import PartyRun, Subject
@@ -25,38 +24,32 @@ from gbdt_parties.session import SessionHandler
 MAX_RUNS = 4
 """Runs of one coordinator that are kept; the oldest are removed first."""
 
-_RUN = ".json"
+RUNS = json_kind("runs")
+"""Records of runs by their numbers, in hexadecimal digits; secret, for the keys in them."""
 
 
 class KeptRuns:
-    """State of runs that have begun, in a folder; without one, nothing is kept.
+    """State of runs that have begun.
 
     Parameters
     ----------
-    folder : Path or None
+    store : Store
+        Of one coordinator's runs.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def _path(self, run: bytes) -> Path | None:
-        return None if self.folder is None else self.folder / f"{run.hex()}{_RUN}"
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def has(self, run: bytes) -> bool:
         """Whether a run is kept."""
-        path = self._path(run)
-        return path is not None and path.exists()
+        return self._store.size(RUNS, run.hex()) > 0
 
     def keep(self, run: PartyRun) -> None:
         """Keep a run; the oldest ones are removed."""
-        path = self._path(run.run)
-        if path is None:
-            return
-        make_folder(path.parent)
-        write_sealed(path, run.to_dict())
-        ages = sorted(path.parent.glob(f"*{_RUN}"), key=lambda kept: kept.stat().st_mtime_ns)
-        for old in ages[:-MAX_RUNS]:
-            self.forget(bytes.fromhex(old.stem))
+        with self._store.transaction():
+            self._store.put(RUNS, run.run.hex(), run.to_dict())
+            for oldest in self._store.keys(RUNS)[:-MAX_RUNS]:
+                self.forget(bytes.fromhex(oldest))
 
     def state(self, run: bytes) -> dict[str, Any]:
         """State of a kept run.
@@ -65,21 +58,21 @@ class KeptRuns:
         ------
         RunLostError
             If it is not kept.
-        ValueError
-            If it is damaged.
         """
-        path = self._path(run)
-        if path is None or not path.exists():
+        kept: dict[str, Any] | None = self._store.get(RUNS, run.hex())
+        if kept is None:
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")
-        return read_sealed(path)
+        return kept
+
+    def answers(self, run: bytes) -> Store:
+        """The records of a run's answers, which are removed with it."""
+        return self._store.part(f"run {run.hex()}")
 
     def forget(self, run: bytes) -> None:
-        """Remove the keys of a run, and then what else is kept of it: no answer can be given any more."""
-        path = self._path(run)
-        if path is not None:
-            path.unlink(missing_ok=True)
-            for other in path.parent.glob(f"{run.hex()}.*"):
-                other.unlink(missing_ok=True)
+        """Remove the keys of a run, and its answers: none can be given any more."""
+        with self._store.transaction():
+            self._store.delete(RUNS, run.hex())
+            remove_answers(self.answers(run))
 
 
 class Runs:
@@ -94,7 +87,7 @@ class Runs:
     Attributes
     ----------
     live : PartyRun or None
-        The run under way: only one at a time, others wait in the folder.
+        The run under way: only one at a time, others wait in the store.
     """
 
     def __init__(self, subject_of: Callable[[bytes, str], Subject], kept: KeptRuns) -> None:
@@ -126,7 +119,7 @@ class Runs:
             raise ProtocolError("the run has not begun")
         if live is None or live.n_opened > message.n_known:
             # A restarted party; or the coordinator has lost sums, which are asked for and answered again.
-            self.live = live = self._restored(run, live)
+            self.live = live = self._restored(run)
         if live.request != message.request:
             raise ProtocolError("the run has other settings than when it began")
         return live
@@ -136,11 +129,11 @@ class Runs:
         run = self.open(message)
         return RunSession(self, run), run.introduced()
 
-    def _restored(self, run: bytes, live: PartyRun | None) -> PartyRun:
-        """The run as it began, from the disk or from memory."""
+    def _restored(self, run: bytes) -> PartyRun:
+        """The run as it began."""
+        kept = self._kept.state(run)
+        self.close()
         try:
-            kept = live.to_dict() if live is not None and self._kept.folder is None else self._kept.state(run)
-            self.close()
             return PartyRun(self._subject_of(run, kept["request"]), run, kept["request"], kept)
         except VeilboostError:
             raise
@@ -148,13 +141,13 @@ class Runs:
             raise ProtocolError("this party's state of the run is damaged") from None
 
     def close(self) -> None:
-        """Let go of the run under way, which is taken up again from the disk."""
-        if self.live is not None and self._kept.folder is not None:
+        """Let go of the run under way, which is taken up again from the store."""
+        if self.live is not None:
             self.live.close()
             self.live = None
 
     def answer(self, run: PartyRun, message: Message) -> Message:
-        """Answer a request; what must outlive this process is on the disk before the answer leaves."""
+        """Answer a request; what must outlive this process is kept before the answer leaves."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
         answer = run.answer(message)
@@ -208,6 +201,6 @@ class RunSessions(SessionHandler[RunSession]):
         return self._runs.session(message)
 
     def close(self) -> None:
-        """Let go of the run under way, which is taken up again from the disk."""
+        """Let go of the run under way, which is taken up again from the store."""
         with self._lock:
             self._runs.close()

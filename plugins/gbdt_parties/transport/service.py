@@ -47,7 +47,11 @@ STORE_FILE = "party.store"
 """In a party's folder: its state about all callers."""
 
 FORMER_FILES = tuple(
-    f"for-*/{name}" for name in ("*.json", "thresholds.entries", "models/*.splits.json", "models/*.journal")
+    f"for-*/{name}"
+    for name in (
+        *("*.json", "thresholds.entries", "models/*.splits.json", "models/*.journal"),
+        *("runs/*.json", "runs/*.journal", "exact/*"),
+    )
 )
 """Files in which earlier releases kept the same state."""
 

@@ -30,7 +30,9 @@ class TrainingRun(NativeRun[SimFLPlan]):
         self._evals = [] if data.valid is None else [(labelled_rows(plan, data.valid), "valid")]
         if data.file is not None:
             terms = {"min_similar": data.min_similar, "known_features": data.known_features}
-            self.own = [self.own_party(data.file, data.name, **terms)]
+            party = self.own_party(data.file, data.name, **terms)
+            stack.callback(party.close)
+            self.own = [party]
 
     def train(self, parties: Sequence[Any]) -> HorizontalModel:
         """Coordinate the training run."""

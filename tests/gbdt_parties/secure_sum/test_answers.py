@@ -6,13 +6,18 @@ import os
 import pytest
 
 from gbdt_commons.errors import StoreError
-from gbdt_commons.store import json_kind
+from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from gbdt_parties.secure_sum.answers import ATTEMPTS, MAX_SESSIONS, ROLE, AnswerJournal, read_answered
 from kept_stores import end_process
 
 SESSION = bytes(16)
+
+
+def opened(path):
+    """The store that a journal is in: in memory without a path."""
+    return MemoryStore() if path is None else StoreFile(path, ROLE)
 
 
 def answer(journal, number=1, asked=b"what", content=b"the answer", session=SESSION, note=None):
@@ -25,14 +30,14 @@ def path(request, tmp_path):
 
 
 def test_a_lost_answer_is_sent_again(path):
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     assert answer(journal) == b"the answer"
     assert answer(journal, content=b"another") == b"the answer"
     assert len(journal.answered) == 1
 
 
 def test_an_attempt_that_asks_something_else_is_refused(path):
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     answer(journal)
     with pytest.raises(ProtocolError, match="attempt 1 was answered before"):
         answer(journal, asked=b"something else")
@@ -41,7 +46,7 @@ def test_an_attempt_that_asks_something_else_is_refused(path):
 
 
 def test_an_error_before_the_answer_leaves_nothing_behind(path):
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
 
     def fail():
         raise ValueError("no")
@@ -55,7 +60,7 @@ def test_an_error_before_the_answer_leaves_nothing_behind(path):
 
 @pytest.mark.parametrize("when", ["before it is written", "before its sync", "after its sync"])
 def test_an_attempt_that_is_interrupted_as_it_is_kept_has_one_answer(tmp_path, monkeypatch, when):
-    journal = AnswerJournal(tmp_path / "ledger", {})
+    journal = AnswerJournal(opened(tmp_path / "ledger"), {})
     name = "pwrite" if when == "before it is written" else "fdatasync"
     real, is_kept = getattr(os, name), name == "fdatasync"
 
@@ -73,18 +78,18 @@ def test_an_attempt_that_is_interrupted_as_it_is_kept_has_one_answer(tmp_path, m
     assert len(journal.answered) == is_kept
     assert answer(journal, content=b"second") == expected
     journal.close()
-    again = AnswerJournal(tmp_path / "ledger", {})
+    again = AnswerJournal(opened(tmp_path / "ledger"), {})
     assert len(again.answered) == 1
     assert answer(again, content=b"third") == expected
     again.close()
 
 
 def test_the_same_bytes_after_a_restart(tmp_path):
-    journal = AnswerJournal(tmp_path / "ledger", {"budget": 3})
+    journal = AnswerJournal(opened(tmp_path / "ledger"), {"budget": 3})
     for number in range(5):
         answer(journal, number, content=b"\n\0" * number)
     journal.close()
-    again = AnswerJournal(tmp_path / "ledger", {"budget": 4})
+    again = AnswerJournal(opened(tmp_path / "ledger"), {"budget": 4})
     assert again.about == {"budget": 3}
     assert answer(again, 3, content=b"another") == b"\n\0" * 3
     assert [one.number for one in again.answered] == list(range(5))
@@ -98,43 +103,43 @@ def test_the_same_bytes_after_a_restart(tmp_path):
 
 def test_an_answer_cut_off_by_a_crash_was_never_sent(tmp_path):
     path = tmp_path / "ledger"
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     answer(journal)
     answer(journal, 2)
     left = path.read_bytes()
     journal.close()
     path.write_bytes(left[:-3])
-    again = AnswerJournal(path, {})
+    again = AnswerJournal(opened(path), {})
     assert [one.number for one in again.answered] == [1]
     assert answer(again, 2, content=b"another") == b"another"
 
 
 def test_damage_is_not_taken_for_an_empty_ledger(tmp_path):
     path = tmp_path / "ledger"
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     answer(journal)
     journal.close()
     content = path.read_bytes().replace(b"the answer", b"the_answer")
     path.write_bytes(content)
     with pytest.raises(StoreError, match="damaged"):
-        AnswerJournal(path, {})
+        AnswerJournal(opened(path), {})
     with pytest.raises(StoreError, match="damaged"):
         read_answered(path)
     assert path.read_bytes() == content
 
 
 def test_a_file_has_one_user(tmp_path):
-    journal = AnswerJournal(tmp_path / "ledger", {})
+    journal = AnswerJournal(opened(tmp_path / "ledger"), {})
     with pytest.raises(StoreError, match="in use"):
-        AnswerJournal(tmp_path / "ledger", {})
+        AnswerJournal(opened(tmp_path / "ledger"), {})
     journal.close()
-    AnswerJournal(tmp_path / "ledger", {})
+    AnswerJournal(opened(tmp_path / "ledger"), {})
     with pytest.raises(ProtocolError):
         answer(journal)
 
 
 def test_without_a_file_answers_of_sessions_that_are_long_over_are_not_made_again():
-    journal = AnswerJournal(None, {})
+    journal = AnswerJournal(MemoryStore(), {})
     for session in range(MAX_SESSIONS + 1):
         answer(journal, session=bytes([session]) * 16)
     assert answer(journal, session=bytes([1]) * 16, content=b"another") == b"the answer"
@@ -143,7 +148,7 @@ def test_without_a_file_answers_of_sessions_that_are_long_over_are_not_made_agai
 
 
 def test_a_lost_answer_is_read_from_the_file_whoever_was_answered_meanwhile(tmp_path):
-    journal = AnswerJournal(tmp_path / "ledger", {})
+    journal = AnswerJournal(opened(tmp_path / "ledger"), {})
     for session in range(3 * MAX_SESSIONS):
         answer(journal, session=bytes([session]) * 16, content=b"\n%d" % session)
     for _ in range(2):
@@ -151,12 +156,12 @@ def test_a_lost_answer_is_read_from_the_file_whoever_was_answered_meanwhile(tmp_
             given = answer(journal, session=bytes([session]) * 16, content=b"another")
             assert given == b"\n%d" % session
         journal.close()
-        journal = AnswerJournal(tmp_path / "ledger", {})
+        journal = AnswerJournal(opened(tmp_path / "ledger"), {})
 
 
 def test_an_answer_that_the_disk_has_damaged_is_not_given(tmp_path):
     path = tmp_path / "ledger"
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     answer(journal)
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
@@ -167,7 +172,7 @@ def test_an_answer_that_the_disk_has_damaged_is_not_given(tmp_path):
 
 
 def test_the_first_answer_that_is_given_says_what_a_journal_is_about(path):
-    journal = AnswerJournal(path)
+    journal = AnswerJournal(opened(path))
 
     def fail():
         raise ValueError("no")
@@ -181,13 +186,13 @@ def test_the_first_answer_that_is_given_says_what_a_journal_is_about(path):
         assert journal.about == {"budget": 2}
     if path is not None:
         journal.close()
-        assert AnswerJournal(path).about == read_answered(path)[0] == {"budget": 2}
+        assert AnswerJournal(opened(path)).about == read_answered(path)[0] == {"budget": 2}
 
 
 def test_errors_do_not_name_the_path(tmp_path):
     """Before, other organisations read where a party's folder is."""
     path = tmp_path / "ledger"
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     texts = [refusal_to_open(path)]
     journal.close()
     path.write_bytes(b"damage" * 20)
@@ -203,7 +208,7 @@ def test_errors_do_not_name_the_path(tmp_path):
 
 def refusal_to_open(path):
     with pytest.raises(StoreError) as caught:
-        AnswerJournal(path, {})
+        AnswerJournal(opened(path), {})
     return str(caught.value)
 
 
@@ -216,22 +221,15 @@ def test_an_empty_file_is_not_a_ledger(tmp_path):
         read_answered(tmp_path / "new")
 
 
-def test_a_ledger_of_an_earlier_release_is_refused_by_name(tmp_path):
-    (tmp_path / "ledger").write_bytes(b"entries")
-    with pytest.raises(StoreError, match="'ledger' cannot be used: an earlier release kept state in it"):
-        AnswerJournal(tmp_path / "ledger.store", {}, former=("ledger",))
-    assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
-
-
 @pytest.mark.parametrize("head", [[], 7, {}, {"session": "x"}, None])
 def test_a_record_that_is_no_attempt_is_damage(path, head):
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     answer(journal)
     journal._store.append(json_kind(ATTEMPTS.name), "", head)
     if path is not None:
         journal.close()
         with pytest.raises(PartyArgumentError, match="the party's ledger is damaged"):
-            AnswerJournal(path, {})
+            AnswerJournal(opened(path), {})
 
 
 def _answer_in_child(journal, queue):
@@ -242,7 +240,7 @@ def _answer_in_child(journal, queue):
 
 
 def test_a_forked_process_does_not_answer():
-    journal = AnswerJournal(None, {})
+    journal = AnswerJournal(MemoryStore(), {})
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_answer_in_child, args=(journal, queue))
@@ -253,14 +251,14 @@ def test_a_forked_process_does_not_answer():
 
 def test_two_users_never_answer_both_whatever_is_removed(tmp_path):
     """The first one locks the ledger, and not only the file beside it."""
-    journal = AnswerJournal(tmp_path / "ledger", {})
+    journal = AnswerJournal(opened(tmp_path / "ledger"), {})
     for beside in set(tmp_path.iterdir()) - {tmp_path / "ledger"}:
         beside.unlink()
     with pytest.raises(StoreError, match="'ledger' cannot be used"):
-        AnswerJournal(tmp_path / "ledger", {})
+        AnswerJournal(opened(tmp_path / "ledger"), {})
     for path in tmp_path.iterdir():
         path.unlink()
-    answer(AnswerJournal(tmp_path / "ledger", {}))
+    answer(AnswerJournal(opened(tmp_path / "ledger"), {}))
     with pytest.raises(StoreError, match="removed or replaced"):
         answer(journal)
 
@@ -268,7 +266,7 @@ def test_two_users_never_answer_both_whatever_is_removed(tmp_path):
 @pytest.mark.parametrize("how", ["removed", "rolled back", "rolled back in place"])
 def test_a_ledger_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_path):
     path = tmp_path / "ledger"
-    journal = AnswerJournal(path, {})
+    journal = AnswerJournal(opened(path), {})
     backup = path.read_bytes()
     answer(journal)
     if how != "rolled back in place":
@@ -281,7 +279,7 @@ def test_a_ledger_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_p
 
 
 def test_an_answer_that_could_not_be_kept_was_not_given(path, monkeypatch):
-    journal = AnswerJournal(path)
+    journal = AnswerJournal(opened(path))
     write, n_written = journal._store._write, []
 
     def full(*args):

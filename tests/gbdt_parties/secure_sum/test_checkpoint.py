@@ -3,7 +3,8 @@
 import pytest
 
 from gbdt_parties.errors import PartyArgumentError, PartyUnavailableError
-from gbdt_parties.secure_sum.checkpoint import JOURNAL_FILE, Checkpoint, Memory
+from gbdt_parties.secure_sum.checkpoint import STORE_FILE, Checkpoint, Memory
+from kept_stores import damage
 
 RUN, NAMES = b"r" * 16, ["ada", "bob"]
 
@@ -52,7 +53,7 @@ def test_progress_in_a_folder_is_taken_up_again(tmp_path):
 
 
 def test_memory_of_the_latest_sums_has_no_others():
-    with Memory(n_kept=1).taken_up("about", NAMES) as progress:
+    with Memory(only_last=True).taken_up("about", NAMES) as progress:
         begun(progress)
         assert progress.opened(2) == b"sum 2"
         with pytest.raises(PartyUnavailableError, match="not kept any more"):
@@ -65,14 +66,16 @@ def test_another_run_a_damaged_journal_and_a_folder_in_use_are_refused_by_name(t
         begun(progress)
         with pytest.raises(PartyArgumentError, match="in use"), checkpoint.taken_up("about", NAMES):
             pass
-    path = tmp_path / JOURNAL_FILE
+    path = tmp_path / STORE_FILE
     content = path.read_bytes()
     for about, names in (("another", NAMES), ("about", NAMES[::-1])):
-        with pytest.raises(PartyArgumentError, match="other settings or parties"):
+        with pytest.raises(PartyArgumentError, match="other data, parameters or parties"):
             checkpoint.taken_up(about, names).__enter__()
-    path.write_bytes(content[:90] + b"!" + content[91:])
-    with pytest.raises(PartyArgumentError, match="cannot be read: ValueError; remove it"):
+    damage(path, b"sum 1", b"sum 7")
+    damaged = path.read_bytes()
+    with pytest.raises(PartyArgumentError, match=r"cannot be read: .* is damaged.*; remove it to train anew"):
         checkpoint.taken_up("about", NAMES).__enter__()
+    assert path.read_bytes() == damaged
     path.write_bytes(content)
     with checkpoint.taken_up("about", NAMES) as progress:
         check(progress)

@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from gbdt_commons.store import MemoryStore
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
 from gbdt_parties.messages import Finish, Message, read
@@ -19,9 +20,10 @@ from gbdt_parties.secure_sum.messages import AskSum, OpenRun
 from gbdt_parties.secure_sum.questions import GeneratorComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.run import Proposal, Subject
-from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
+from gbdt_parties.secure_sum.runs import RUNS, KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.traffic import Traffic
+from kept_stores import restarted
 
 NAMES = ("ada", "bob", "cyd")
 SIGNED_BY = {name: Credentials.self_signed(name) for name in NAMES}
@@ -83,13 +85,14 @@ class ToyParty:
 
     def __init__(self, place, way, folder=None):
         self.name, self.number, self.participation = NAMES[place], 10**place, WAYS[way]
-        self.folder, self.journal, self.model, self.asked = folder, AnswerJournal(None, {}), None, []
+        self.folder, self.journal, self.model, self.asked = folder, AnswerJournal(MemoryStore(), {}), None, []
         self.disturb = lambda message, send: send()
         self.restart()
 
     def restart(self):
-        kept = KeptRuns(None if self.folder is None else self.folder / self.name)
-        self.sessions = RunSessions(self.name, Runs(lambda run, request: Toy(self), kept))
+        self.store = MemoryStore() if self.folder is None else restarted(self.folder / self.name)
+        runs = Runs(lambda run, request: Toy(self), KeptRuns(self.store))
+        self.sessions = RunSessions(self.name, runs)
 
     def handle(self, request):
         message: Message = read(request).message
@@ -147,7 +150,7 @@ def test_a_party_that_is_lost_for_a_moment_is_asked_again_at_once(way, restart, 
     assert sums_of(parties, way) == [[111, 3]] * N_SUMS
     assert sum(isinstance(message, OpenRun) for message in parties[0].asked) == 1
     assert sum(isinstance(message, OpenRun) for message in parties[1].asked) == 2
-    assert list((tmp_path / "bob").iterdir()) == []
+    assert parties[1].store.keys(RUNS) == []
 
 
 def test_sums_over_those_that_are_there_go_on_without_a_party_and_those_over_all_wait(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from federated_training import Between, journal, lost, parties, train
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.secure_sum.checkpoint import JOURNAL_FILE, Checkpoint
+from gbdt_parties.secure_sum.checkpoint import STORE_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import AskSum, OpenSum
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
 from toy_federation import answers_by_attempt, toy_runs
@@ -86,19 +86,18 @@ def test_a_coordinator_taken_up_without_a_party_makes_another_attempt(tmp_path):
 
 def test_a_checkpoint_is_of_one_run_and_of_one_process_at_a_time(tmp_path):
     train(members_with(None), N_ROUNDS, checkpoint=tmp_path)
-    with pytest.raises(FederatedCheckpointError, match="other settings or parties"):
+    with pytest.raises(FederatedCheckpointError, match="other data, parameters or parties"):
         train(members_with(None), N_ROUNDS + 1, checkpoint=tmp_path)
-    with pytest.raises(FederatedCheckpointError, match="other settings or parties"):
+    with pytest.raises(FederatedCheckpointError, match="other data, parameters or parties"):
         train(members_with(None, 2), N_ROUNDS, checkpoint=tmp_path)
     with (
-        Checkpoint(tmp_path, FederatedCheckpointError).locked(),
+        Checkpoint(tmp_path, FederatedCheckpointError).opened(),
         pytest.raises(FederatedCheckpointError, match="in use"),
     ):
         train(members_with(None), N_ROUNDS, checkpoint=tmp_path)
-    path = tmp_path / JOURNAL_FILE
-    content = bytearray(path.read_bytes())
+    content = bytearray((tmp_path / STORE_FILE).read_bytes())
     content[60] ^= 1
-    path.write_bytes(content)
+    (tmp_path / STORE_FILE).write_bytes(content)
     with pytest.raises(FederatedCheckpointError, match="cannot be read"):
         train(members_with(None), N_ROUNDS, checkpoint=tmp_path)
 

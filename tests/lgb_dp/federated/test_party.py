@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import pytest
 import lgb_dp
 from federated_training import BINARY, DELTA, Between, journal, lost, parties, party, train
 from gbdt_commons.errors import StoreError
-from gbdt_commons.sealed import read_sealed
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.messages import Finish, Refusal, read, write
@@ -27,6 +27,7 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.run import PartyRun
+from gbdt_parties.secure_sum.runs import RUNS
 from gbdt_parties.secure_sum.trust import Credentials
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
@@ -186,8 +187,9 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
     members[0].party.close()
 
     restarted = party(0, 2, folder=tmp_path)
-    path = next((tmp_path / "runs").glob("*.json"))
-    number_of_run, kept = bytes.fromhex(path.stem), read_sealed(path)
+    runs = restarted._ledger.store.part("runs")
+    (name,) = runs.keys(RUNS)
+    number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
     subject = PrivateSubject(restarted._side, None, number_of_run, kept["request"])
     run = PartyRun(subject, number_of_run, kept["request"], kept)
     with pytest.raises(ProtocolError, match="round 1 was asked for; 0 is next"):
@@ -268,9 +270,10 @@ def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
     party(0, folder=tmp_path, budget=(2.0, DELTA)).close()
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has the budget epsilon = 2"):
         party(0, folder=tmp_path, budget=(3.0, DELTA))
-    party(0, folder=tmp_path, budget=(2.0, DELTA))
+    first = party(0, folder=tmp_path, budget=(2.0, DELTA))
     with pytest.raises(StoreError, match="in use"):
         party(0, folder=tmp_path, budget=(2.0, DELTA))
+    assert first.has_budget
 
 
 def test_a_ledger_covers_one_unit(tmp_path):
@@ -414,11 +417,26 @@ def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
 
 def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
     one = Between(party(0, folder=tmp_path))
-    seen = []
-    one.disturb = lambda number, message, send: (
-        (seen.append(len(list((tmp_path / "runs").glob("*.json")))) if isinstance(message, Finish) else None)
-        or send()
-    )
+    runs, seen = one.party._ledger.store.part("runs"), []
+
+    def look(number, message, send):
+        if isinstance(message, Finish):
+            seen.extend(runs.get(RUNS, run)["member"]["keys"] for run in runs.keys(RUNS))
+        return send()
+
+    one.disturb = look
     train([one, party(1), party(2)], 1)
-    assert seen == [1]
-    assert list((tmp_path / "runs").glob("*.json")) == []
+    (keys,) = seen
+    assert runs.keys(RUNS) == []
+    one.party.close()
+    assert all(keys.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("former", ["ledger", "runs/00.json"])
+def test_a_folder_of_an_earlier_release_is_refused_by_name(tmp_path, former):
+    (tmp_path / former).parent.mkdir(exist_ok=True)
+    (tmp_path / former).write_bytes(b"entries")
+    name = Path(former).name
+    with pytest.raises(StoreError, match=f"'{name}' cannot be used: an earlier release kept state in it"):
+        party(0, folder=tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / former]

@@ -10,6 +10,7 @@ import pytest
 
 import lgb_dp
 from federated_training import journal, parties, party, train
+from gbdt_commons.store import MemoryStore
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
@@ -83,7 +84,7 @@ def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
     """Before, keys outlived the ledger: after a restart an attempt was answered again, with new noise."""
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no folder.*pass folder="):
         FederatedService(party(0), tmp_path)
-    member = party(0).for_caller(tmp_path, set())
+    member = party(0).for_caller(tmp_path, MemoryStore(), set())
     train([member, *parties()[1:]], 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -115,12 +116,13 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
     member = party(0, folder=tmp_path)
     together = Barrier(8)
 
-    def open_ledger(_):
+    def ledger_of(caller):
         together.wait(timeout=20)
-        return member._own_ledger()
+        runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set())._runs
+        return runs._subject_of.args[0].ledger
 
     with ThreadPoolExecutor(8) as pool:
-        ledgers = list(pool.map(open_ledger, range(8)))
+        ledgers = list(pool.map(ledger_of, range(8)))
     assert set(map(id, ledgers)) == {id(member._ledger)}
 
 

@@ -4,15 +4,18 @@ import csv
 import re
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
 import xgboost
 
-from deployment import when_file_has
-from gbdt_commons.sealed import read_sealed
+from deployment import when_store_has
+from gbdt_commons.store_file import StoreFile
 from two_hospitals import serving_hospitals, write_rows
 from veilboost import command_line as cli
+from xgb_fed.horizontal.common.kept_state import STATE
+from xgb_fed.horizontal.simfl.checkpoint import TREES, Checkpoint
 
 pytest.importorskip("pyarrow")
 PLAN = """
@@ -75,7 +78,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
             hospitals[0].kill()
             hospitals[0].start()
 
-        thread = when_file_has(folder / "checkpoint" / "horizontal.journal", 20_000, strike)
+        thread = when_store_has(folder / "checkpoint" / Checkpoint.store_file, TREES, 5, strike)
         assert cli.main(["train", "plan.toml", "--overwrite"]) == 0
         thread.join(60)
         assert (folder / "model" / "model.json").read_bytes() == expected
@@ -105,14 +108,15 @@ def test_serve_train_kill_resume_predict(folder, capsys):
     assert np.allclose(predicted, booster.predict(xgboost.DMatrix(X, feature_names=names)), atol=1e-6)
     assert cli.main(["inspect", "north-models/record.jsonl"]) == 0
     assert re.search(r"north +acme +AggregatedGradients +\d", capsys.readouterr().out)
-    told = read_sealed(folder / "north-models" / "horizontal.json")["told"]
+    with closing(StoreFile(folder / "north-models" / "horizontal.store", None, read_only=True)) as store:
+        told = store.get(STATE, "")["told"]
     assert list(told.values()) == [4]
     assert "secret" not in "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_bytes", [700, 5_000, 40_000])
-def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_bytes):
+@pytest.mark.parametrize("n_rounds", [0, 2, 12])
+def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_rounds):
     with serving_hospitals(folder, "north", "south") as hospitals:
         write_plan(folder, hospitals)
         assert cli.main(["train", "plan.toml"]) == 0
@@ -121,7 +125,8 @@ def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_by
             [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
         )
         try:
-            when_file_has(folder / "checkpoint" / "horizontal.journal", n_bytes, coordinator.kill).join(90)
+            checkpoint = folder / "checkpoint" / Checkpoint.store_file
+            when_store_has(checkpoint, TREES, n_rounds, coordinator.kill).join(90)
             assert coordinator.wait(60) == -9
         finally:
             coordinator.kill()

@@ -66,7 +66,7 @@ def test_a_file_serves_a_party_beside_it(tmp_path, monkeypatch):
     service, listen, _, allow = served
     assert (type(service), listen, allow) == (HorizontalService, "127.0.0.1:0", ["acme"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
-    assert (home / "models" / "horizontal.json").exists()
+    assert (home / "models" / "horizontal.store").exists()
 
 
 def test_a_second_server_does_not_use_the_folder_of_the_first(tmp_path, monkeypatch, capfd):

@@ -10,19 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-import logging
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from threading import RLock
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.files import locked_folder, make_folder, write_atomically
-from gbdt_commons.sealed import read_sealed, write_sealed
+from gbdt_commons.locks import OwnLock
+from gbdt_commons.store import Kind, MemoryStore, Store, json_kind
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.row_groups import RowGroups
@@ -30,18 +27,24 @@ from xgb_fed.horizontal.common.row_groups import RowGroups
 SIZE = 32
 """Bytes of a party's contribution, of a commitment and of the seed."""
 
-logger = logging.getLogger(__name__)
-
-FORMAT = 5
 MAX_RUNS = 64
 """Runs whose counted rounds are known; a round of an older one is counted again when it is resumed."""
 
-PATIENCE = 20.0
-"""Seconds to wait for another object or process with the same directory, which needs milliseconds."""
-
-STATE_FILE = "horizontal.json"
-GROUPS_FILE = "groups.npz"
 KEY_BYTES = 32
+
+
+def _written(groups: RowGroups) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, order=groups.order, starts=groups.starts)
+    return file.getvalue()
+
+
+def _read(content: bytes) -> RowGroups:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return RowGroups(file["order"], file["starts"])
+
+
+STATE, GROUPS = json_kind("state of rows"), Kind("groups", _written, _read)
 
 
 class KeptState:
@@ -53,8 +56,8 @@ class KeptState:
         Digest of the rows, labels and weights, and of the minimum size of groups.
     key : bytes, optional
         32 bytes that determine the draws.  Drawn from the operating system by default.
-    directory : path, optional
-        Where everything is kept; in memory only by default.
+    store : Store, optional
+        Where everything is kept, which is closed if it is refused; in memory by default.
 
     Attributes
     ----------
@@ -73,7 +76,8 @@ class KeptState:
     groups : RowGroups or None
     n_samples : int
         Samples of rows that were drawn for trees, each of which was counted before it was used.
-    samples_of : dict Rounds and classes whose samples are counted, by what names the draws.
+    samples_of : dict
+        Rounds and classes whose samples are counted, by what names the draws.
     rounds_of : dict
         Number of rounds counted of each of the last runs, so that a round that was interrupted between its
         count and its journal is not counted twice.
@@ -81,11 +85,12 @@ class KeptState:
     Raises
     ------
     InvalidDataError
-        If the directory was written for other rows, or is damaged.
+        If the store was written for other rows.
     """
 
-    def __init__(self, rows: str, key: bytes | None = None, directory: str | Path | None = None) -> None:
-        self._lock, self._n_locked = RLock(), 0
+    def __init__(self, rows: str, key: bytes | None = None, store: Store | None = None) -> None:
+        self._store = MemoryStore() if store is None else store
+        self._lock, self._rows = OwnLock(), rows
         self.told: dict[bytes, int] = {}
         self.last_seed = self.commitments = b""
         self.n_revealed = self.n_abandoned = self.n_rounds = 0
@@ -93,42 +98,31 @@ class KeptState:
         self.groups: RowGroups | None = None
         self.rounds_of: dict[bytes, int] = {}
         self.n_samples, self.samples_of = 0, dict[bytes, tuple[int, int]]()
-        self._groups_digest = ""
-        self._rows, self._order = rows, np.empty(0, dtype=np.int64)
-        self._directory = None if directory is None else make_folder(directory)
+        self._order = np.empty(0, dtype=np.int64)
         self._key = os.urandom(KEY_BYTES) if key is None else key
-        with self.locked():
+        try:
+            self._load()
             self.save()
+        except BaseException:
+            self.close()
+            raise
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the lock."""
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, with a new lock."""
-        self.__dict__.update(state)
-        self._lock, self._n_locked = RLock(), 0
+    def close(self) -> None:
+        """Let go of the store: another process, or object, can use it then."""
+        self._store.close()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """To be entered while anything is looked at and changed: it excludes all other users meanwhile.
+        """To be entered while anything is looked at and changed: it excludes all other threads meanwhile.
 
-        Another object, or another process, may have the same directory.  Its earlier answers are read first.
+        If the block raises an error, such as that of a full disk, changes that were not saved are undone.
         """
-        with self._lock, ExitStack() as stack:
-            if self._directory is not None and not self._n_locked:
-                if not stack.enter_context(locked_folder(self._directory, patience=PATIENCE)):
-                    raise InvalidDataError(
-                        f"this party's directory has been in use elsewhere for {PATIENCE:g} s; a checkpoint "
-                        "needs a directory of its own"
-                    )
-                if (self._directory / STATE_FILE).exists():
-                    self._load(self._directory)
-            self._n_locked += 1
+        with self._lock.held():
             try:
                 yield
-            finally:
-                self._n_locked -= 1
+            except BaseException:
+                self._load()
+                raise
 
     def stream(self, purpose: str, *agreed: bytes) -> SecretStream:
         """The draws for a purpose: the same whenever they are made, and a secret to all other parties."""
@@ -227,20 +221,12 @@ class KeptState:
 
     def keep_groups(self, groups: RowGroups) -> None:
         """Keep the groups, for good: other groups of the same rows would tell rows apart."""
-        if self._directory is not None:
-            file = io.BytesIO()
-            np.savez(file, order=groups.order, starts=groups.starts)
-            write_atomically(self._directory / GROUPS_FILE, file.getvalue())
-            self._groups_digest = hashlib.sha256(file.getvalue()).hexdigest()
+        self._store.put(GROUPS, "", groups)
         self.groups = groups
-        self.save()
 
     def save(self) -> None:
-        """Put everything but the groups on the disk, before anything that depends on it leaves."""
-        if self._directory is None:
-            return
+        """Keep everything but the groups, before anything that depends on it leaves."""
         content = {
-            "format": FORMAT,
             "rows": self._rows,
             "key": self._key.hex(),
             "told": {functions.hex(): count for functions, count in self.told.items()},
@@ -253,52 +239,31 @@ class KeptState:
             "rounds_of": {run.hex(): count for run, count in self.rounds_of.items()},
             "samples": self.n_samples,
             "samples_of": {name.hex(): list(counted) for name, counted in self.samples_of.items()},
-            "groups": self._groups_digest,
         }
-        write_sealed(self._directory / STATE_FILE, content)
+        self._store.put(STATE, "", content)
 
-    def _load(self, directory: Path) -> None:
-        try:
-            content = read_sealed(directory / STATE_FILE)
-            if content["format"] != FORMAT:
-                raise ValueError("another format")
-            rows = content["rows"]
-            self._key = bytes.fromhex(content["key"])
-            self.told = {bytes.fromhex(name): int(count) for name, count in content["told"].items()}
-            self.n_rounds = int(content["rounds"])
-            self.last_seed = bytes.fromhex(content["last_seed"])
-            self.n_revealed, self.n_abandoned = int(content["revealed"]), int(content["abandoned"])
-            self.commitments, self.is_pending = (
-                bytes.fromhex(content["commitments"]),
-                bool(content["pending"]),
-            )
-            self.rounds_of = {bytes.fromhex(run): int(count) for run, count in content["rounds_of"].items()}
-            self.n_samples = int(content["samples"])
-            self.samples_of = {
-                bytes.fromhex(name): (int(rounds), int(classes))
-                for name, (rounds, classes) in content["samples_of"].items()
-            }
-            self._groups_digest = content["groups"]
-            if self.groups is None and self._groups_digest:
-                self.groups = _read_groups(directory / GROUPS_FILE, self._groups_digest)
-        except (KeyError, TypeError, ValueError, FileNotFoundError) as error:
-            # Without the path: this text may go to another party.
-            logger.error("%s holds a damaged %s or %s", directory, STATE_FILE, GROUPS_FILE)
-            raise InvalidDataError(
-                f"this party's state of its rows cannot be read: {type(error).__name__}"
-            ) from None
-        if rows != self._rows:
+    def _load(self) -> None:
+        """Take what was saved, if anything was."""
+        content: dict[str, Any] | None = self._store.get(STATE, "")
+        if content is None:
+            return
+        if content["rows"] != self._rows:
             raise InvalidDataError(
                 "this party's directory was written for other rows, labels or weights, or for another "
                 "min_similar.  With another directory this party begins anew: rows that are in both data "
                 "sets are then in two groups, and differences of their sums can tell about fewer rows than "
                 "a group has"
             )
-
-
-def _read_groups(path: Path, digest: str) -> RowGroups:
-    written = path.read_bytes()
-    if hashlib.sha256(written).hexdigest() != digest:
-        raise ValueError("groups other than those that were kept")
-    with np.load(io.BytesIO(written), allow_pickle=False) as file:
-        return RowGroups(file["order"], file["starts"])
+        self._key = bytes.fromhex(content["key"])
+        self.told = {bytes.fromhex(name): count for name, count in content["told"].items()}
+        self.n_rounds, self.n_samples = content["rounds"], content["samples"]
+        self.last_seed = bytes.fromhex(content["last_seed"])
+        self.n_revealed, self.n_abandoned = content["revealed"], content["abandoned"]
+        self.commitments, self.is_pending = bytes.fromhex(content["commitments"]), content["pending"]
+        self.rounds_of = {bytes.fromhex(run): count for run, count in content["rounds_of"].items()}
+        self.samples_of = {
+            bytes.fromhex(name): (rounds, classes)
+            for name, (rounds, classes) in content["samples_of"].items()
+        }
+        if self.groups is None:
+            self.groups = self._store.get(GROUPS, "")

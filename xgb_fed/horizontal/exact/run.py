@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import scipy.sparse
 import xgboost
 
+from gbdt_commons.store import Store
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
@@ -40,8 +40,6 @@ from xgb_fed.horizontal.exact.training import ExactModel, ExactTraining
 MAX_OPENED_BYTES = 32 << 20
 """Length of all parties' contributions to one sum together: longer vectors are asked for in parts."""
 
-_ANSWERS = ".answers"
-
 
 class ExactRuns(Runs):
     """Exact training runs of one coordinator at one party.
@@ -49,8 +47,8 @@ class ExactRuns(Runs):
     Parameters
     ----------
     side : ExactSide
-    folder : Path or None
-        Where runs are kept, with a journal of their answers; in memory only without it, the last one alone.
+    store : Store
+        Where runs are kept, with a journal of their answers.
     models : KeptModels or None
         Where finished models are kept.
     limits : RunLimits
@@ -68,31 +66,25 @@ class ExactRuns(Runs):
     def __init__(
         self,
         side: ExactSide,
-        folder: Path | None,
+        store: Store,
         models: KeptModels | None,
         limits: RunLimits,
         memory: MemoryAllowance,
         state: KeptState,
     ) -> None:
-        super().__init__(partial(ExactSubject, self), KeptRuns(folder))
+        super().__init__(partial(ExactSubject, self), KeptRuns(store))
         self.side, self.limits, self.memory, self.state = side, limits, memory, state
         self.booster: xgboost.Booster | None = None
-        self._folder, self._models = folder, models
-        self._in_memory: tuple[bytes, AnswerJournal] | None = None
+        self._models = models
 
     def journal(self, run: bytes) -> AnswerJournal:
         """The journal of a run's answers."""
-        about = {"run": run.hex()}
-        if self._folder is not None:
-            # Not waited for on the disk: what a power failure takes is computed again, from the same rows.
-            return AnswerJournal(self._folder / f"{run.hex()}{_ANSWERS}", about, sync=False)
-        if self._in_memory is None or self._in_memory[0] != run:
-            self._in_memory = run, AnswerJournal(None, about)
-        return self._in_memory[1]
+        # Not waited for on the disk: what a power failure takes is computed again, from the same rows.
+        return AnswerJournal(self._kept.answers(run), {"run": run.hex()}, sync=False)
 
     def finished(self, run: bytes, model: ExactModel) -> None:
         """Keep the model of a run that has ended; its number may be that of another one from now on."""
-        self.booster, self._in_memory = model.booster, None
+        self.booster = model.booster
         if self._models is not None:
             self._models.keep(run, as_json(model.booster))
 

@@ -1,29 +1,24 @@
 """The coordinator's progress on disk: an interrupted training run resumes after the last finished round.
 
-It is a journal that only grows.  Its first entry names the training run; each round's trees, and each change
-of what else is known, is one more.  It holds what all parties have, the trees, and what the coordinator has
-seen, contributions to the hash seed; nothing of any party's rows.
+It holds what all parties have, the trees, and what the coordinator has seen, contributions to the hash seed;
+nothing of any party's rows.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gbdt_commons.files import write_atomically
+from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties import messages
-from gbdt_parties._entries import EntryFile, entry_of, read_entries
+from gbdt_parties.progress_folder import ProgressFolder
 from gbdt_parties.traffic import Flow, Traffic
-from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
 from xgb_fed.horizontal.common.messages import Trees
-
-FORMAT = 1
-JOURNAL_FILE = "horizontal.journal"
-_KNOWN, _TREES = b"K", b"T"
-"""First bytes of an entry after the first one."""
 
 
 @dataclass
@@ -49,7 +44,7 @@ class Progress:
     traffic: Traffic = field(default_factory=lambda: Traffic(encrypted=False))
 
 
-class Checkpoint(RunFolder):
+class Checkpoint(ProgressFolder):
     """A directory with the progress of one training run.
 
     Parameters
@@ -57,14 +52,32 @@ class Checkpoint(RunFolder):
     directory : path
     """
 
-    def __init__(self, directory: str | Path) -> None:
-        super().__init__(directory)
-        self._file: EntryFile | None = None
-        self._n_rounds = 0
+    # A party has a store of the same name in its directory, which then cannot be a coordinator's, too.
+    store_file, role = "horizontal.store", "a coordinator of SimFL"
+    former_files = ("horizontal.journal",)
 
-    @property
-    def _path(self) -> Path:
-        return self.directory / JOURNAL_FILE
+    def __init__(self, directory: str | Path) -> None:
+        super().__init__(directory, CheckpointError)
+
+    @contextmanager
+    def taken_up(self) -> Iterator[KeptProgress]:
+        """What is kept; the directory is no other run's meanwhile."""
+        with self.opened() as store:
+            yield KeptProgress(self, store)
+
+
+class KeptProgress:
+    """The progress of one training run in an open store.
+
+    Parameters
+    ----------
+    folder : ProgressFolder
+        The store's, which errors name.
+    store : Store
+    """
+
+    def __init__(self, folder: ProgressFolder, store: Store) -> None:
+        self._folder, self._store = folder, store
 
     def load(self, training: str) -> Progress | None:
         """Kept state of a training run, or None.
@@ -77,28 +90,14 @@ class Checkpoint(RunFolder):
         Raises
         ------
         CheckpointError
-            If the directory belongs to another training run, or is damaged.
+            If the directory belongs to another training run.
         """
-        if not self._path.exists():
-            return None
-        try:
-            entries = list(read_entries(self._path))
-            if json.loads(entries[0][0]) != _header(training):
-                raise self.of_another_run()
-            progress = Progress()
-            for content, _ in entries[1:]:
-                if content[:1] == _TREES:
-                    message = messages.read(content[1:]).message
-                    assert isinstance(message, Trees)
-                    progress.rounds.append(message)
-                else:
-                    _take(json.loads(content[1:]), progress)
-        except CheckpointError:
-            raise
-        except Exception as error:
-            # Damaged entries make their readers raise nearly anything.
-            raise self.unreadable(error) from None
-        self._file, self._n_rounds = EntryFile(self._path, entries[-1][1]), len(progress.rounds)
+        kept = self._store.get(TRAINING, "")
+        if kept not in (None, training.encode()):
+            raise self._folder.of_another_run()
+        progress = self._store.get(KNOWN, "")
+        if progress is not None:
+            progress.rounds.extend(self._store.entries(TREES, ""))
         return progress
 
     def save(self, training: str, progress: Progress) -> None:
@@ -109,39 +108,40 @@ class Checkpoint(RunFolder):
         OSError
             If the disk is full; the last progress stays.
         """
-        if self._file is None:
-            content = entry_of(json.dumps(_header(training)).encode())
-            write_atomically(self._path, content)
-            self._file = EntryFile(self._path, len(content))
-        # First what names the run: trees that a crash left without it could not be taken up.
-        n_rounds = len(progress.rounds)
-        self._file.append(_KNOWN + json.dumps(_known(progress)).encode(), sync=self._n_rounds == n_rounds)
-        for number in range(self._n_rounds, n_rounds):
-            trees = messages.write(bytes(16), number, progress.rounds[number])
-            self._file.append(_TREES + trees, sync=number == n_rounds - 1)
-            self._n_rounds += 1
-
-    def clear(self) -> None:
-        """Remove the progress: the model is kept elsewhere."""
-        self._path.unlink(missing_ok=True)
-        self._file, self._n_rounds = None, 0
+        with self._store.transaction():
+            self._store.put(TRAINING, "", training.encode())
+            self._store.put(KNOWN, "", progress)
+            for trees in progress.rounds[self._store.size(TREES, "") :]:
+                self._store.append(TREES, "", trees)
 
 
-def _header(training: str) -> dict[str, Any]:
-    return {"format": FORMAT, "training": training}
-
-
-def _known(progress: Progress) -> dict[str, Any]:
-    return {
+def _known(progress: Progress) -> bytes:
+    known = {
         "run": progress.run.hex(),
         "commitments": progress.commitments.hex(),
         "contributions": progress.contributions.hex(),
         "base_score": progress.base_score,
         "flows": [(key, astuple(flow)) for key, flow in progress.traffic.flows.items()],
     }
+    return json.dumps(known).encode()
 
 
-def _take(known: dict[str, Any], progress: Progress) -> None:
-    progress.run, progress.commitments = bytes.fromhex(known["run"]), bytes.fromhex(known["commitments"])
-    progress.contributions, progress.base_score = bytes.fromhex(known["contributions"]), known["base_score"]
-    progress.traffic = Traffic(False, {tuple(key): Flow(*flow) for key, flow in known["flows"]})
+def _progress(content: bytes) -> Progress:
+    known: dict[str, Any] = json.loads(content)
+    return Progress(
+        bytes.fromhex(known["run"]),
+        bytes.fromhex(known["commitments"]),
+        bytes.fromhex(known["contributions"]),
+        known["base_score"],
+        traffic=Traffic(False, {tuple(key): Flow(*flow) for key, flow in known["flows"]}),
+    )
+
+
+def _trees(content: bytes) -> Trees:
+    message = messages.read(content).message
+    assert isinstance(message, Trees)
+    return message
+
+
+TRAINING, KNOWN = bytes_kind("training"), Kind("all but the rounds", _known, _progress)
+TREES = Kind[Trees]("trees", lambda trees: messages.write(bytes(16), 0, trees), _trees)

@@ -13,7 +13,7 @@ from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolErr
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_state import SIZE
-from xgb_fed.horizontal.simfl.checkpoint import Checkpoint
+from xgb_fed.horizontal.simfl.checkpoint import KeptProgress
 from xgb_fed.horizontal.simfl.hash_seed import agreed_seed
 from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
 from xgb_fed.horizontal.simfl.messages import (
@@ -43,7 +43,7 @@ class SimFL(TurnTaking):
         known_features: int = 0,
         *,
         max_rounds: int,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):

@@ -1,7 +1,7 @@
 """A horizontal party's part in training runs, kept so that a run that was interrupted goes on with it.
 
-A journal is a file of entries: what the run began with, this party's matrix of similar rows among it, then
-the trees of each round, on the disk before the round is answered. An answer that was given once is given
+A journal is a sequence of entries: the start of the run, this party's matrix of similar rows among it, then
+the trees of each round, which are kept before the round is answered.  An answer that was given once is given
 again unchanged: a round that is in the journal is never grown on, or continued by, other trees.
 """
 
@@ -10,19 +10,19 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.files import make_folder, write_atomically
+from gbdt_commons.store import Store, bytes_kind
 from gbdt_parties import messages
-from gbdt_parties._entries import EntryFile, entry_of, read_entries
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 
-FORMAT = 3
+ENTRIES = bytes_kind("entries")
+"""Records of a run by its number: its start, then its rounds."""
+
 MAX_RUNS = 4
 """Training runs, ended or not, that are kept for one coordinator; the oldest is removed first."""
 
@@ -62,27 +62,26 @@ class RunStart:
 
 @dataclass
 class RunJournal:
-    """One training run, in memory and, unless there is none, in a file.
+    """One training run.
 
     Attributes
     ----------
     run : bytes
         Number of the session in which boosting started.
     start : RunStart
+    store : Store
     rounds : list of (Trees, bool)
         Each round's trees, and whether they were grown here.
     """
 
     run: bytes
     start: RunStart
+    store: Store
     rounds: list[tuple[Trees, bool]] = field(default_factory=list)
-    file: EntryFile | None = None
 
     def add(self, trees: Trees, is_own: bool) -> None:
         """Keep the trees of the next round."""
-        if self.file is not None:
-            content = messages.write(bytes(16), int(is_own), trees)
-            self.file.append(content, sync=True)
+        self.store.append(ENTRIES, self.run.hex(), messages.write(bytes(16), int(is_own), trees))
         self.rounds.append((trees, is_own))
 
     def check(self, number: int, trees: Trees) -> None:
@@ -93,23 +92,17 @@ class RunJournal:
             if not same:
                 raise ProtocolError(f"round {number} had other trees before the training run was interrupted")
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the file."""
-        return {**self.__dict__, "file": None}
-
 
 class RunJournals:
     """The journals of a party for one coordinator.
 
     Parameters
     ----------
-    directory : Path or None
-        None keeps them in memory: a training run survives a lost connection, but not this process.
+    store : Store
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = None if directory is None else make_folder(directory)
-        self._in_memory: dict[bytes, RunJournal] = {}
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def begin(self, run: bytes, start: RunStart) -> RunJournal:
         """Open the journal of a training run that begins.
@@ -119,25 +112,17 @@ class RunJournals:
         ProtocolError
             If there is one of this number: it would be lost, and with it what its rounds were bound to.
         """
-        path = None if self._directory is None else self._path(self._directory, run)
-        if run in self._in_memory or (path is not None and path.exists()):
+        if self._store.size(ENTRIES, run.hex()):
             raise ProtocolError("the number of this session is that of another training run")
-        journal = RunJournal(run, start)
-        if self._directory is None or path is None:
-            self._in_memory[run] = journal
-            while len(self._in_memory) > MAX_RUNS:
-                del self._in_memory[next(iter(self._in_memory))]
-            return journal
-        self._remove_oldest(self._directory)
-        content = entry_of(_written(run, start))
-        write_atomically(path, content)
-        journal.file = EntryFile(path, len(content))
-        return journal
+        with self._store.transaction():
+            self._store.append(ENTRIES, run.hex(), _written(start))
+            for oldest in self._store.keys(ENTRIES)[:-MAX_RUNS]:
+                self._store.delete(ENTRIES, oldest)
+        return RunJournal(run, start, self._store)
 
     def size(self, run: bytes) -> int:
-        """Size in bytes of a journal on the disk; 0 if there is none."""
-        path = None if self._directory is None else self._path(self._directory, run)
-        return path.stat().st_size if path is not None and path.exists() else 0
+        """Size in bytes of a journal; 0 if there is none."""
+        return sum(map(len, self._store.entries(ENTRIES, run.hex())))
 
     def take_up(self, run: bytes) -> RunJournal:
         """The journal of a training run that goes on.
@@ -145,55 +130,33 @@ class RunJournals:
         Raises
         ------
         ProtocolError
-            If there is none, or it is damaged.
+            If there is none.
+        StoreError
+            If it is damaged.
         """
-        if self._directory is None:
-            if run not in self._in_memory:
-                raise ProtocolError("no such training run")
-            return self._in_memory[run]
-        path = self._path(self._directory, run)
-        try:
-            entries = list(read_entries(path))
-            journal = RunJournal(run, _read(run, entries[0][0]))
-            for content, _ in entries[1:]:
-                envelope = messages.read(content)
-                assert isinstance(envelope.message, Trees)
-                journal.rounds.append((envelope.message, bool(envelope.sequence)))
-        except FileNotFoundError:
-            raise ProtocolError("no such training run") from None
-        except OSError:
-            raise
-        except Exception:
-            # A damaged archive makes its readers raise nearly anything.
-            raise ProtocolError("this party's journal of the training run is damaged") from None
-        journal.file = EntryFile(path, entries[-1][1])
+        entries = self._store.entries(ENTRIES, run.hex())
+        start = next(entries, None)
+        if start is None:
+            raise ProtocolError("no such training run")
+        journal = RunJournal(run, _read(start), self._store)
+        for content in entries:
+            envelope = messages.read(content)
+            assert isinstance(envelope.message, Trees)
+            journal.rounds.append((envelope.message, bool(envelope.sequence)))
         return journal
 
-    @staticmethod
-    def _path(directory: Path, run: bytes) -> Path:
-        return directory / f"{run.hex()}.journal"
 
-    @staticmethod
-    def _remove_oldest(directory: Path) -> None:
-        """Make room for one more run; those that were written to last are kept."""
-        ages = {path: path.stat().st_mtime_ns for path in directory.glob("*.journal")}
-        for path in sorted(ages, key=ages.__getitem__)[: max(0, len(ages) + 1 - MAX_RUNS)]:
-            path.unlink(missing_ok=True)
-
-
-def _written(run: bytes, start: RunStart) -> bytes:
+def _written(start: RunStart) -> bytes:
     scalars = {name: value for name, value in start.__dict__.items() if name != "similar"}
-    about = json.dumps({"format": FORMAT, "run": run.hex(), **scalars}).encode()
+    about = np.frombuffer(json.dumps(scalars).encode(), dtype=np.uint8)
     arrays: dict[str, Any] = {f"similar_{place}": rows for place, rows in start.similar.items()}
     file = io.BytesIO()
-    np.savez(file, about=np.frombuffer(about, dtype=np.uint8), **arrays)
+    np.savez(file, about=about, **arrays)
     return file.getvalue()
 
 
-def _read(run: bytes, content: bytes) -> RunStart:
+def _read(content: bytes) -> RunStart:
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        about = json.loads(bytes(file["about"]))
-        if about.pop("format") != FORMAT or about.pop("run") != run.hex():
-            raise ValueError("another training run's")
         names = [name for name in file.files if name.startswith("similar_")]
-        return RunStart(**about, similar={int(name.partition("_")[2]): file[name] for name in names})
+        similar = {int(name.partition("_")[2]): file[name] for name in names}
+        return RunStart(**json.loads(bytes(file["about"])), similar=similar)

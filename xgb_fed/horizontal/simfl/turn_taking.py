@@ -46,7 +46,7 @@ from xgb_fed.horizontal.common.messages import (
 )
 from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_round, read_rows
 from xgb_fed.horizontal.common.rows import COORDINATOR
-from xgb_fed.horizontal.simfl.checkpoint import Checkpoint, Progress
+from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
 from xgb_fed.horizontal.simfl.messages import FinishBoosting, GrowTrees, ResumeBoosting, StartBoosting
 from xgb_fed.horizontal.simfl.turns import Turns
 
@@ -81,8 +81,8 @@ class TurnTaking:
         Number s of successive rounds that one party grows.
     max_rounds : int
         Rounds that are trained at most.
-    checkpoint : Checkpoint, optional
-        Where the progress is kept, and taken up from; the caller holds its lock.
+    checkpoint : KeptProgress, optional
+        Where the progress is kept, and taken up from.
     patience : float
         Seconds to wait for a party that is unavailable; see `Reconnector`.
     """
@@ -95,7 +95,7 @@ class TurnTaking:
         rounds_per_turn: int = 1,
         *,
         max_rounds: int,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
     ) -> None:
         if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.errors import StoreError
 from gbdt_commons.store import Kind, Store
-from gbdt_commons.store_file import StoreFile
+from gbdt_parties.progress_folder import ProgressFolder
 from gbdt_parties.traffic import Traffic
-from xgb_fed.boosting.run_folder import RunFolder
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.values import flow_in, n_drawn_in, restart_in, tree_in
 from xgb_fed.vertical.protocol.splits import NamedSplit, Splits, check_split
@@ -123,7 +121,7 @@ class Progress:
         self.leaves.clear()
 
 
-class Checkpoint(RunFolder):
+class Checkpoint(ProgressFolder):
     """A directory with the progress of one training run.
 
     Parameters
@@ -133,32 +131,18 @@ class Checkpoint(RunFolder):
         Digest of the data, parameters and parties; a directory with another run's progress is refused.
     """
 
+    store_file, role = STORE_FILE, ROLE
+    former_files = FORMER_FILES
+
     def __init__(self, directory: str | Path, training: str) -> None:
-        super().__init__(directory)
+        super().__init__(directory, CheckpointError)
         self._training = training
 
     @contextmanager
-    def opened(self) -> Iterator[Journal]:
-        """The journal of the run; no other run uses the directory meanwhile.
-
-        Raises
-        ------
-        CheckpointError
-            If another training run uses it, or if the store in it is damaged, foreign or of another release.
-        """
-        with self.locked(), ExitStack() as stack:
-            path = self.directory / STORE_FILE
-            try:
-                store = stack.enter_context(closing(StoreFile(path, ROLE, former=FORMER_FILES)))
-            except StoreError as error:
-                raise self.unreadable(error) from None
+    def taken_up(self) -> Iterator[Journal]:
+        """The journal of the run; no other run uses the directory meanwhile."""
+        with self.opened() as store:
             yield Journal(self, store, self._training)
-
-    def clear(self) -> None:
-        """Remove the progress: the model is kept elsewhere."""
-        # With what the store has beside its file, whose names begin alike.
-        for path in self.directory.glob(f"{STORE_FILE}*"):
-            path.unlink()
 
 
 class Journal:
@@ -166,14 +150,14 @@ class Journal:
 
     Parameters
     ----------
-    folder : RunFolder
+    folder : ProgressFolder
         The store's, which errors name.
     store : Store
     training : str
         Digest of the data, parameters and parties.
     """
 
-    def __init__(self, folder: RunFolder, store: Store, training: str) -> None:
+    def __init__(self, folder: ProgressFolder, store: Store, training: str) -> None:
         self._folder, self._store, self._training = folder, store, training
         self._n_splits = self._n_restarts = 0
         self._n_named: dict[int, int] = {}

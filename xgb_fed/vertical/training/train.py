@@ -125,7 +125,7 @@ def run(
     patience: float = 0.0,
 ) -> VerticalModel:
     """Train; the parties' sessions end whether or not training succeeds."""
-    opened = nullcontext() if checkpoint is None else checkpoint.opened()
+    opened = nullcontext() if checkpoint is None else checkpoint.taken_up()
     with (
         opened as journal,
         ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool,

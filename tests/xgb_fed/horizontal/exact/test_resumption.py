@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,13 +21,12 @@ from exact_training import (
     text_of,
     train,
 )
-from gbdt_commons.store_file import StoreFile
+from gbdt_commons.errors import StoreError
 from gbdt_parties import patience as lost_parties
-from gbdt_parties._entries import EntryFile
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Finish
-from gbdt_parties.secure_sum.answers import ANSWERS, ATTEMPTS, ROLE, read_answered
-from gbdt_parties.secure_sum.checkpoint import JOURNAL_FILE
+from gbdt_parties.secure_sum.answers import ANSWERS, ATTEMPTS
+from gbdt_parties.secure_sum.checkpoint import OPENED, STORE_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
@@ -38,6 +36,8 @@ from gbdt_parties.secure_sum.messages import (
     OpenRun,
     OpenSum,
 )
+from gbdt_parties.secure_sum.runs import RUNS, KeptRuns
+from kept_stores import damage, end_process
 from xgb_fed import CheckpointError, ExactTerms, HorizontalParty, InvalidArgumentError
 from xgb_fed.horizontal.exact.run import ExactSubject
 
@@ -50,7 +50,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(lost_parties, "SECONDS_BETWEEN_TRIES", 0.001)
     monkeypatch.setattr(lost_parties, "MAX_SECONDS_BETWEEN_TRIES", 0.001)
     # What was written survives a process that is killed; waiting for the disk is for power failures.
-    monkeypatch.setattr(EntryFile, "sync", lambda self: None)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
@@ -65,6 +64,11 @@ def undisturbed():
 def restarted(between, place, folder):
     between.party.close()
     between.party = party(place, folder)
+
+
+def runs_of(between):
+    """The store of the runs of a party."""
+    return between.party._kept._store.part("exact")
 
 
 def few_of_all(few):
@@ -92,7 +96,7 @@ def test_a_party_that_is_killed_takes_part_again(tmp_path, undisturbed, call, is
     given = answers_by_attempt(members[1])
     assert len(given) == N_SUMS
     assert all(len(contents) == 1 for contents in given.values())
-    assert len(list((tmp_path / "bob" / "exact").iterdir())) == (call == 4 and is_answered)
+    assert len(runs_of(members[1]).keys(RUNS)) == (call == 4 and is_answered)
 
 
 class Killed(BaseException):
@@ -134,25 +138,24 @@ def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undistur
     with pytest.raises(Killed):
         train(members, checkpoint=tmp_path / "progress")
     members[1].disturb = lambda number, message, send: send()
-    journal = tmp_path / "progress" / JOURNAL_FILE
-    journal.write_bytes(journal.read_bytes()[:-3000])
+    with Checkpoint(tmp_path / "progress", CheckpointError).opened() as store:
+        store.delete(OPENED, "", 6)
     restarted(members[0], 0, tmp_path)
-    (answers,) = (tmp_path / "ada" / "exact").glob("*.answers")
-    forget_answers(answers, 3)
+    runs = runs_of(members[0])
+    (run,) = runs.keys(RUNS)
+    forget_answers(KeptRuns(runs).answers(bytes.fromhex(run)), 3)
     assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
     rounds = [asked.round for asked, answer in members[1].answers if isinstance(asked, AskSum)]
     assert rounds != sorted(set(rounds))
 
 
-def forget_answers(path, n_answers):
+def forget_answers(store, n_answers):
     """The last answers of a run, which had not reached the disk when the power failed."""
-    store = StoreFile(path, ROLE)
     (session,) = store.keys(ANSWERS)
     n_kept = store.size(ANSWERS, session) - n_answers
     store.delete(ATTEMPTS, "", n_kept)
     store.delete(ANSWERS, session, n_kept)
     assert n_kept == store.size(ATTEMPTS, "") > 0
-    store.close()
 
 
 def test_parties_without_a_folder_survive_lost_connections(undisturbed):
@@ -185,8 +188,7 @@ def test_checkpoints_are_of_one_run_and_of_parties_that_keep_their_part(tmp_path
     train(parties(tmp_path), checkpoint=tmp_path / "progress")
     with pytest.raises(CheckpointError, match="of a training run with other"):
         train(parties(), 3, checkpoint=tmp_path / "progress")
-    journal = tmp_path / "progress" / JOURNAL_FILE
-    journal.write_bytes(journal.read_bytes()[:200] + b"!" + journal.read_bytes()[201:])
+    damage(tmp_path / "progress" / STORE_FILE, b"objective", b"objectiv!")
     with pytest.raises(CheckpointError, match="cannot be read"):
         train(parties(), checkpoint=tmp_path / "progress")
     with pytest.raises(InvalidArgumentError, match="keep their part of the run"):
@@ -245,14 +247,17 @@ def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
 def test_what_a_party_keeps_holds_no_rows_and_a_digest_of_each_answer(tmp_path):
     members = interrupted(tmp_path)
     for place, member in enumerate(members):
-        (kept,) = (tmp_path / NAMES[place] / "exact").glob("*.json")
-        assert '"task"' in kept.read_text()
+        runs = runs_of(member)
+        (run,) = runs.keys(RUNS)
+        assert set(runs.get(RUNS, run)) == {"request", "task", "rows", "member"}
+        answers = KeptRuns(runs).answers(bytes.fromhex(run))
+        assert [head["number"] for head in answers.entries(ATTEMPTS, "")] == [1, 2, 3, 4, 5, 6, 7]
+        (session,) = answers.keys(ANSWERS)
+        assert {len(answer) for answer in answers.entries(ANSWERS, session)} == {32}
         member.party.close()
-        _, entries = read_answered(kept.with_suffix(".answers"))
-        assert [entry.number for entry in entries] == [1, 2, 3, 4, 5, 6, 7]
-        with closing(StoreFile(kept.with_suffix(".answers"), ROLE, read_only=True)) as store:
-            (session,) = store.keys(ANSWERS)
-            assert {len(answer) for answer in store.entries(ANSWERS, session)} == {32}
+        (kept,) = (path for path in (tmp_path / NAMES[place]).iterdir() if path.suffix == ".store")
+        own = X[place::3]
+        assert all(values.tobytes() not in kept.read_bytes() for values in (*own, *own.T))
 
 
 def refusal_of(members, tmp_path):
@@ -353,13 +358,15 @@ def test_a_sum_that_fails_ends_the_run_for_good(tmp_path):
 
 def test_rounds_of_all_runs_are_counted_once_each(tmp_path):
     def bounded():
+        end_process(tmp_path)
         return [party(0, tmp_path, max_rounds=5), *parties()[1:]]
 
     train(bounded())
+    end_process(tmp_path)
     members = interrupted(tmp_path)  # two more
-    for member in members:
+    for place, member in enumerate(members):
         member.party.close()
-    members[0].party = party(0, tmp_path, max_rounds=5)
+        member.party = party(place, tmp_path, max_rounds=10_000 if place else 5)
     train(members, checkpoint=tmp_path / "progress")
     train(bounded(), 1)
     with pytest.raises(PartyRefusedError, match="taken part in 5"):
@@ -554,6 +561,6 @@ def test_a_model_that_is_none_is_refused_by_name(content):
 
 def test_journals_are_held_by_one_party_at_a_time(tmp_path):
     members = interrupted(tmp_path)
-    second = party(1, tmp_path)
-    with pytest.raises(PartyRefusedError, match="in use by another process"):
-        train([members[0], second, members[2]], checkpoint=tmp_path / "progress")
+    with pytest.raises(StoreError, match=r"'horizontal.store' .* in use by another process"):
+        party(1, tmp_path)
+    train(members, checkpoint=tmp_path / "progress")

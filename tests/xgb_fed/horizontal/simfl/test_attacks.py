@@ -8,11 +8,15 @@ import pytest
 import xgboost
 from scipy.special import ndtri
 
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import MemoryStore
 from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.traffic import Traffic
+from kept_stores import end_process
 from made_up_coordinator import (
     LOGISTIC,
     N_FEATURES,
@@ -34,6 +38,7 @@ from xgb_fed.horizontal.common.messages import (
     RowShape,
     Trees,
 )
+from xgb_fed.horizontal.common.rows import RunLimits
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.horizontal.simfl.lsh import typical_distance
 from xgb_fed.horizontal.simfl.messages import (
@@ -308,6 +313,12 @@ def test_attack_sums_are_told_once_a_round_for_its_builder_only():
         coordinator.add(made_up_tree(1))
 
 
+def victim_again(folder, **options):
+    """The party in another process, after the end of the first one."""
+    end_process(folder)
+    return victim(directory=folder, **options)
+
+
 def read_by_made_up_trees(coordinator, n_trees):
     """Sums of groups as functions of a column: what each further tree changes in them."""
     answers = [coordinator.sums().g]
@@ -335,7 +346,8 @@ def test_attack_made_up_trees_read_no_more_rounds_than_the_party_takes(tmp_path)
         with pytest.raises(PartyRefusedError, match="opened for 12 rounds"):
             ask(coordinator)
     # Over sessions, and processes.
-    for again in (party, victim(max_rounds=20, directory=tmp_path)):
+    for make in (lambda: party, lambda: victim_again(tmp_path, max_rounds=20)):
+        again = make()
         with pytest.raises(
             PartyRefusedError, match=r"12 further rounds; .* taken part in 11, .* max_rounds=20"
         ):
@@ -369,15 +381,24 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
 
 def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):
     """Before, a second process on the folder told as many hashes again, and had groups of its own."""
-    first, second = victim(directory=tmp_path), victim(directory=tmp_path)
+    party = victim(directory=tmp_path)
+    with pytest.raises(StoreError, match=r"'horizontal.store' .* in use by another process"):
+        victim(directory=tmp_path)
+    memory = MemoryAllowance(1 << 30)
+    first, second = (
+        party.for_caller(tmp_path / name, MemoryStore(), set(), memory, RunLimits()) for name in "ab"
+    )
     sessions = Coordinator(first), Coordinator(second)
     _, table = sessions[0].hash_table()
     with pytest.raises(PartyRefusedError, match="in another session meanwhile"):
         sessions[1].hash_table()
-    with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
-        Coordinator(second).hash_table()
-    assert np.array_equal(Coordinator(second).hash_table(again=True)[1], table)
-    assert np.array_equal(first._simfl._groups.order, second._simfl._groups.order)
+    order = first._simfl._groups.order
+    for other in (lambda: second, lambda: victim_again(tmp_path)):
+        again = other()
+        with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+            Coordinator(again).hash_table()
+        assert np.array_equal(Coordinator(again).hash_table(again=True)[1], table)
+        assert np.array_equal(order, again._simfl._groups.order)
 
 
 def read_own_turn(coordinator, number):
@@ -414,7 +435,8 @@ def test_attack_made_up_sums_read_no_more_rounds_than_the_party_takes(tmp_path):
         trees = read_own_turn(coordinator, number + 1)
         (tree,) = (read_tree(model, N_FEATURES) for model in trees.split())
         assert tree.left.count(-1) > N_ROWS // 4  # the attack: leaves of few rows
-    for again in (party, victim(max_rounds=10, directory=tmp_path)):
+    for make in (lambda: party, lambda: victim_again(tmp_path, max_rounds=10)):
+        again = make()
         with pytest.raises(PartyRefusedError, match=r"3 further rounds; .* part in 8, .* max_rounds=10"):
             Coordinator(again, turns=(1, 3), **OWN_TURNS)
     Coordinator(again, turns=(1, 2), **OWN_TURNS)

@@ -1,22 +1,24 @@
 """A SimFL run that was interrupted, anywhere, goes on and ends in the model of the undisturbed run."""
 
 import contextlib
-import json
 import os
 import shutil
 
 import numpy as np
 import pytest
 
-from gbdt_commons.sealed import read_sealed
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
-from gbdt_parties._entries import entry_of, read_entries
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
+from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
+from xgb_fed.horizontal.simfl.checkpoint import KNOWN, Checkpoint
+from xgb_fed.horizontal.simfl.journal import ENTRIES
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -71,6 +73,7 @@ class Mortal:
         if self._left == 0:
             if self._answers_first:
                 self.party.handle(request)
+            self.party.close()
             self.party = self._make()
             self.deaths += 1
             self._left = self._every or -1
@@ -81,6 +84,8 @@ class Mortal:
 
 
 def parties(folder, objective, **mortal):
+    end_process(folder)
+
     def maker(k):
         return lambda: made(k, objective, folder / f"party{k}")
 
@@ -153,20 +158,29 @@ def test_without_patience_a_lost_party_ends_the_run_and_the_same_call_goes_on(tm
         assert seen[1].heard.count("GrowTrees") + seen[1].heard.count("Trees") <= ROUNDS - n_finished + 1
 
 
-def test_a_coordinator_killed_between_any_two_entries_of_its_journal_goes_on(tmp_path, undisturbed):
+def test_a_coordinator_killed_between_any_two_changes_of_its_checkpoint_goes_on(
+    tmp_path, undisturbed, monkeypatch
+):
     """Before, a kill between the first trees and what else is known left a run that nobody could name."""
     expected, requests = undisturbed("binary:logistic")
-    first = tmp_path / "first"
+    first, left, transaction = tmp_path / "first", [], StoreFile.transaction
+
+    @contextlib.contextmanager
+    def copying(store, **how):
+        with transaction(store, **how):
+            yield
+        if store._path.parent == first / "checkpoint" and not store._is_changing:
+            left.append(copied(first / "checkpoint", tmp_path / str(len(left))))
+
+    monkeypatch.setattr(StoreFile, "transaction", copying)
     how = {"patience": 0.0, "checkpoint": first / "checkpoint"}
     with pytest.raises(PartyUnavailableError):
         trained(parties(first, "binary:logistic", dies_at=len(requests) - 3), "binary:logistic", **how)
-    whole = (first / "checkpoint" / "horizontal.journal").read_bytes()
-    ends = [end for _, end in read_entries(first / "checkpoint" / "horizontal.journal")]
-    assert len(ends) > 8
-    for end in ends:
-        again = tmp_path / str(end)
-        shutil.copytree(first, again)
-        (again / "checkpoint" / "horizontal.journal").write_bytes(whole[:end])
+    assert len(left) > 4
+    for kept in left:
+        again = copied(first, kept.with_suffix(".again"))
+        shutil.rmtree(again / "checkpoint")
+        copied(kept, again / "checkpoint")
         how = {"patience": 0.0, "checkpoint": again / "checkpoint"}
         assert raw(trained(parties(again, "binary:logistic"), "binary:logistic", **how)) == expected
 
@@ -175,9 +189,10 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
     """The same seed, groups, draws and trees: a run that is done again, by new processes, tells no more."""
     models, told = [], []
     for _ in range(2):
+        end_process(tmp_path)
         members = [made(k, "binary:logistic", tmp_path / str(k), seed=False) for k in range(3)]
         models.append(raw(trained(members, "binary:logistic")))
-        told.append(read_sealed(tmp_path / "1" / "horizontal.json")["told"])
+        told.append(members[1]._kept.told)
     assert models[0] == models[1]
     assert told[0] == told[1]
     assert len(told[0]) == 1
@@ -188,6 +203,7 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
 def test_groups_and_hashes_given_away_survive_a_restart(tmp_path):
     first = made(0, "binary:logistic", tmp_path / "0", seed=False)
     trained([first, made(1, "binary:logistic", tmp_path / "1")], "binary:logistic")
+    first.close()
     again = made(0, "binary:logistic", tmp_path / "0", seed=False)
     np.testing.assert_array_equal(again._simfl._groups.order, first._simfl._groups.order)
     np.testing.assert_array_equal(again._simfl._groups.starts, first._simfl._groups.starts)
@@ -196,7 +212,7 @@ def test_groups_and_hashes_given_away_survive_a_restart(tmp_path):
 
 
 def test_the_folder_is_of_these_rows_only(tmp_path):
-    made(0, "binary:logistic", tmp_path)
+    made(0, "binary:logistic", tmp_path).close()
     y = labels(ROWS[0], "binary:logistic")
     for changed in (
         {"X": ROWS[0][:-1], "y": y[:-1]},
@@ -206,8 +222,8 @@ def test_the_folder_is_of_these_rows_only(tmp_path):
     ):
         with pytest.raises(InvalidDataError, match="was written for other rows"):
             HorizontalParty(**{"X": ROWS[0], "y": y, "directory": tmp_path, **changed})
-    (tmp_path / "horizontal.json").write_text("{torn")
-    with pytest.raises(InvalidDataError, match="cannot be read"):
+    (tmp_path / "horizontal.store").write_text("{torn")
+    with pytest.raises(StoreError, match=r"'horizontal.store' cannot be used: it is"):
         HorizontalParty(ROWS[0], y, directory=tmp_path)
 
 
@@ -216,8 +232,14 @@ def interrupted(tmp_path):
     """A party whose run was interrupted after three rounds, and the name of the run."""
     members = [made(k, "binary:logistic", tmp_path / str(k)) for k in range(2)]
     trained(members, "binary:logistic", 3)
-    (path,) = (tmp_path / "0" / "runs").glob("*.journal")
-    return made(0, "binary:logistic", tmp_path / "0"), bytes.fromhex(path.stem), members[1]
+    (run,) = runs_of(members[0]).keys(ENTRIES)
+    members[0].close()
+    return made(0, "binary:logistic", tmp_path / "0"), bytes.fromhex(run), members[1]
+
+
+def runs_of(party):
+    """The store of the training runs of a party."""
+    return party._simfl._journals._store
 
 
 def session_with(party):
@@ -270,18 +292,15 @@ def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     with pytest.raises(PartyRefusedError, match="opened already"):
         channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
-    rounds = tmp_path / "0" / "runs" / f"{run.hex()}.journal"
-    whole = rounds.read_bytes()
-    # A line that a crash cut off was never answered for.
-    rounds.write_bytes(whole[:-10])
+    assert runs_of(other).keys(ENTRIES) == [run.hex()]
+    # A round that was not kept before a crash was never answered for.
+    runs_of(party).delete(ENTRIES, run.hex(), 3)
     with pytest.raises(PartyRefusedError, match="has 2 rounds"):
         session_with(party).ask(ResumeBoosting(run, 3, ROUNDS), messages.Done)
-    rounds.write_bytes(whole[:400] + b"?" + whole[401:])
-    with pytest.raises(PartyRefusedError, match="damaged"):
-        session_with(party).ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
-    # In memory there are runs too, until the process ends.
-    (in_memory,) = other._simfl._journals._directory.glob("*.journal")
-    assert in_memory.stem == run.hex()
+    party.close()
+    damage(tmp_path / "0" / "horizontal.store", b'"base_score"', b'"base!score"')
+    with pytest.raises(StoreError, match="damaged"):
+        made(0, "binary:logistic", tmp_path / "0")
 
 
 def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contributions_only(tmp_path):
@@ -290,31 +309,28 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(PartyUnavailableError):
         trained(members, "binary:logistic", patience=0.0, checkpoint=checkpoint)
-    path = checkpoint / "horizontal.journal"
+    path = checkpoint / Checkpoint.store_file
     whole = path.read_bytes()
-    entries = [content for content, _ in read_entries(path)]
-    known = json.loads(entries[-1][1:])
-    contributions = known["contributions"]
-    assert len(contributions) == 2 * 32 * 3
-    changed = contributions[:-2] + ("00" if contributions[-2:] != "00" else "01")
-    entries[-1] = entries[-1][:1] + json.dumps({**known, "contributions": changed}).encode()
-    path.write_bytes(b"".join(map(entry_of, entries)))
+    with Checkpoint(checkpoint).opened() as store:
+        known = store.get(KNOWN, "")
+        assert len(known.contributions) == 32 * 3
+        known.contributions = known.contributions[:-1] + bytes([known.contributions[-1] ^ 1])
+        store.put(KNOWN, "", known)
     with pytest.raises(ProtocolError, match="revealed another hash seed"):
         trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
     path.write_bytes(whole)
-    trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
-    for k in range(3):
-        kept = read_sealed(tmp_path / f"party{k}" / "horizontal.json")
-        assert len(kept["told"]) == 1
-        assert kept["abandoned"] == 0
+    members = parties(tmp_path, "binary:logistic")
+    trained(members, "binary:logistic", checkpoint=checkpoint)
+    for kept in (members[0]._kept, members[1].party._kept, members[2]._kept):
+        assert len(kept.told) == 1
+        assert kept.n_abandoned == 0
 
 
 def test_journals_of_many_runs_are_not_kept(tmp_path):
     members = [made(k, "binary:logistic", tmp_path / str(k) if k else None) for k in range(2)]
     for _ in range(6):
         trained(members, "binary:logistic", 1)
-    assert len(list((tmp_path / "1" / "runs").iterdir())) == 4
-    assert len(members[0]._simfl._journals._in_memory) == 4
+    assert [len(runs_of(member).keys(ENTRIES)) for member in members] == [4, 4]
 
 
 def test_checkpoints_that_do_not_fit(tmp_path):
@@ -329,7 +345,7 @@ def test_checkpoints_that_do_not_fit(tmp_path):
         trained(members[:2], "binary:logistic", **how)
     with pytest.raises(CheckpointError, match=r"has \d rounds; num_boost_round=1"):
         trained(members, "binary:logistic", 1, **how)
-    path = tmp_path / "checkpoint" / "horizontal.journal"
+    path = tmp_path / "checkpoint" / Checkpoint.store_file
     path.write_bytes(b"torn" * 50 + path.read_bytes())
     with pytest.raises(CheckpointError, match="cannot be read"):
         trained(members, "binary:logistic", **how)
@@ -379,17 +395,23 @@ def test_another_run_of_a_party_does_not_lock_out_an_interrupted_one(tmp_path, a
 def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
     """Before, both gave sums of the same round after different trees, and damaged the journal."""
     first = Coordinator(victim(directory=tmp_path), turns=(10**6, 100)).started()
-    second = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
-    second.ask(Introduce(0), RowShape)
-    second.ask(ResumeBoosting(first.channel._session, 0, 100), messages.Done)
     trees = [made_up_tree(1, 0, [0.0], [5.0, -5.0]), made_up_tree(1, 1, [0.3], [5.0, -5.0])]
     first.add(trees[0])
-    with pytest.raises(PartyRefusedError, match="continued elsewhere"):
-        second.ask(Trees(np.array([len(trees[1])]), trees[1]), messages.Done)
+    with pytest.raises(StoreError, match="in use by another process, or another object"):
+        victim(directory=tmp_path)
     first.add(trees[0])
-    third = Channel(victim(directory=tmp_path), os.urandom(16), Traffic(), "coordinator")
+    end_process(tmp_path)
+    again = victim(directory=tmp_path)
+    second = Channel(again, os.urandom(16), Traffic(), "coordinator")
+    second.ask(Introduce(0), RowShape)
+    second.ask(ResumeBoosting(first.channel._session, 1, 100), messages.Done)
+    with pytest.raises(PartyRefusedError, match="round 1 had other trees"):
+        second.ask(Trees(np.array([len(trees[1])]), trees[1]), messages.Done)
+    third = Channel(again, os.urandom(16), Traffic(), "coordinator")
     third.ask(Introduce(0), RowShape)
     third.ask(ResumeBoosting(first.channel._session, 2, 100), messages.Done)
+    with pytest.raises(PartyRefusedError, match="is closed"):
+        first.add(trees[1])
 
 
 def test_a_round_that_was_interrupted_is_counted_once(tmp_path, monkeypatch):
@@ -414,6 +436,7 @@ def test_a_round_that_was_interrupted_is_counted_once(tmp_path, monkeypatch):
                     with monkeypatch.context() as patch, contextlib.suppress(MemoryError):
                         patch.setattr("xgb_fed.horizontal.simfl.boosting_state.TreeGrower.grow", _fail)
                         self._party.handle(request)
+                    self._party.close()
                     self._party = member()
                     raise PartyUnavailableError("party 'p0' is unavailable")
             return self._party.handle(request)
@@ -427,28 +450,29 @@ def _fail(*_):
     raise MemoryError
 
 
-@pytest.mark.parametrize("damage", ["key", "told", "groups"])
-def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damage):
+@pytest.mark.parametrize("damaged", ["key", "told", "groups"])
+def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
     party = victim(directory=tmp_path, random_state=None)
     Coordinator(party).started()
-    if damage == "groups":
-        (tmp_path / "groups.npz").unlink()
-    else:
-        text = (tmp_path / "horizontal.json").read_text()
-        key = read_sealed(tmp_path / "horizontal.json")["key"]
-        changed = (
-            (key, key[:-1] + "0123456789abcdef"[int(key[-1], 16) ^ 1]) if damage == "key" else (": 28", ": 8")
-        )
-        (tmp_path / "horizontal.json").write_text(text.replace(*changed))
-        assert (tmp_path / "horizontal.json").read_text() != text
-    with pytest.raises(InvalidDataError, match="cannot be read") as caught:
+    key, starts = party._kept._key.hex().encode(), party._kept.groups.starts[:4].tobytes()
+    party.close()
+    changes = {
+        "key": (key, key[:-1] + b"0123456789abcdef"[int(key[-1:], 16) ^ 1 :][:1]),
+        "told": (b": 28", b": 18"),
+        "groups": (starts, starts[:-1] + b"\1"),
+    }
+    damage(tmp_path / "horizontal.store", *changes[damaged])
+    with pytest.raises(StoreError, match=r"'horizontal.store' cannot be used: .* is damaged") as caught:
         victim(directory=tmp_path, random_state=None)
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_one_folder_for_the_checkpoint_and_a_party_ends_in_an_error(tmp_path, monkeypatch):
+def test_one_folder_for_the_checkpoint_and_a_party_ends_in_an_error(tmp_path):
     """Before, the run waited for ever for a lock that it held itself."""
-    monkeypatch.setattr("xgb_fed.horizontal.common.kept_state.PATIENCE", 0.05)
     members = [made(0, "binary:logistic", tmp_path), made(1, "binary:logistic", tmp_path / "p1")]
-    with pytest.raises(PartyRefusedError, match="a checkpoint needs a directory of its own"):
+    with pytest.raises(CheckpointError, match="each training run needs a directory of its own"):
         trained(members, "binary:logistic", checkpoint=tmp_path)
+    members[0].close()
+    with pytest.raises(CheckpointError, match="it keeps the state of the rows of a party"):
+        trained([*members[1:], made(2, "binary:logistic", None)], "binary:logistic", checkpoint=tmp_path)
+    assert made(0, "binary:logistic", tmp_path).name == "party0"

@@ -66,7 +66,7 @@ def opened(tmp_path, training="digest"):
     """The journal of a folder, as a new process opens it."""
     end_process(tmp_path)
     checkpoint = Checkpoint(tmp_path, training)
-    return Journal(checkpoint, StoreFile(checkpoint.directory / STORE_FILE, ROLE), training)
+    return Journal(checkpoint, StoreFile(checkpoint.folder / STORE_FILE, ROLE), training)
 
 
 def kept(tmp_path, n_trees=2):
@@ -111,7 +111,7 @@ def assert_same(one, other):
 
 
 def test_nothing_kept(tmp_path):
-    with Checkpoint(tmp_path / "new" / "folder", "digest").opened() as journal:
+    with Checkpoint(tmp_path / "new" / "folder", "digest").taken_up() as journal:
         assert not journal.load(beginning())
         assert not journal.has_begun
 
@@ -155,7 +155,7 @@ def taken_up(tmp_path):
     end_process(tmp_path)
     progress = beginning()
     try:
-        with Checkpoint(tmp_path, "digest").opened() as journal:
+        with Checkpoint(tmp_path, "digest").taken_up() as journal:
             assert journal.load(progress)
     except CheckpointError as error:
         if "cannot be read" in str(error):
@@ -219,7 +219,7 @@ def test_folders_of_earlier_releases_are_refused_by_name_and_stay(tmp_path, name
     (tmp_path / name).write_bytes(b"kept")
     with (
         pytest.raises(CheckpointError, match=f"{name}.*an earlier release"),
-        Checkpoint(tmp_path, "digest").opened(),
+        Checkpoint(tmp_path, "digest").taken_up(),
     ):
         pass
     assert (tmp_path / name).read_bytes() == b"kept"
@@ -329,7 +329,7 @@ def test_two_training_runs_do_not_share_a_folder(tmp_path):
         """Tries to use the same folder after every round."""
 
         def after_iteration(self, model, epoch, evals_log):
-            with pytest.raises(CheckpointError, match="in use by another training run"):
+            with pytest.raises(CheckpointError, match="in use by another process, or another object"):
                 run(seed=2, checkpoint=tmp_path / "shared")
             refused.append(epoch)
             return False
@@ -345,5 +345,5 @@ def test_two_training_runs_do_not_share_a_folder(tmp_path):
     model = run(seed=1, checkpoint=tmp_path / "shared", callbacks=[AnotherRun()])
     assert refused == [0, 1, 2]
     assert [tree.to_dict() for tree in model.trees] == [tree.to_dict() for tree in alone.trees]
-    with Checkpoint(tmp_path / "shared", "free again").opened():
+    with Checkpoint(tmp_path / "shared", "free again").taken_up():
         pass

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from gbdt_parties.errors import InvalidDataError
+from kept_stores import end_process
 from xgb_fed import ExactTerms, HorizontalParty, PartyRefusedError, train_exact
 from xgb_fed.boosting.features import Columns, codes_of
 from xgb_fed.horizontal.common.kept_state import KeptState
@@ -344,6 +345,7 @@ def test_samples_of_all_runs_are_counted_once_and_across_restarts(tmp_path):
         )
 
     def train(n_rounds, subsample=0.5, max_samples=7):
+        end_process(tmp_path)
         params = {**PARAMS, "max_bin": 4, "subsample": subsample}
         train_exact(params, [member(0, max_samples), member(1, 100)], n_rounds)
 
