@@ -22,6 +22,7 @@ from gbdt_parties.errors import (
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import Credentials, fingerprint
+from gbdt_parties.two_party.exchange.connection import NOTHING, Status
 from gbdt_parties.two_party.exchange.driver import AttemptDraws
 from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind
 from gbdt_parties.two_party.exchange.kept import ATTEMPTS, Attempt
@@ -275,6 +276,21 @@ def test_other_sums_of_earlier_rounds_stop_the_run():
     assert "the sums of the 2 rounds before, or the roster" in str(outcomes[0].error)
 
 
+def test_a_side_that_claims_to_have_opened_what_is_not_pending_is_refused():
+    """A status with zeros in the place of attempts, signed by its sender."""
+    parties = new_parties()
+    processes = [party.process() for party in parties]
+    forged = Status(1, 1, bytes(32), NOTHING, NOTHING, bytes(64))
+    kept = processes[0].kept
+    with pytest.MonkeyPatch.context() as patch:
+        true = Status.of
+        patch.setattr(Status, "of", lambda of: forged if of is kept else true(of))
+        outcomes = meet(parties, processes)
+    assert type(outcomes[1].error) is ProtocolError
+    assert "it is at round 1, and this side at round 0" in str(outcomes[1].error)
+    survive(parties, [])
+
+
 @pytest.mark.parametrize("claimed", [7, 60_000, 65_535])
 def test_a_claim_of_too_many_attempts_is_refused_and_not_kept(claimed):
     parties = new_parties()
@@ -490,11 +506,13 @@ def test_a_forked_process_is_refused():
     assert [one.error for one in meet(parties, processes)] == [None, None]
     child = os.fork()
     if child == 0:
-        try:
-            processes[0].round(0, ONE[0], None, None)
-            os._exit(0)
-        except ProtocolError as error:
-            os._exit(7 if "forked process" in str(error) else 1)
+        refused = 0
+        for use in (lambda: processes[0].round(0, ONE[0], None, None), lambda: processes[0].connect(None)):
+            try:
+                use()
+            except ProtocolError as error:
+                refused += "forked process" in str(error)
+        os._exit(5 + refused)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 

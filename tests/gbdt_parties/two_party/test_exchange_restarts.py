@@ -97,6 +97,16 @@ def test_a_last_flight_that_was_lost_is_sent_again_byte_for_byte():
     assert [party.n_paid for party in parties] == [1, 1]
 
 
+@pytest.mark.parametrize("owners", [(), (0,), (1,)])
+def test_rounds_with_trees_of_one_side_or_none(owners):
+    """A last flight without shares is a signature alone; it is sent again, too."""
+    parties = new_parties([layout_of(owners=owners), layout_of(n=1)])
+    killed_after(parties, 0, "after a commit", 4)
+    assert [party.process().n_opened for party in parties] == [1, 0]
+    survive(parties, [])
+    assert [party.n_paid for party in parties] == [2, 2]
+
+
 def test_an_attempt_whose_other_side_cannot_open_it_is_abandoned_and_stays_charged():
     parties = new_parties(LAYOUTS[:1])
     # The side with points has charged, and its shares are lost.

@@ -170,7 +170,7 @@ class Connected:
             if theirs.chain != self._kept.chain(theirs.round) or not opening.last:
                 self._stop(f"it has lost round {theirs.round}, which is open here")
             self.link.send(Kind.AGAIN, opening.last)
-        elif theirs.round == own.round + 1 and theirs.latest == own.pending:
+        elif theirs.round == own.round + 1 and theirs.latest == own.pending != NOTHING:
             open_with(self.link.take(Kind.AGAIN))
         else:
             self._stop(f"it is at round {theirs.round}, and this side at round {own.round}")

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Generic, TypeVar
 
-from gbdt_commons.key_stream import KeyStream
+from gbdt_commons.key_stream import KeyStream, this_process
 from gbdt_commons.store import Store
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import (
@@ -34,6 +34,7 @@ from gbdt_parties.errors import (
     PartyRefusedError,
     PartyUnavailableError,
     ProtocolError,
+    SumRangeError,
 )
 from gbdt_parties.two_party.draws import Draws
 from gbdt_parties.two_party.exchange.connection import ROUND, Connected
@@ -172,7 +173,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     ----------
     terms : Terms
     store : Store
-        The party's.  What `round` is given to charge with writes to the same one.
+        The party's.  Charges are written to the same one.
     check : callable
         ``check(layout, sums)`` raises a SumRangeError if opened sums are out of the public range.
     nonces : callable
@@ -187,7 +188,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     ) -> None:
         self._terms, self._check, self._nonces = terms, check, nonces
         self.kept = Kept(store, terms)
-        self._lock = RLock()
+        self._lock, self._process = RLock(), this_process()
         self._connected: Connected | None = None
 
     @property
@@ -212,7 +213,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
             If the other party deviates, or its store is not of this run's history.
         """
-        with self._lock:
+        with self._held():
             self.disconnect()
             link = Link(channel, self._terms.name)
             with self._at_stake(link):
@@ -243,8 +244,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         inputs : callable
             ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`.
         pay : callable
-            Charges for one attempt, in the transaction before its first noised share leaves.  Whatever error
-            it raises stops the attempt, and nothing has left.
+            Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
+            error, the attempt stops, and nothing has left.
 
         Returns
         -------
@@ -263,7 +264,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         OSError
             If there is no room to keep the attempt: nothing noised has left.
         """
-        with self._lock:
+        with self._held():
             if not 0 <= number <= self.kept.n_opened or number >= self._terms.n_rounds:
                 raise ProtocolError(
                     f"round {number} was asked for; {self.kept.n_opened} of {self._terms.n_rounds} are over"
@@ -288,7 +289,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         ProtocolError
             If rounds are left here or there; other errors as of `round`.
         """
-        with self._lock:
+        with self._held():
             if self.kept.n_opened < self._terms.n_rounds:
                 raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
             connected = self._connection()
@@ -297,10 +298,17 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 connected.take_status(Kind.END, NO_STEP)
             self.disconnect()
 
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Let one thread at a time go on, in the process that began: a copy would make attempts twice."""
+        if self._process != this_process():
+            raise ProtocolError("a run of two parties cannot go on in a forked process")
+        with self._lock:
+            yield
+
     def _connection(self) -> Connected:
         if self._connected is None:
             raise PartyUnavailableError(f"there is no connection with party {self._terms.name!r}")
-        self._connected.session.life.check()
         return self._connected
 
     @contextmanager
@@ -310,12 +318,12 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             yield
         except BaseException as error:
             self.disconnect()
-            if isinstance(error, ProtocolError) and not isinstance(error, PartyRefusedError):
-                link.refuse(str(error))
-            elif isinstance(error, Exception) and not isinstance(
+            if isinstance(error, Exception) and not isinstance(
                 error, (PartyRefusedError, PartyUnavailableError)
             ):
-                link.refuse("it had to stop")
+                # Other texts may quote data, or sums that the other side has not opened.
+                is_of_protocol = isinstance(error, ProtocolError) and not isinstance(error, SumRangeError)
+                link.refuse(str(error) if is_of_protocol else "it had to stop")
             raise
 
     # One attempt.
