@@ -153,6 +153,12 @@ class ServedLabels(ServedTable, HorizontalTerms):
     """Settings of a party with rows and labels, in training without noise."""
 
     label: str = entry("column of labels", metavar="COLUMN")
+    id: str | None = entry(
+        "column of ids, which is no feature; an id that is missing or occurs twice is refused",
+        None,
+        option="column of ids, which is no feature",
+        metavar="COLUMN",
+    )
     categorical_labels: bool = entry(
         "whether labels are classes, whose distinct values others then learn; else there is only regression",
         False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.row_ids import fault_of
 from xgb_fed.boosting.features import Columns, read_columns
@@ -163,9 +166,13 @@ def read_table(
             by_category[name], data[name], n_unseen = _codes(column.to_pylist(), known)
             unseen |= {name: n_unseen} if n_unseen else {}
         else:
-            # Without a line of names, a column's name is a value of the first row, which no error quotes.
+            # Without a line of names, a column's name is a value of the first row, which no error quotes.  A
+            # file with a column that was asked for has such a line.
             shown = f"column {names.index(name) + 1} of {len(names)}" if keep is None else f"column {name!r}"
-            data[name] = numbers_of(column, shown, path).astype(np.float32)
+            asked = [*special, *drop, *one_hot, *categorical]
+            data[name] = numbers_of(column, shown, path, name if asked and keep is None else None).astype(
+                np.float32
+            )
     if not data:
         raise InvalidDataError(f"{path} has no columns left to use")
     matrix = np.stack(list(data.values()), axis=1)
@@ -237,7 +244,40 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] 
         return pyarrow.csv.read_csv(path, convert_options=options)
     except pyarrow.ArrowException as error:
         # Arrow quotes the line it stumbles over.
-        raise InvalidDataError(f"{path} cannot be read: {type(error).__name__}") from None
+        if kind == ".csv":
+            raise InvalidDataError(f"{path} cannot be read as CSV: {_fault_of_csv(path)}") from None
+        raise InvalidDataError(f"{path} cannot be read as Parquet: {type(error).__name__}") from None
+
+
+def _fault_of_csv(path: Path) -> str:
+    """The first line of a file that is no CSV, and the reason; quotes neither a value nor a name."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    n_named = 0
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="") as lines:
+            reader = csv.reader(lines)
+            for row in reader:
+                n_named = n_named or len(row)
+                if row and len(row) != n_named:
+                    return (
+                        f"line {reader.line_num} has {len(row)} columns, and the first line names {n_named}"
+                        "; a text with a comma needs quotation marks"
+                    )
+    except UnicodeDecodeError:
+        return f"line {_first_line_beside_utf8(path, opened)} is not UTF-8; save the file as UTF-8"
+    except (csv.Error, OSError, EOFError) as error:
+        return f"behind line {reader.line_num}, {type(error).__name__}"
+    return "it has no line of names" if not n_named else "a quotation mark may be missing"
+
+
+def _first_line_beside_utf8(path: Path, opened: Any) -> int:
+    with opened(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 0
 
 
 def checked_ids(values: list[Any], path: Path) -> list[str]:
@@ -257,8 +297,10 @@ def checked_ids(values: list[Any], path: Path) -> list[str]:
     return values
 
 
-def numbers_of(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
-    """A column of pyarrow as numbers, which errors call what is `shown`; missing values are NaN.
+def numbers_of(column: Any, shown: str, path: Path, name: str | None = None) -> NDArray[np.float64]:
+    """A column of pyarrow as numbers, which errors call what is `shown`, and by its name if that is no value.
+
+    Missing values are NaN.
 
     Raises
     ------
@@ -271,8 +313,8 @@ def numbers_of(column: Any, shown: str, path: Path) -> NDArray[np.float64]:
     numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
     if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_null(kind)):
         raise InvalidDataError(
-            f"{path}: {shown} is {kind}, not numbers; encode it (--one-hot, --categorical) or leave it out "
-            "(--drop)"
+            f"{path}: {shown} is {kind}, not numbers{'' if name is None else f' ({quoted(repr(name))})'}; "
+            "encode it (--one-hot, --categorical) or leave it out (--drop)"
         )
     try:
         numbers = column.cast(pyarrow.float64()).to_numpy()

@@ -12,9 +12,11 @@ from xgb_fed.horizontal.exact.terms import ExactTerms
 
 def make_service(served: ExactServed, tls: TLS) -> Answering:
     """Read the party's file, and make its service."""
-    table, held_out = read_rows(served, label=served.label), []
+    table, held_out = read_rows(served, label=served.label, id_column=served.id), []
     if served.valid is not None:
-        valid = read_table(served.valid, label=served.label, keep=served.columns, drop=served.drop)
+        valid = read_table(
+            served.valid, label=served.label, id_column=served.id, keep=served.columns, drop=served.drop
+        )
         held_out = [(valid.columns, valid.label)]
     terms = ExactTerms(
         min_rows_per_node=served.min_rows_per_node,

@@ -10,7 +10,7 @@ from veilboost.serving.server import Answering
 
 def make_service(served: SimFLServed, tls: TLS) -> Answering:
     """Read the party's file, and make its service."""
-    table = read_rows(served, label=served.label)
+    table = read_rows(served, label=served.label, id_column=served.id)
     name = served.name or Identity.of(tls.certificate).name
     terms = {"min_similar": served.min_similar, "known_features": served.known_features}
     return horizontal_service(served, table, name, **terms)

@@ -132,3 +132,31 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     (tmp_path / "data.xlsx").write_text("x")
     with pytest.raises(InvalidDataError, match="must end in"):
         read_table(tmp_path / "data.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"user,age\nada,1\nsecret-4711,1,2\n", "line 3 has 3 columns, and the first line names 2"),
+        (b"user,age\nada,1\nsecret-4711\n", "line 3 has 1 columns, and the first line names 2"),
+        (b"user,age\nada,1\nbob,2\n\xff4711,1\n", "line 4 is not UTF-8"),
+        (b"", "it has no line of names"),
+    ],
+)
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_the_line_of_a_damaged_file_and_the_reason_are_named(tmp_path, name, content, text):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(InvalidDataError, match=rf"{name} cannot be read as CSV: {text}") as caught:
+        read_table(path, id_column="user")
+    assert "4711" not in str(caught.value)
+
+
+def test_a_column_of_text_is_named_where_the_first_line_holds_names(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("user,age,city\na,1,x\n")
+    with pytest.raises(InvalidDataError, match=r"column 3 of 3 is string, not numbers \('city'\); encode it"):
+        read_table(path, id_column="user")
+    path.write_text("1,secret\n2,b\n")
+    with pytest.raises(InvalidDataError, match=r"column 2 of 2 is string, not numbers;"):
+        read_table(path)
