@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_delta
-from lgb_dp.accounting.report import PrivacyReport
 
 Curve = NDArray[np.float64]
 """False and true positive rates of the curve's vertices, ascending, shape (n_vertices, 2)."""
@@ -34,7 +35,23 @@ _MAX_EPSILON = 700.0
 """Above it, e^ε is no float64, and (ε, δ) says no more than that β ≤ 1."""
 
 
-def attack_curve(report: PrivacyReport) -> Curve:
+class Guarantee(Protocol):
+    """The parts of a `PrivacyReport` from which the curve follows."""
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is guaranteed."""
+
+    @property
+    def delta(self) -> float:
+        """δ of the guarantee."""
+
+    @property
+    def cost(self) -> Cost:
+        """Cost of all releases."""
+
+
+def attack_curve(report: Guarantee) -> Curve:
     """The largest true positive rate at every false positive rate, never understated.
 
     Between the vertices the curve is straight.  If the report is not private, the attacker may be always
@@ -43,6 +60,7 @@ def attack_curve(report: PrivacyReport) -> Curve:
     Parameters
     ----------
     report : PrivacyReport
+        Or what else has a `Guarantee`.
 
     Returns
     -------
@@ -59,7 +77,7 @@ def attack_curve(report: PrivacyReport) -> Curve:
     return np.stack([fpr, tpr.clip(0.0, 1.0)], axis=1)
 
 
-def _implied(report: PrivacyReport) -> Iterator[tuple[float, float]]:
+def _implied(report: Guarantee) -> Iterator[tuple[float, float]]:
     """Pairs (ε, δ) that hold, the report's own among them."""
     cost = report.cost
     yield cost.at(report.delta - cost.delta)

@@ -9,11 +9,15 @@ from typing import Any
 
 from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.quoting import quoted
+from lgb_dp.accounting.attack_curve import attack_curve, chance_of_telling
 from lgb_dp.accounting.cost import Cost, total_cost
 from lgb_dp.accounting.ledger import Ledger, _cost_each, ledger_html
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
+
+LARGE_EPSILON = 10.0
+"""ε above which a report says how often an attacker is right: e^ε alone rules next to nothing out."""
 
 _FIXED_BEFOREHAND = (
     "the composition is valid if the number of results and their budgets were fixed beforehand, not chosen "
@@ -261,9 +265,18 @@ class PrivacyReport:
         )
         return guarantee, [
             *([spent] if (epsilon, delta) != granted else []),
+            *([self._weakness()] if self.private and self.epsilon > LARGE_EPSILON else []),
             *(f"void because {reason}" for reason in self.reasons),
             *(f"note: {note}" for note in self.notes),
         ]
+
+    def _weakness(self) -> str:
+        """What a large ε still promises, as an attacker's chance, rounded up."""
+        share = min(math.ceil(1000 * chance_of_telling(attack_curve(self))), 1000) / 10
+        return (
+            f"weak: epsilon is above {LARGE_EPSILON:g}; an attacker who sees the result may tell whether one "
+            f"{self.unit.noun} took part and be right {share:g}% of the time, where guessing is right 50%"
+        )
 
     def __str__(self) -> str:
         guarantee, remarks = self._lines()

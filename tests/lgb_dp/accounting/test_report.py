@@ -189,3 +189,26 @@ def test_a_report_survives_its_own_dictionary(theirs):
     report = lgb_dp.privacy_of(lgb.Booster(model_str=theirs))
     again = lgb_dp.PrivacyReport.from_dict(json.loads(json.dumps(report.to_dict())))
     assert again == report
+
+
+def test_a_large_epsilon_is_said_to_be_weak_in_an_attackers_chance():
+    def text(epsilon):
+        return str(PrivacyReport(epsilon, 0.0, True, (), (), ()))
+
+    assert "weak" not in text(10.0)
+    # An attacker on an ε-DP result is right with probability e^ε / (1 + e^ε) at most: 0.99998 at 11.
+    assert "weak: epsilon is above 10; an attacker who sees the result may tell whether one row" in text(11.0)
+    assert "be right 100% of the time, where guessing is right 50%" in text(11.0)
+    assert "weak" in PrivacyReport(11.0, 0.0, True, (), (), ())._repr_html_()
+    assert "weak" not in str(PrivacyReport(11.0, 0.0, False, ("of a reason",), (), ()))
+
+
+def test_the_chance_at_a_large_epsilon_is_the_gaussian_mechanisms():
+    mu, delta = 2.5, 1e-6
+    cost = Cost(mu=mu)
+    epsilon, _ = cost.at(delta)
+    assert epsilon > 10
+    text = str(PrivacyReport(epsilon, delta, True, (), (), (), cost=cost))
+    share = float(text.split("be right ")[1].split("%")[0])
+    exact = 100 * 0.5 * math.erfc(-mu / 2 / math.sqrt(2))  # Φ(μ / 2)
+    assert exact <= share <= exact + 0.15
