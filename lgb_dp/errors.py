@@ -16,6 +16,10 @@ class NotPrivateWarning(UserWarning):
     """Something that the user asked for is not covered by the guarantee."""
 
 
+class IgnoredParameterWarning(UserWarning):
+    """A parameter of LightGBM was given with its default, which private trees do not keep to."""
+
+
 class WideBoundsWarning(UserWarning):
     """Warning that bounds are so wide, by the releases, that nearly all rows fall into few bins."""
 

@@ -216,6 +216,26 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     )
 
 
+def ignored_defaults(params: Mapping[str, Any]) -> list[str]:
+    """Sentences about parameters that were given with LightGBM's default, which private trees do not keep to.
+
+    Other values of these parameters are honoured or refused.
+    """
+    given = resolve_aliases(params)
+    texts = []
+    if given.get("num_leaves") is not None and _whole("num_leaves", given["num_leaves"]) == 31:
+        texts.append(
+            f"{_alias_in(params, 'num_leaves')}=31, LightGBM's default, has no effect: private trees are "
+            "complete, and have 2**max_depth leaves; give max_depth or a power of two"
+        )
+    for name in ("min_data_in_leaf", "min_sum_hessian_in_leaf"):
+        if given.get(name) is not None:
+            texts.append(
+                f"{_alias_in(params, name)}={given[name]!r}, LightGBM's default, has no effect: {_WHY[name]}"
+            )
+    return texts
+
+
 def _check_text(name: str, value: Any) -> None:
     """Check that a value is one value to LightGBM, which is given all parameters as one line of text.
 

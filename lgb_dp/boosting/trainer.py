@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
@@ -15,12 +16,18 @@ from gbdt_hosts import lightgbm as host
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
-from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.params import ignored_defaults, training_parameters
 from lgb_dp.boosting.run_rows import rows_of_run
 from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import POSITIVE, checked_epsilon, checked_flag
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import AlteredModelError, ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
+from lgb_dp.errors import (
+    AlteredModelError,
+    ArgumentTypeError,
+    IgnoredParameterWarning,
+    InvalidArgumentError,
+    NoGuaranteeError,
+)
 
 T = TypeVar("T", bound="PrivateTrainer")
 
@@ -120,6 +127,8 @@ class PrivateTrainer(ABC):
         model = host.InitialModel.of(booster)
         data = rows_of_run(train_set, model)
         params = training_parameters({**(data.params or {}), **env.params}, data.max_bin)
+        for text in ignored_defaults(env.params):
+            warnings.warn(text, IgnoredParameterWarning, stacklevel=2)
         settings = self.with_settings()  # the plan and its accounting hold for these alone
         n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
         initial, reasons = settings._initial_guarantee(model)

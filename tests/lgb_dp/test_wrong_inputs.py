@@ -4,6 +4,7 @@ Each line of the table is a call and the text of its error: the argument, its va
 """
 
 import re
+import warnings
 
 import lightgbm as lgb
 import numpy as np
@@ -153,3 +154,32 @@ def test_a_wrong_input_is_named_with_a_way_out(call, text):
 
 def test_the_table_is_long_enough():
     assert len(WRONG) >= 40
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: train({"num_leaves": 31}),
+            "num_leaves=31, LightGBM's default, has no effect: private trees",
+        ),
+        (lambda: classify(num_leaves=31), "num_leaves=31, LightGBM's default, has no effect"),
+        (lambda: train({"max_leaf": 31}), "max_leaf=31, LightGBM's default, has no effect"),
+        (
+            lambda: classify(min_child_samples=20),
+            "min_child_samples=20, LightGBM's default, has no effect: a test on a leaf's private count",
+        ),
+        (lambda: train({"min_data_in_leaf": 20}), "min_data_in_leaf=20, LightGBM's default, has no effect"),
+        (lambda: train({"min_child_weight": 1e-3}), "min_child_weight=0.001, LightGBM's default"),
+    ],
+)
+def test_a_default_that_is_given_and_has_no_effect_is_named(call, text):
+    with pytest.warns(lgb_dp.IgnoredParameterWarning, match=re.escape(text)):
+        call()
+
+
+def test_parameters_that_have_an_effect_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lgb_dp.IgnoredParameterWarning)
+        train({"num_leaves": 4})
+        train({"max_depth": 3})
