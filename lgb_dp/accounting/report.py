@@ -271,7 +271,7 @@ class PrivacyReport:
         ]
 
     def _weakness(self) -> str:
-        """What a large ε still promises, as an attacker's chance, rounded up."""
+        """The attacker's chance that a large ε still leaves, rounded up."""
         share = min(math.ceil(1000 * chance_of_telling(attack_curve(self))), 1000) / 10
         return (
             f"weak: epsilon is above {LARGE_EPSILON:g}; an attacker who sees the result may tell whether one "
