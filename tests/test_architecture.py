@@ -66,7 +66,7 @@ INNER = {
         "protocol": set(),
         "trees": {"protocol"},
         "growing": {"protocol", "trees"},
-        "passive": {"protocol", "trees", "growing"},
+        "passive": {"protocol", "trees"},
         "explaining": {"protocol", "trees"},
         "model": {"protocol", "trees", "explaining"},
         "training": {"protocol", "trees", "growing", "model"},

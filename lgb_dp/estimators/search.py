@@ -398,7 +398,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             ledger=(row,),
             notes=notes,
             cost=Cost(epsilon, granted[1]),
-            spent=None,
+            spent=(epsilon, granted[1]),
         )
         if paid_for:
             report = compose(report, *paid_for)

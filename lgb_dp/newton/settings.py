@@ -41,8 +41,6 @@ def automatic_clip(objective: str, mu: float) -> float:
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
 
-_MAX_LOG_ODDS = 4.0
-
 CUT_SHARE = 0.02
 """Share of the gradients' sizes, at the prior, that the clip of a loss with a logarithmic link cuts off."""
 
@@ -51,15 +49,6 @@ LARGEST_LOG_STEP = 4.0
 
 SMOOTHED_SHARE = 0.5
 """Half the width of the parabola in the quantile's loss, over the labels' mean distance from their median."""
-
-
-def largest_leaf_value(objective: str, clip: float) -> float:
-    """Bound of a leaf value before the learning rate.
-
-    In log-odds; for regression the largest residual whose gradient is not clipped, 2 C, since rows beyond it
-    have no hessian and a leaf of such rows would overshoot.
-    """
-    return 2 * clip if objective == "regression" else _MAX_LOG_ODDS
 
 
 _DEPTH_FROM = ((600.0, 3), (2_000.0, 4), (100_000.0, 5), (1_000_000.0, 6))

@@ -7,7 +7,6 @@ import numpy as np
 from gbdt_parties import messages
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed import Plain
-from xgb_fed.vertical.growing.gradients import packing_for
 from xgb_fed.vertical.protocol.messages import (
     SPLIT_BY_OTHERS,
     SPLIT_BY_YOU,
@@ -19,6 +18,7 @@ from xgb_fed.vertical.protocol.messages import (
     SplitNodes,
     StartTree,
 )
+from xgb_fed.vertical.protocol.packing import packing_for
 
 KEY = Plain().generate()
 NO_BITS = np.empty(0, dtype=np.uint8)

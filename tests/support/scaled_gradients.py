@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from xgb_fed.vertical.growing.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.growing.gradients import FixedPointGradients
+from xgb_fed.vertical.protocol.packing import packing_for
 
 LIMIT = 1 << 2047
 ANY = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
 from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.settings import largest_leaf_value
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -50,6 +49,9 @@ HESSIAN_LIMIT: Mapping[str, float] = {
 _TINY_COUNT = 1e-6
 _MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
+
+_MAX_LOG_ODDS = 4.0
+"""Bound of a leaf value before the learning rate."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,12 @@ class NewtonLoss:
 
     @property
     def largest_value(self) -> float:
-        """As for `Loss`."""
-        return largest_leaf_value(self.objective, self.clip)
+        """As for `Loss`.
+
+        In log-odds; for regression the largest residual whose gradient is not clipped, 2 C, since rows beyond
+        it have no hessian and a leaf of such rows would overshoot.
+        """
+        return 2 * self.clip if self.objective == "regression" else _MAX_LOG_ODDS
 
     def n_counts(self, n_outputs: int) -> int:
         """Number of classes, and 2 for a regression."""

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from xgb_fed.boosting.candidates import NO_CANDIDATE, CandidateWalk
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.growing.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.growing.gradients import FixedPointGradients
+from xgb_fed.vertical.protocol.packing import packing_for
 
 GAIN = SplitGain(*(np.float32(v) for v in (1, 0, 0, 0, 0, 0.3)))
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.vertical.protocol.halves import joined, split_halves
-from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking
+from xgb_fed.vertical.protocol.packing import MultiClassPacking
 from xgb_fed.vertical.trees.partition import Partition
 
 
@@ -39,42 +38,6 @@ def apart_from_zero(h: NDArray[np.float32]) -> NDArray[np.float32]:
     or they are weights, of whose sums nothing may be lost to rows that weigh next to nothing.
     """
     return np.where(h > 0, np.maximum(h, np.ldexp(h.max(initial=0), -52)), h)
-
-
-def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClassPacking:
-    """Make the layout of the scaled gradients in plaintexts; it depends on public numbers only."""
-    return MultiClassPacking(GHPacking(n_rows, -1.0, 1.0, 1.0), n_classes, plaintext_limit)
-
-
-def check_layout(field_bits: int, n_groups: int, n_rows: int, plaintext_limit: int) -> None:
-    """Refuse a layout that `packing_for` gives for no number of classes.
-
-    Parameters
-    ----------
-    field_bits : int
-        Bits of one packed sum: those of all classes in a ciphertext.
-    n_groups : int
-        Ciphertexts of a row.
-    n_rows : int
-        Rows of the training run.
-    plaintext_limit : int
-        Of the announced key.
-
-    Raises
-    ------
-    ProtocolError
-        If the fields are not those of a whole number of classes, or if a row has several ciphertexts and the
-        first has room for a further class.
-    """
-    one = GHPacking(max(n_rows, 1), -1.0, 1.0, 1.0).bits
-    n_classes, rest = divmod(field_bits, one)
-    most = (plaintext_limit.bit_length() - 1) // one
-    if rest or not (1 <= n_classes <= most if n_groups == 1 else 1 <= n_classes == most):
-        raise ProtocolError(
-            f"field_bits={field_bits} with n_groups={n_groups} is not a layout of gradients: over {n_rows} "
-            f"rows, a class has {one} bits, and the announced key has room for {most} classes, all used "
-            "before there is a second group"
-        )
 
 
 @dataclass

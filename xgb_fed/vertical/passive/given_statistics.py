@@ -17,7 +17,7 @@ from threading import Lock
 
 from gbdt_commons.store import Kind, MemoryStore, Store, bytes_kind
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.vertical.growing.gradients import packing_for
+from xgb_fed.vertical.protocol.packing import packing_for
 
 logger = logging.getLogger(__name__)
 

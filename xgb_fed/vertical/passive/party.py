@@ -25,7 +25,6 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
-from xgb_fed.vertical.growing.gradients import check_layout
 from xgb_fed.vertical.passive.explanations import NONE, tell_columns, tell_sides
 from xgb_fed.vertical.passive.given_statistics import GivenStatistics
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
@@ -53,6 +52,7 @@ from xgb_fed.vertical.protocol.messages import (
     TellSides,
     TrainingOpened,
 )
+from xgb_fed.vertical.protocol.packing import check_layout
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.trees.routing import MAX_BITMAP_BYTES
 

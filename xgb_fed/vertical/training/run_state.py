@@ -10,9 +10,8 @@ from xgb_fed.ciphers.base import PrivateKey, Scheme
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CipherError, UnsupportedParameterError
-from xgb_fed.vertical.growing.gradients import packing_for
 from xgb_fed.vertical.model.model import VerticalModel
-from xgb_fed.vertical.protocol.packing import MultiClassPacking
+from xgb_fed.vertical.protocol.packing import MultiClassPacking, packing_for
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.training.checkpoint import Journal, Progress
 from xgb_fed.vertical.training.continuation import EarlierModel

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from packed_fields import decoded
 from scaled_gradients import CLOSE, LIMIT, gradients, scaled
-from xgb_fed.vertical.growing.gradients import FixedPointGradients, apart_from_zero, packing_for
+from xgb_fed.vertical.growing.gradients import FixedPointGradients, apart_from_zero
+from xgb_fed.vertical.protocol.packing import packing_for
 from xgb_fed.vertical.trees.partition import Partition
 
 

@@ -9,8 +9,9 @@ from gbdt_parties import messages
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PlaintextRangeError
 from xgb_fed.vertical.growing import gradients_ahead
-from xgb_fed.vertical.growing.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.growing.gradients import FixedPointGradients
 from xgb_fed.vertical.growing.gradients_ahead import GradientsAhead
+from xgb_fed.vertical.protocol.packing import packing_for
 
 N_ROWS = 50
 

@@ -31,7 +31,6 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import to_bits
 from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import SplitRule, read_columns
-from xgb_fed.vertical.growing.gradients import packing_for
 from xgb_fed.vertical.passive.given_statistics import GivenStatistics, n_classes_of
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
@@ -51,6 +50,7 @@ from xgb_fed.vertical.protocol.messages import (
     TellColumns,
     TellSides,
 )
+from xgb_fed.vertical.protocol.packing import packing_for
 
 STATISTICS, THRESHOLDS = "adds to the statistics per row", "adds thresholds that are new"
 FOLLOWS = "tells sides at thresholds that are counted already"

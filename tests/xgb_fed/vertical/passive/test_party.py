@@ -16,7 +16,7 @@ from vertical_training import Recorder, clear_bytes, parties_of, problem, train
 from xgb_fed import LocalParty, OkamotoUchiyama, Paillier
 from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.ciphers.residue_key import ResidueKey
-from xgb_fed.vertical.growing.gradients import FixedPointGradients, packing_for
+from xgb_fed.vertical.growing.gradients import FixedPointGradients
 from xgb_fed.vertical.passive import held_rows
 from xgb_fed.vertical.passive import party as passive
 from xgb_fed.vertical.protocol.messages import (
@@ -32,6 +32,7 @@ from xgb_fed.vertical.protocol.messages import (
     StartTree,
     TrainingOpened,
 )
+from xgb_fed.vertical.protocol.packing import packing_for
 
 X, Y = problem(n=60, n_features=4, missing=0.1)
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 6, "base_score": 0.3}

@@ -12,9 +12,8 @@ from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PackingError, PlaintextRangeError
-from xgb_fed.vertical.growing.gradients import check_layout, packing_for
 from xgb_fed.vertical.passive.histogram import build_histograms
-from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking
+from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking, check_layout, packing_for
 
 
 def test_budget_of_the_design():
