@@ -141,7 +141,7 @@ def test_training_goes_on_where_the_model_stands(objective):
 @pytest.mark.parametrize("objective", ["poisson", "gamma", "quantile", "huber"])
 def test_options_of_the_trainer(objective, monkeypatch):
     monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)  # accounting of seconds
-    monkeypatch.setattr("lgb_dp.accounting.ledger.composed_epsilon", lambda mu, sampled, delta: 1.0)
+    monkeypatch.setattr("lgb_dp.accounting.cost.composed_epsilon", lambda mu, sampled, delta: 1.0)
     constrained = boosted(objective, n_rounds=20, params={"monotone_constraints": [1, 0, 0]})
     line = np.column_stack([np.linspace(-1, 1, 50), np.zeros(50), np.zeros(50)])
     assert (np.diff(constrained.predict(line)) >= 0).all()
