@@ -1,0 +1,101 @@
+"""A party's memory: one object's at a time, and never other in the process than in its store."""
+
+import numpy as np
+import pytest
+
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import MemoryStore
+from gbdt_commons.store_file import StoreFile
+from gbdt_parties.errors import InvalidDataError
+from kept_stores import end_process
+from xgb_fed import HorizontalParty
+from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.common.row_groups import RowGroups
+from xgb_fed.horizontal.party import FORMER_FILES
+
+RUN = b"r" * 16
+GROUPS = RowGroups(np.array([2, 0, 1], dtype=np.int64), np.array([0, 2], dtype=np.int64))
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    return MemoryStore() if request.param == "memory" else StoreFile(tmp_path / "a.store", "a tester")
+
+
+def told_once(kept):
+    with kept.locked():
+        kept.told = {b"functions": 3}
+        kept.save()
+
+
+CHANGES = {
+    "begin_run": (lambda kept: kept.begin_run(RUN), lambda kept: dict(kept.rounds_of)),
+    "count_round": (lambda kept: kept.count_round(RUN, 0, 5), lambda kept: kept.n_rounds),
+    "count_run": (lambda kept: kept.count_run(RUN, 2, 5), lambda kept: (kept.n_rounds, dict(kept.rounds_of))),
+    "count_samples": (lambda kept: kept.count_samples(b"n", 2, 3, 9), lambda kept: kept.n_samples),
+    "told": (told_once, lambda kept: kept.told),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, change, error, monkeypatch):
+    """Else a round that is asked for again would count as counted, and after a restart it would not."""
+    make, seen = CHANGES[change]
+    kept = KeptState("rows", bytes(32), store)
+    before = seen(kept)
+
+    def full(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_write", full)
+        with pytest.raises(type(error)):
+            make(kept)
+    assert seen(kept) == before
+    make(kept)
+    assert seen(kept) != before
+    assert seen(KeptState("rows", None, store)) == seen(kept)
+
+
+def test_groups_and_draws_come_back_with_the_store(store):
+    first = KeptState("rows", None, store)
+    first.keep_groups(GROUPS)
+    again = KeptState("rows", None, store)
+    for name in ("order", "starts"):
+        np.testing.assert_array_equal(getattr(again.groups, name), getattr(GROUPS, name))
+    np.testing.assert_array_equal(again.order(50), first.order(50))
+    assert again.contribution() == first.contribution()
+
+
+def test_a_store_of_other_rows_is_let_go_of(tmp_path):
+    for _ in range(2):
+        KeptState("rows", None, StoreFile(tmp_path / "a.store", "a tester")).close()
+        with pytest.raises(InvalidDataError, match="was written for other rows"):
+            KeptState("other rows", None, StoreFile(tmp_path / "a.store", "a tester"))
+
+
+def party(folder):
+    return HorizontalParty(np.eye(12), np.arange(12) % 2, "p", categorical_labels=True, directory=folder)
+
+
+def test_a_party_s_folder_is_one_object_s_until_it_is_closed(tmp_path):
+    first = party(tmp_path)
+    with pytest.raises(StoreError, match=r"'horizontal.store' cannot be used: it is in use by another"):
+        party(tmp_path)
+    first.close()
+    second = party(tmp_path)
+    end_process(tmp_path)
+    assert party(tmp_path).name == second.name
+
+
+@pytest.mark.parametrize("name", [pattern.replace("*", "00") for pattern in FORMER_FILES])
+def test_a_folder_of_an_earlier_release_is_refused_by_name_and_stays(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"kept")
+    with pytest.raises(
+        StoreError, match=f"'{path.name}' cannot be used: an earlier release kept state in it"
+    ):
+        party(tmp_path)
+    assert [left for left in tmp_path.rglob("*") if left.is_file()] == [path]
