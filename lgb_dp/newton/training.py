@@ -41,7 +41,7 @@ from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums, RowsElsewhere
-from lgb_dp.newton.releases.trees import LeafRelease, ReleasedTree, Round
+from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
     MAX_RATE,
@@ -81,7 +81,7 @@ class NewtonSettings(Protocol):
 
 
 @dataclass(frozen=True)
-class _Beginning:
+class Beginning:
     """What a training run knows from its first release on.
 
     Parameters
@@ -106,6 +106,9 @@ class NewtonTraining(Training):
     can_be_monotone = True
     objectives = ("binary", "multiclass", *sorted(REGRESSIONS))
     _noise_factor = 1.0
+    _tree_noise_factor = 1.0
+    """Standard deviation of the noise in leaf sums, over what the budget demands."""
+    _largest_rate = math.inf
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings) -> None:
         super().__init__(task)
@@ -125,7 +128,7 @@ class NewtonTraining(Training):
             self._constraints.check_model(host.tree_blocks(task.initial_model.text))
         self._leaf_sums = self._where_the_rows_are()
         self._released: list[ReleasedTree] = []
-        self._beginning: _Beginning | None = None
+        self._beginning: Beginning | None = None
 
     def _where_the_rows_are(self) -> LeafSums:
         data, subsample = self.train_set, self.settings.subsample
@@ -193,7 +196,7 @@ class NewtonTraining(Training):
 
     # The first release: how many rows there are, and the mean of the label.
 
-    def _begin(self) -> _Beginning:
+    def _begin(self) -> Beginning:
         """Release label counts once; from them follow the prior and the automatic settings."""
         if self.iteration > 1:
             text = "training was interrupted in its first release and cannot continue; start it anew"
@@ -208,11 +211,13 @@ class NewtonTraining(Training):
         if rate is None and self._can_see_rows:
             rate = exact_rate(rows, self.n_rounds)
         elif rate is None:
-            rate = automatic_rate(nu_of_rate(start.n_rows, self._mu), self.n_rounds, objective)
+            rate = automatic_rate(
+                nu_of_rate(start.n_rows, self._mu / self._tree_noise_factor), self.n_rounds, objective
+            )
             may_end = distilled is None or distilled[1]
             size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
-        steps = Steps(rate, size, MAX_RATE.get(objective, math.inf))
-        return _Beginning(start, prior, self._first_splits(start, prior, rows, distilled, steps), steps)
+        steps = Steps(rate, size, min(MAX_RATE.get(objective, math.inf), self._largest_rate))
+        return Beginning(start, prior, self._first_splits(start, prior, rows, distilled, steps), steps)
 
     @property
     def _can_see_rows(self) -> bool:
@@ -344,9 +349,7 @@ class NewtonTraining(Training):
             self._beginning = self._begin()
         begun, start, steps = self._beginning, self._beginning.start, self._beginning.steps
         del self._released[len(self.trees) :]  # what was rolled back, or interrupted
-        tree = begun.splits.draw(self.random)
-        question = Round(self.iteration, tree, begun.prior, self._released, start.clip, steps.salt)
-        release, held = self._release(question)
+        tree, release, held = self._next_tree(begun)
 
         # Post-processing.
         lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
@@ -370,6 +373,16 @@ class NewtonTraining(Training):
             )
             for k in range(self.params.n_outputs)
         ]
+
+    def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, LeafRelease | None]:
+        """The next tree, and what is released over its leaves.
+
+        Elsewhere several trees are released together, before the first of them is in the model
+        (`lgb_dp.vertical`).
+        """
+        tree = begun.splits.draw(self.random)
+        salt, clip = begun.steps.salt, begun.start.clip
+        return tree, *self._release(Round(self.iteration, tree, begun.prior, self._released, clip, salt))
 
     def _release(self, question: Round) -> tuple[LeafRelease, LeafRelease | None]:
         """Noisy sums of gradients and hessians over a tree's leaves: of the rows that train, and of others.

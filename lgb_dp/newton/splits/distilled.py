@@ -252,17 +252,18 @@ class DistilledSplits(LearnedSplits):
         self._followers.append(self._below)
         self.depth = max(self.depth, greedy_depth)
 
-    def draw(self, random: SecureRandom) -> PublicTree:
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """The next round's tree: of either kind in turn while both are tried, of the better one later."""
         self._surrogate.follow(self._released)
-        if self._round >= self._first and self._is_greedy_next():
+        number = self._round + ahead
+        if number >= self._first and self._is_greedy(number):
             return self._greedy(self._below.draw(random), random)
-        return super().draw(random)
+        return super().draw(random, ahead)
 
-    def _is_greedy_next(self) -> bool:
-        if self._round < self._trial:
-            return self._round % 2 == 1
-        return self._greedy_leads and self._round % _RANDOM_EVERY != 0
+    def _is_greedy(self, number: int) -> bool:
+        if number < self._trial:
+            return number % 2 == 1
+        return self._greedy_leads and number % _RANDOM_EVERY != 0
 
     @property
     def _greedy_leads(self) -> bool:

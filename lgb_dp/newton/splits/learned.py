@@ -64,6 +64,8 @@ class LearnedSplits:
         Levels of the trees of one feature, at most.
     weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
         How often each threshold is drawn (`lgb_dp.newton.splits.feature_histograms`); by default all equally.
+    opening_share : float
+        Share of the rounds that trees of one feature may take for one tree of each feature.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class LearnedSplits:
         n_rounds: int,
         opening_depth: int = OPENING_DEPTH,
         weights: Sequence[NDArray[np.float64]] | None = None,
+        opening_share: float = 0.0,
     ) -> None:
         self._names = bins.names
         self._rate_factor = 1.0 if weights is None else _WEIGHTED_RATE
@@ -83,7 +86,8 @@ class LearnedSplits:
         continues = np.append(False, np.diff(cells.feature) == 0)
         self._gains = SplitGains(cells.n_categories, continues)
         self._opening: list[PublicTree] = []
-        n_passes = int(OPENING_SHARE * n_rounds / np.count_nonzero(bins.n_bins > 1))
+        n_features = np.count_nonzero(bins.n_bins > 1)
+        n_passes = int(OPENING_SHARE * n_rounds / n_features) or int(n_features <= opening_share * n_rounds)
         if depth >= _MIN_DEPTH_TO_OPEN and n_passes:
             cyclic = CyclicSplits(bins, opening_depth, weights)
             self._effects = FeatureEffects(cyclic.trees, bins.n_bins, cells)
@@ -98,10 +102,10 @@ class LearnedSplits:
         """By which the learning rate is multiplied."""
         return self._rate_factor
 
-    def draw(self, random: SecureRandom) -> PublicTree:
-        """The next round's tree."""
-        if self._round < self._n_opening:
-            return self._opening[self._round]
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
+        """As for `PublicSplits`."""
+        if self._round + ahead < self._n_opening:
+            return self._opening[self._round + ahead]
         return self._random_splits.draw(random)
 
     def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:

@@ -32,8 +32,8 @@ class PublicSplits(Protocol):
     def rate_factor(self) -> float:
         """By which an automatic learning rate is multiplied in the next round."""
 
-    def draw(self, random: SecureRandom) -> PublicTree:
-        """The next round's tree."""
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
+        """The next round's tree, or one after `ahead` others that were drawn and not learned from yet."""
 
     def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Take note of what a drawn tree's leaves released, and of the values they got."""
@@ -158,7 +158,7 @@ class RandomSplits:
         self._cumulated = np.cumsum(probability)
         self._drawn = []
 
-    def draw(self, random: SecureRandom) -> PublicTree:
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """One tree."""
         if not self._drawn:
             self._drawn = self._draw_trees(max(1, _NODES_AT_ONCE // self._n_nodes), random)
@@ -216,7 +216,7 @@ class CyclicSplits:
         self.depth = max(len(tree.feature) for tree in self.trees).bit_length()
         self._next = 0
 
-    def draw(self, random: SecureRandom) -> PublicTree:
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """The next feature's tree."""
         tree = self.trees[self._next]
         self._next = (self._next + 1) % len(self.trees)

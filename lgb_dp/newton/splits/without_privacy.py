@@ -67,7 +67,7 @@ class ExactSplits:
         # Where a greedy tree finds no split, it keeps a random one.
         self._below = RandomSplits(bins, depth)
 
-    def draw(self, random: SecureRandom) -> PublicTree:
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """The next round's tree."""
         self._scores.follow(self._released)
         score = self._scores.score
