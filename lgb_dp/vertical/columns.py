@@ -1,0 +1,104 @@
+"""The columns of both parties as the features of one model: the active party's first, then the other's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gbdt_kernels.trees import DenseCodes
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.data.tables import Columns
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.vertical.sums import MakeSums, VerticalSums
+
+
+def joined_bins(own: PublicBins, other: PublicBins, name: str) -> PublicBins:
+    """Bins of both parties, side by side; all of it is public.
+
+    Columns without names keep LightGBM's ``Column_i`` of their place.  A name of the other party's column
+    that this party has, too, gets the other party's name and a dot before it.
+
+    Parameters
+    ----------
+    own, other : PublicBins
+    name : str
+        Of the other party.
+    """
+    n_own, both = len(own.names), len(own.names) + len(other.names)
+    if own.columns.names is None and other.columns.names is None:
+        names, of_table = tuple(f"Column_{f}" for f in range(both)), None
+    else:
+        theirs = tuple(f"{name}.{one}" if one in own.names else one for one in other.names)
+        names = of_table = own.names + theirs
+    if len(set(names)) < both:
+        raise InvalidArgumentError(f"columns of both parties have the same names: {sorted(names)}")
+
+    def joined(which: str) -> dict[int, Any]:
+        behind = {f + n_own: value for f, value in getattr(other.columns, which).items()}
+        return {**getattr(own.columns, which), **behind}
+
+    return PublicBins(
+        names,
+        own.values + other.values,
+        np.concatenate([own.is_categorical, other.is_categorical]),
+        own.ranges + other.ranges,
+        Columns(of_table, joined("categories"), joined("codes"), joined("times")),
+        own.provenance.joined(other.provenance),
+    )
+
+
+def bins_of_owner(bins: PublicBins, owned: range) -> PublicBins:
+    """The same features, of which those of one party alone can be split: the others have one bin."""
+    nothing = np.empty(0)
+    values = tuple(one if f in owned else nothing for f, one in enumerate(bins.values))
+    is_owned = np.isin(np.arange(len(values)), owned)
+    # A categorical feature without categories would have no bin at all.
+    return replace(bins, values=values, is_categorical=bins.is_categorical & is_owned)
+
+
+class JointColumns(Dataset):
+    """Columns of both parties, and none of the rows, for a trainer that sees what both know.
+
+    Parameters
+    ----------
+    own : Dataset
+        Constructed, with labels.
+    bins : PublicBins
+        Joined.
+    n_own : int
+        Features of the party with the labels.
+    make_sums : callable
+        Makes what answers the trainer's questions about the rows, once per run.
+    """
+
+    def __init__(self, own: Dataset, bins: PublicBins, n_own: int, make_sums: MakeSums) -> None:
+        super().__init__(
+            np.zeros((1, len(bins.names))),
+            label_bounds=own.label_bounds,
+            label_overflow="clip",
+            max_bin=own.max_bin,
+            feature_name=list(bins.names),
+        )
+        self._joined, self._make_sums = bins, make_sums
+        self.owned = range(n_own), range(n_own, len(bins.names))
+        """Features of the party with the labels, and of the other one."""
+        self.disclose(own.provenance)
+
+    def vertical_sums(self, loss: Loss, scale: LabelScale) -> VerticalSums:
+        """Answers about the rows, for one run."""
+        return self._make_sums(loss, scale)
+
+    def _read_rows(self) -> None:
+        bins = self._joined
+        self._binned = bins, DenseCodes(np.empty((0, len(bins.names)), dtype=np.uint8))
+        self.pandas_categorical = [list(known) for known in bins.columns.categories.values()] or None
+        self.label = np.empty(0)
+
+    def _scores_of(self, model: Any) -> None:
+        if model is not None:
+            raise UnsupportedParameterError("init_model is not supported for columns apart; train anew")

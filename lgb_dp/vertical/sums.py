@@ -1,0 +1,201 @@
+"""Noised sums over the leaves of both parties' trees: what the trainer asks for, and what each party gives.
+
+The trainer sees released counts and opened sums alone.  `TableHolder` has labels and columns, `PointHolder`
+columns; `lgb_dp.vertical.in_process` lets them compute with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns, feature_counts
+from gbdt_parties.two_party.exchange.driver import AttemptDraws, PointInputs, TableInputs
+from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
+from gbdt_parties.two_party.names import Seat
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree
+from lgb_dp.vertical.noise import sum_noise
+from lgb_dp.vertical.numbers import PublicNumbers
+from lgb_dp.vertical.tables import PointTables, to_points
+
+TABLES_PLACE, POINTS_PLACE = 0, 1
+"""Places of the party with the labels, and of the other one; owners of trees."""
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Refresh:
+    """A round: gradients are refreshed once, and summed over the leaves of some trees of either party.
+
+    All of it is public, and the same at both parties.
+
+    Parameters
+    ----------
+    number : int
+        From 0 on.
+    trees : tuple of PublicTree
+    owners : tuple of int
+        Place of each tree's owner, on whose columns alone it splits.
+    prior : float
+    released : sequence of ReleasedTree
+        All trees of the model so far.
+    clip : float
+        As the loss's `start` found it.
+    points : tuple of float
+        That F_B is rounded to.
+    numbers : PublicNumbers
+    """
+
+    number: int
+    trees: tuple[PublicTree, ...]
+    owners: tuple[int, ...]
+    prior: float
+    released: Sequence[ReleasedTree]
+    clip: float
+    points: tuple[float, ...]
+    numbers: PublicNumbers
+
+    def layout(self, seats: tuple[Seat, Seat], n_rows: int) -> RoundLayout:
+        """The numbers that messages follow from."""
+        trees = tuple(
+            TreeLayout((owner,), 0, n_leaves(tree).bit_length() - 1)
+            for tree, owner in zip(self.trees, self.owners, strict=True)
+        )
+        return RoundLayout(seats, n_rows, self.points, 1, self.numbers.ring_bits, trees, self.numbers.bounds)
+
+
+def n_leaves(tree: PublicTree) -> int:
+    """Leaves of a complete tree."""
+    return len(tree.feature) + 1
+
+
+class VerticalSums(Protocol):
+    """Both parties' rows, which sum their contributions to the leaves of several trees at once."""
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+
+    def opened(self, refresh: Refresh) -> list[Words]:
+        """Opened sums of every tree with the noise of both parties, as ring elements."""
+
+
+MakeSums = Callable[[Loss, LabelScale], VerticalSums]
+
+
+class ColumnRows:
+    """Columns of one party, and its part of every row's score.
+
+    Parameters
+    ----------
+    codes : DenseCodes or SparseCodes
+        Binned features of this party.
+    features : range
+        Their numbers among the features of both parties.
+    n_threads : int
+    """
+
+    def __init__(self, codes: DenseCodes | SparseCodes, features: range, n_threads: int) -> None:
+        self._columns, self._features, self._n_threads = by_columns(codes, n_threads), features, n_threads
+        self.n_rows = codes.n_rows
+        self._score, self._n_known = np.zeros(self.n_rows), 0
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """Rows in every bin of this party's features, exact; shape (n_total_bins of these features,)."""
+        offsets = layout.bin_offsets[self._features.start : self._features.stop + 1]
+        ones = np.ones(self.n_rows, dtype=np.int32)
+        return feature_counts(self._columns, ones, offsets - offsets[0], self._n_threads)
+
+    def _leaves(self, tree: PublicTree) -> NDArray[np.uint16]:
+        leaf = np.empty(self.n_rows, dtype=np.uint16)
+        feature = tree.feature - np.int32(self._features.start)
+        self._columns.leaves(feature, tree.goes_left, 0, self.n_rows, leaf)
+        return leaf
+
+    def _owns(self, tree: PublicTree) -> bool:
+        return int(tree.feature[0]) in self._features
+
+    def score(self, released: Sequence[ReleasedTree]) -> NDArray[np.float64]:
+        """Sum of the values of this party's trees for every row, without the prior, shape (n_rows,).
+
+        Parameters
+        ----------
+        released : sequence of ReleasedTree
+            All trees of the model so far; those of earlier calls come first.
+        """
+        for one in released[self._n_known :]:
+            if self._owns(one.tree):
+                self._score += one.value[self._leaves(one.tree), 0]
+            self._n_known += 1
+        return self._score
+
+    def own_leaves(self, trees: Sequence[PublicTree]) -> list[NDArray[np.uint8]]:
+        """Leaves of this party's trees among the given ones."""
+        return [self._leaves(tree).astype(np.uint8) for tree in trees if self._owns(tree)]
+
+
+def _noise(refresh: Refresh, draws: AttemptDraws) -> list[Words]:
+    """This party's whole noise of all trees of an attempt."""
+    stream = draws.stream(b"noise")
+    return [sum_noise(refresh.numbers, n_leaves(tree), stream) for tree in refresh.trees]
+
+
+def _dither(n_rows: int, draws: AttemptDraws) -> NDArray[np.uint32]:
+    """A number per row, of a stream of its own: it may become known, and must say nothing of the noise."""
+    return draws.stream(b"dither").words(-(-n_rows // 2)).view(np.uint32)[:n_rows]
+
+
+class TableHolder:
+    """The party with the labels.
+
+    Parameters
+    ----------
+    rows : ColumnRows
+    label : ndarray of float64, shape (n_rows,)
+        Labels outside their public range or classes count as `LabelScale.clipped` says.
+    loss : Loss
+    scale : LabelScale
+    """
+
+    def __init__(self, rows: ColumnRows, label: NDArray[np.float64], loss: Loss, scale: LabelScale) -> None:
+        label, counts = scale.clipped(label)
+        self.rows, self._loss = rows, loss
+        self._target, self._weight = loss.targets(label, scale), counts.astype(np.int32)
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `LeafSums`, exact."""
+        return self._loss.label_counts(self._target, self._weight, 1)
+
+    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> TableInputs:
+        """Tables, leaves and noise of one attempt."""
+        score = refresh.prior + self.rows.score(refresh.released)
+        tables = PointTables(self._loss, refresh.numbers, self._target, self._weight.astype(np.float64))
+        made = tables.at(score, refresh.points, _dither(self.rows.n_rows, draws), refresh.clip)
+        return TableInputs(made, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))
+
+
+class PointHolder:
+    """The party with columns alone.
+
+    Parameters
+    ----------
+    rows : ColumnRows
+    """
+
+    def __init__(self, rows: ColumnRows) -> None:
+        self.rows = rows
+
+    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> PointInputs:
+        """Points, leaves and noise of one attempt."""
+        score = self.rows.score(refresh.released)
+        points = to_points(score, refresh.points, _dither(self.rows.n_rows, draws))
+        return PointInputs(points, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))

@@ -1,0 +1,213 @@
+"""NewtonBoost on columns of two parties: rounds of several trees, whose sums both parties noise and open.
+
+Everything that the trainer learns and decides is `lgb_dp.newton`'s; here are the rounds, whose sums come from
+`lgb_dp.vertical.sums`, and the releases that each party makes on its own (label counts by the party with the
+labels, histograms by the owner of each feature).
+
+*A tree's release is μ-GDP towards all*: `lgb_dp.vertical.noise` has the theorem for the noise of one party
+alone, whatever the other party's data, noise and dither are; the second noise is post-processing.
+*Trees of one round compose as others do*: each is charged for before the round; all are opened at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.shares import closeness_cost
+from lgb_dp.boosting.training import TrainingTask
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.losses.loss import Start
+from lgb_dp.newton.releases.leaf_sums import LeafSums
+from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
+from lgb_dp.newton.settings import automatic_depth, nu_of_depth
+from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
+from lgb_dp.newton.splits.random import PublicSplits
+from lgb_dp.newton.steps import Steps
+from lgb_dp.newton.trainer import NewtonBoost
+from lgb_dp.newton.training import Beginning, NewtonTraining
+from lgb_dp.vertical.columns import JointColumns, bins_of_owner
+from lgb_dp.vertical.numbers import PublicNumbers
+from lgb_dp.vertical.report import Guarantees
+from lgb_dp.vertical.splits import OwnedSplits
+from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, Refresh
+from lgb_dp.vertical.tables import loss_bounds, round_points
+
+LONGEST_ROUND = 1.5
+"""Learning rate times trees of a round, at most: all of them step from the same gradients, and from about 2
+on they overshoot together."""
+
+_AUTOMATIC_DEPTH, _MAX_DEPTH = 4, 6
+"""Levels of automatic trees, at most, which decide what a row costs on the wire; and levels of any tree."""
+
+_OPENING_SHARE = 0.25
+"""Share of an owner's trees that may open its part of the model, one tree for each feature."""
+
+
+class VerticalNewton(NewtonBoost):
+    """The trainer's settings for a run with columns apart; not for users.
+
+    Parameters
+    ----------
+    settings : dict
+        Arguments of `NewtonBoost`, with ε and δ less by what is set aside for integer noise.
+    asked : (float, float)
+        ε and δ as they were asked for.
+    trees_per_round : int
+    """
+
+    def __init__(self, settings: dict[str, Any], asked: tuple[float, float], trees_per_round: int) -> None:
+        super().__init__(**settings)
+        self.asked, self.trees_per_round = asked, trees_per_round
+        self._settings = settings
+
+    def with_settings(self, **changes: Any) -> VerticalNewton:
+        """A trainer of its own with the same settings."""
+        return VerticalNewton(self._settings | changes, self.asked, self.trees_per_round)
+
+    def begin(self, task: TrainingTask) -> VerticalTraining:
+        """Start a training run."""
+        return VerticalTraining(task, self)
+
+
+class VerticalTraining(NewtonTraining):
+    """A run whose leaf sums two parties noise and open, several trees at a time."""
+
+    objectives = tuple(name for name in NewtonTraining.objectives if name != "multiclass")
+    _tree_noise_factor = math.sqrt(2.0)
+
+    def __init__(self, task: TrainingTask, trainer: VerticalNewton) -> None:
+        self._asked, self._per_round = trainer.asked, trainer.trees_per_round
+        self._largest_rate = LONGEST_ROUND / self._per_round
+        self._columns = cast(JointColumns, task.train_set)
+        # Structures may be known to all; noise of this party's releases may not.
+        self._secret = SecureRandom()
+        self._opened: list[tuple[PublicTree, LeafRelease]] = []
+        self._n_rounds_begun, self._reach = 0, [0.0, 0.0]
+        self._n_reached = 0
+        self._numbers: PublicNumbers | None = None
+        super().__init__(task, trainer)
+        if self.reasons:
+            raise InvalidArgumentError(f"training with columns apart must be private: {self.reasons[0]}")
+        if self._depth is not None and self._depth > _MAX_DEPTH:
+            raise InvalidArgumentError(
+                f"max_depth={self._depth} must be at most {_MAX_DEPTH} with columns apart"
+            )
+        if self._given_rate is not None and self._given_rate > self._largest_rate:
+            raise InvalidArgumentError(
+                f"learning_rate={self._given_rate:g} must be at most {self._largest_rate:g} for "
+                f"trees_per_round={self._per_round}: trees of a round step from the same gradients, and "
+                f"beyond {LONGEST_ROUND} together they overshoot"
+            )
+
+    def _plan_budget(self) -> None:
+        super()._plan_budget()
+        self.ledger.inherit(closeness_cost(*self._asked), "noise in integers", 0.0)
+
+    def _where_the_rows_are(self) -> LeafSums:
+        self._sums = self._columns.vertical_sums(self.loss, self.label_scale)
+        # Of `LeafSums` it has the counts; leaf sums are those of whole rounds.
+        return cast(LeafSums, self._sums)
+
+    @property
+    def _may_distil(self) -> bool:
+        return False
+
+    def _with_noise(self, *parts: tuple[NDArray[np.int64], float, Any]) -> list[NDArray[np.int64]]:
+        """Counts with noise of the party that has the rows' values, which no other party knows."""
+        return super()._with_noise(*((sums, scale, self._secret) for sums, scale, _ in parts))
+
+    def _first_splits(
+        self,
+        start: Start,
+        prior: NDArray[np.float64],
+        rows: float,
+        distilled: tuple[int, bool] | None,
+        steps: Steps,
+    ) -> PublicSplits:
+        """Learned splits of either owner, on its own columns."""
+        bins, depth, opening = self.data.bins, self._depth, OPENING_DEPTH
+        if depth is None:
+            nu = nu_of_depth(start.n_rows, self._mu / self._tree_noise_factor)
+            depth = min(automatic_depth(nu), _AUTOMATIC_DEPTH)
+        else:
+            opening = min(opening, depth)
+        histograms = self._feature_histograms(bins, start.n_rows, is_for_all=False)
+        weights = None if histograms is None else histograms.threshold_weights()
+        self._numbers = self._public_numbers(start)
+        n_trees = -(-self.n_rounds // 2)
+        return OwnedSplits(
+            [
+                LearnedSplits(bins_of_owner(bins, owned), depth, n_trees, opening, weights, _OPENING_SHARE)
+                for owned in self._columns.owned
+            ]
+        )
+
+    def _public_numbers(self, start: Start) -> PublicNumbers:
+        """Steps and ring, from the released number of rows and its noise."""
+        std = math.sqrt(self.loss.n_counts(1)) / self._prior_mu
+        return PublicNumbers.of(start.n_rows, std, loss_bounds(self.loss), self._plan.tree.mu)
+
+    def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, None]:
+        if not self._opened:
+            self._opened = self._round(begun)
+        tree, release = self._opened.pop(0)
+        return tree, release, None
+
+    def _round(self, begun: Beginning) -> list[tuple[PublicTree, LeafRelease]]:
+        """Trees of a new round, charged for and opened together."""
+        assert self._numbers is not None
+        numbers, n_trees = self._numbers, min(self._per_round, self.n_rounds - self.iteration + 1)
+        trees = tuple(begun.splits.draw(self.random) for _ in range(n_trees))
+        first = self._columns.owned[POINTS_PLACE].start
+        owners = tuple(POINTS_PLACE if tree.feature[0] >= first else TABLES_PLACE for tree in trees)
+        refresh = Refresh(
+            self._n_rounds_begun,
+            trees,
+            owners,
+            float(begun.prior[0]),
+            tuple(self._released),
+            begun.start.clip,
+            round_points(self.loss, *self._other_score_range(first)),
+            numbers,
+        )
+        for _ in trees:
+            self.ledger.charge(self._plan.tree)
+        opened = self._sums.opened(refresh)
+        self._n_rounds_begun += 1
+        releases = []
+        for tree, words in zip(trees, opened, strict=True):
+            gradient, hessian = (sums[:, None] / numbers.steps for sums in numbers.decoded(words))
+            releases.append((tree, LeafRelease(gradient, hessian, numbers.stds[0])))
+        return releases
+
+    def _other_score_range(self, first: int) -> tuple[float, float]:
+        """Bounds of F_B, which follow from the released values of B's trees."""
+        for one in self._released[self._n_reached :]:
+            if one.tree.feature[0] >= first:
+                self._reach = [self._reach[0] + one.value.min(), self._reach[1] + one.value.max()]
+        self._n_reached = len(self._released)
+        return self._reach[0], self._reach[1]
+
+    def report(self) -> PrivacyReport:
+        """The guarantee towards the world, with those towards the other party beside it."""
+        whole = super().report()
+        return replace(whole, notes=(*self.guarantees().notes(), *whole.notes))
+
+    def guarantees(self) -> Guarantees:
+        """ε by whom it holds towards, and for which change."""
+        n = self.n_rounds
+        histograms = "feature histograms" in {release.what for release in self.ledger.releases}
+        return Guarantees.of(
+            self._plan.tree.mu * math.sqrt(n),
+            self._plan.counts.mu,
+            self._plan.histograms.mu if histograms else 0.0,
+            self.ledger.granted_delta,
+            is_binary=self.params.objective == "binary",
+        )
