@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.store import MemoryStore
 from gbdt_kernels.trees import BinLayout
-from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.two_party.exchange.driver import PointExchange, TableExchange
 from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
 from gbdt_parties.two_party.exchange.terms import Terms
@@ -125,8 +125,7 @@ class ProtocolSums:
     def _check(self, layout: RoundLayout, sums: Sequence[Words]) -> None:
         """Refuse sums that honest parties do not open."""
         assert self._numbers is not None
-        for words in sums:
-            self._numbers.check_range(*self._numbers.decoded(words))
+        self._numbers.check_range(sums)
 
     def _in_both(self, a: Callable[[], Any], b: Callable[[], Any]) -> list[Any]:
         """Do something at both parties at once; the error of either ends the connection of both."""
@@ -137,8 +136,9 @@ class ProtocolSums:
             try:
                 results[place] = work()
             except BaseException as error:
-                # The other party's complaint that this one is gone comes after it.
-                errors.insert(len(errors) if isinstance(error, PartyUnavailableError) else 0, error)
+                # The other party's complaint that this one has stopped comes after the reason for it.
+                is_echo = isinstance(error, (PartyUnavailableError, PartyRefusedError))
+                errors.insert(len(errors) if is_echo else 0, error)
                 self.close()
 
         other = Thread(target=copy_context().run, args=(at, 1, b), daemon=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import lightgbm
@@ -13,6 +13,7 @@ from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.run_rows import rows_of_run
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
@@ -43,9 +44,9 @@ def train(
 ) -> DPBooster:
     """Train a model on the columns of two parties, which learn that model and nothing else of each other.
 
-    Both parties are in this process, each with a thread, keys and randomness of its own.  Rows are in the same
-    order.  Every tree splits on the columns of one party; owners take turns.  A round refreshes gradients
-    once and grows several trees on them, whose sums both parties noise before they are opened
+    Both parties are in this process, each with a thread, keys and randomness of its own.  Rows are in the
+    same order.  Every tree splits on the columns of one party; owners take turns.  A round refreshes
+    gradients once and grows several trees on them, whose sums both parties noise before they are opened
     (`gbdt_parties.two_party`, `lgb_dp.vertical.noise`).  Parties are assumed to follow the protocol.
 
     Parameters
@@ -92,17 +93,15 @@ def train(
     n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
     per_round = checked_integer("trees_per_round", trees_per_round, 1, n_rounds)
 
-    def sums(tables: TableHolder, points: PointHolder) -> ProtocolSums:
-        return ProtocolSums(tables, points, (name, party.name), -(-n_rounds // per_round), counted)
-
     made: list[ProtocolSums] = []
 
-    def kept(tables: TableHolder, points: PointHolder) -> VerticalSums:
-        made.append(sums(tables, points))
+    def sums(tables: TableHolder, points: PointHolder) -> VerticalSums:
+        names = name, party.name
+        made.append(ProtocolSums(tables, points, names, -(-n_rounds // per_round), counted))
         return made[-1]
 
     try:
-        booster = train_with(kept, params, train_set, n_rounds, party, trainer, per_round)
+        booster = train_with(sums, params, train_set, n_rounds, party, trainer, per_round)
         made[-1].end()
         return booster
     finally:
@@ -111,7 +110,7 @@ def train(
 
 
 def train_with(
-    make: Any,
+    make: Callable[[TableHolder, PointHolder], VerticalSums],
     params: Mapping[str, Any],
     train_set: Dataset,
     n_rounds: int,
@@ -123,8 +122,8 @@ def train_with(
     own, other = _checked_rows(train_set), party
     if own.num_data() != other.codes.n_rows:
         raise InvalidArgumentError(
-            f"train_set has {own.num_data()} rows and party {party.name!r} {other.codes.n_rows}: both must have "
-            "the same rows, in the same order"
+            f"train_set has {own.num_data()} rows and party {party.name!r} {other.codes.n_rows}: both must "
+            "have the same rows, in the same order"
         )
     for who, known in (("train_set", own.bins), (f"party {party.name!r}", other.bins)):
         if not (known.n_bins > 1).any():
@@ -137,11 +136,10 @@ def train_with(
 
     def sums(loss: Loss, scale: LabelScale) -> VerticalSums:
         rows = ColumnRows(own.codes, range(n_own), n_threads)
-        made: VerticalSums = make(
+        return make(
             TableHolder(rows, own.label, loss, scale),
             PointHolder(ColumnRows(other.codes, range(n_own, n_all), n_threads)),
         )
-        return made
 
     make_sums: MakeSums = sums
     less = {one: getattr(trainer, one) * (1 - CLOSENESS_SHARE) for one in ("epsilon", "delta")}
@@ -162,9 +160,7 @@ def _checked_rows(train_set: Any) -> Dataset:
     """The rows of the party with the labels, constructed."""
     if not isinstance(train_set, Dataset):
         raise ArgumentTypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")
-    rows = train_set.construct()
-    if rows.label is None:
-        raise InvalidArgumentError("train_set has no label; it must be of the party with the labels")
+    rows = rows_of_run(train_set.construct(), None)
     given = {"weight": rows.weight, "groups": rows.groups, "init_score": rows.start_scores}
     for argument, value in given.items():
         if value is not None:
@@ -183,8 +179,8 @@ def _only_party(parties: Any) -> ColumnParty:
         raise ArgumentTypeError("parties must be a sequence of lgb_dp.vertical.ColumnParty")
     if len(parties) != 1:
         raise UnsupportedParameterError(
-            f"parties holds {len(parties)} parties; private training with columns apart is between two: the one "
-            "with the labels, and one other"
+            f"parties holds {len(parties)} parties; private training with columns apart is between two: "
+            "the one with the labels, and one other"
         )
     party: ColumnParty = parties[0]
     return party
