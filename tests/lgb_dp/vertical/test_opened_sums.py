@@ -49,8 +49,7 @@ def central(one, numbers, inputs, points, clip):
 
 
 @pytest.mark.parametrize("ring_bits", [48, 64])
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("n", [1, 97])
+@pytest.mark.parametrize(("n", "objective"), [(1, "binary"), *((97, name) for name in OBJECTIVES)])
 def test_opened_sums_are_the_central_sums_and_both_noises(n, objective, ring_bits):
     scale = LabelScale(
         objective, 1, 0.0, 1.0 if objective == "binary" else 20.0, of_objective=OWN.get(objective, {})
