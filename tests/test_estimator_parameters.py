@@ -10,6 +10,7 @@ from sklearn.base import clone
 import lgb_dp
 import lgb_dp.dask
 import lgb_dp.federated
+import lgb_dp.vertical
 import xgb_fed
 
 _TREES = (
@@ -37,6 +38,10 @@ _FEDERATED = (
     "epsilon=1.0, *, delta=1e-05, n_estimators='auto', learning_rate='auto', max_depth='auto', "
     "reg_lambda=0.1, min_parties=None, colluding=1, max_attempts=None, parties_per_person=1, n_jobs=0"
 )
+_COLUMNS = (
+    "epsilon=1.0, *, delta=1e-05, n_estimators='auto', learning_rate='auto', max_depth='auto', "
+    "reg_lambda=0.1, trees_per_round=4, n_jobs=0"
+)
 PARAMETERS = {
     lgb_dp.DPLGBMClassifier: _PRIVATE + "alpha='calibrated', " + _RUN + "**keywords",
     lgb_dp.DPLGBMRegressor: _PRIVATE + _RUN + "**keywords",
@@ -44,6 +49,8 @@ PARAMETERS = {
     lgb_dp.dask.DaskDPLGBMRegressor: _PRIVATE + _RUN + _CLUSTER + "**keywords",
     lgb_dp.federated.FederatedDPLGBMClassifier: _FEDERATED,
     lgb_dp.federated.FederatedDPLGBMRegressor: _FEDERATED,
+    lgb_dp.vertical.VerticalDPLGBMClassifier: _COLUMNS,
+    lgb_dp.vertical.VerticalDPLGBMRegressor: _COLUMNS,
     xgb_fed.VerticalXGBClassifier: _VERTICAL,
     xgb_fed.VerticalXGBRegressor: _VERTICAL,
     xgb_fed.VerticalXGBRanker: _VERTICAL,

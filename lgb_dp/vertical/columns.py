@@ -53,7 +53,7 @@ def joined_bins(own: PublicBins, other: PublicBins, name: str) -> PublicBins:
 
 
 def bins_of_owner(bins: PublicBins, owned: range) -> PublicBins:
-    """The same features, of which those of one party alone can be split: the others have one bin."""
+    """The same features, with one bin for those of the other party, so that no tree splits on them."""
     nothing = np.empty(0)
     values = tuple(one if f in owned else nothing for f, one in enumerate(bins.values))
     is_owned = np.isin(np.arange(len(values)), owned)

@@ -39,10 +39,10 @@ class Guarantees:
     ) -> Guarantees:
         """Of a run whose releases have the given μ together, by kind.
 
-        Leaving out moves sums of trees by one bounded pair, counts by one row: μ of each, composed.  Replacing
-        moves the sums by the difference of two pairs, at most 2μ, and counts by that of two unit vectors that
-        are not negative, at most √2μ.  Binary labels fix the sign of g, so pairs lie in one quarter of the
-        ellipse, at most √2μ apart, and label counts stay (`lgb_dp.vertical.noise`).
+        Leaving out moves sums of trees by one bounded pair, counts by one row: μ of each, composed.
+        Replacing moves the sums by the difference of two pairs, at most 2μ, and counts by that of two unit
+        vectors that are not negative, at most √2μ.  Binary labels fix the sign of g, so pairs lie in one
+        quarter of the ellipse, at most √2μ apart, and label counts stay (`lgb_dp.vertical.noise`).
 
         Parameters
         ----------
@@ -66,11 +66,11 @@ class Guarantees:
         return [
             "columns apart: the guarantees hold for parties that follow the protocol; one that deviates can "
             "read single values of the other's",
-            f"this run's releases at delta = {self.delta:.3g}: towards the world, one row of the joined table added or removed: "
-            f"epsilon = {self.world:.4g}",
-            "towards the other party, which knows who is in both tables: one row's values left out: epsilon = "
-            f"{self.left_out:.4g}; replaced: epsilon = {self.replaced:.4g}; replaced with the label unchanged: "
-            f"epsilon = {self.label_unchanged:.4g}",
+            f"this run's releases at delta = {self.delta:.3g}: towards the world, one row of the joined "
+            f"table added or removed: epsilon = {self.world:.4g}",
+            "towards the other party, which knows who is in both tables: one row's values left out: "
+            f"epsilon = {self.left_out:.4g}; replaced: epsilon = {self.replaced:.4g}; replaced with the "
+            f"label unchanged: epsilon = {self.label_unchanged:.4g}",
             "each party adds the whole noise, and each guarantee counts the noise of one party alone",
         ]
 

@@ -13,7 +13,7 @@ from lgb_dp.newton.splits.random import PublicSplits
 
 
 class OwnedSplits:
-    """Splits of every owner, each of which learns from the releases about its own trees.
+    """Splits of every owner; each owner's learn from the releases about its own trees.
 
     Parameters
     ----------

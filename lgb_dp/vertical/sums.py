@@ -144,7 +144,7 @@ class ColumnRows:
 
 
 def _noise(refresh: Refresh, draws: AttemptDraws) -> list[Words]:
-    """This party's whole noise of all trees of an attempt."""
+    """The whole noise of one party, of all trees of an attempt."""
     stream = draws.stream(b"noise")
     return [sum_noise(refresh.numbers, n_leaves(tree), stream) for tree in refresh.trees]
 

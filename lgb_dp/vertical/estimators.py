@@ -1,0 +1,230 @@
+"""scikit-learn estimators of private training on the columns of two parties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gbdt_commons.public.inherited_parameters import inherits_parameters
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.checks import Auto, checked_integer
+from lgb_dp.data.arguments import checked_label_bounds
+from lgb_dp.data.classes import as_labels, class_numbers, known_classes
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.estimators.rows import as_matrix, as_target
+from lgb_dp.newton.trainer import NewtonBoost
+from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.report import MaskedTraffic
+from lgb_dp.vertical.train import TREES_PER_ROUND, train
+
+AUTOMATIC_TREES = 200
+"""Trees of an estimator: every one takes time and bytes for each row, and noise is that of two parties."""
+
+
+class VerticalDPLGBMModel(BaseEstimator):
+    """Base class of the private classifier and regressor on the columns of two parties.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget, as for `lgb_dp.NewtonBoost`, towards the world and towards the other party; `privacy_` states
+        who is protected from whom.
+    n_estimators : "auto" or int
+        Trees of both parties together; 200 unless given.
+    learning_rate : "auto" or float
+        Times `trees_per_round` at most 1.5.
+    max_depth : "auto" or int
+        Levels of splits, 1 to 6; trees are complete.
+    reg_lambda : float
+        L2 regularisation of leaf values.
+    trees_per_round : int
+        Trees that share gradients.
+    n_jobs : int
+        Threads; 0 means all available processors.
+
+    Attributes
+    ----------
+    booster_ : DPBooster
+        A native LightGBM model of the columns of both parties, with the guarantee inside.
+    traffic_ : MaskedTraffic
+        Messages and bytes in either direction.
+    """
+
+    booster_: DPBooster
+    traffic_: MaskedTraffic
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        n_estimators: int | Auto = "auto",
+        learning_rate: float | Auto = "auto",
+        max_depth: int | Auto = "auto",
+        reg_lambda: float = 0.1,
+        trees_per_round: int = TREES_PER_ROUND,
+        n_jobs: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.reg_lambda = reg_lambda
+        self.trees_per_round = trees_per_round
+        self.n_jobs = n_jobs
+
+    def _train(self, X: Any, y: Any, parties: Sequence[ColumnParty], objective: str, **declared: Any) -> None:
+        automatic = {"learning_rate": self.learning_rate, "max_depth": self.max_depth}
+        chosen = {name: value for name, value in automatic.items() if value != "auto"}
+        n_trees = AUTOMATIC_TREES if self.n_estimators == "auto" else self.n_estimators
+        rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
+        traffic = MaskedTraffic()
+        params = {"objective": objective, **chosen, "lambda_l2": self.reg_lambda, "num_threads": self.n_jobs}
+        booster = train(
+            params,
+            rows,
+            checked_integer("n_estimators", n_trees, 1),
+            parties=parties,
+            callbacks=[NewtonBoost(self.epsilon, self.delta)],
+            trees_per_round=self.trees_per_round,
+            traffic=traffic,
+        )
+        self.booster_, self.traffic_ = booster, traffic
+
+    @property
+    def privacy_(self) -> PrivacyReport:
+        """The guarantee of the model."""
+        check_is_fitted(self, "booster_")
+        return self.booster_.privacy
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of both parties."""
+        check_is_fitted(self, "booster_")
+        return int(self.booster_.num_feature())
+
+    def _predicted(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self, "booster_")
+        return np.asarray(self.booster_.predict(as_matrix(X)))
+
+
+@inherits_parameters()
+class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
+    """Differentially private LightGBM classifier of two classes on the columns of two parties."""
+
+    classes_: NDArray[Any]
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        parties: Sequence[ColumnParty],
+        classes: Sequence[Any] | None = None,
+        bounds: Any = None,
+        categories: Any = None,
+    ) -> VerticalDPLGBMClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+            Columns of the party with the labels.
+        y : array-like, shape (n_rows,)
+        parties : sequence of ColumnParty
+            The other party, one, with the same rows in the same order.
+        classes : sequence, optional
+            Both possible labels, public; 0 and 1 unless given.
+        bounds, categories
+            Public knowledge of the columns of `X`, as for `lgb_dp.Dataset`.
+
+        Raises
+        ------
+        UnsupportedParameterError
+            If there are more than two classes, or other parties than one.
+        """
+        known, _ = known_classes(np.empty(0), [0, 1] if classes is None else classes)
+        if len(known) != 2:
+            raise UnsupportedParameterError(
+                f"classes holds {len(known)} labels; with columns apart there must be 2: train one model for "
+                "each class against the others"
+            )
+        labels = class_numbers(as_labels(as_target(y, type(self).__name__)), known)
+        self._train(X, labels, parties, "binary", bounds=bounds, categories=categories)
+        self.classes_ = known
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities, shape (n_rows, 2).
+
+        Parameters
+        ----------
+        X : ndarray or table, shape (n_rows, n_features_in_)
+            Columns of both parties, those of the party with the labels first.
+        """
+        result = self._predicted(X)
+        return np.column_stack([1 - result, result])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable classes, shape (n_rows,); `X` as for `predict_proba`."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+@inherits_parameters()
+class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
+    """Differentially private LightGBM regressor on the columns of two parties."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        parties: Sequence[ColumnParty],
+        label_bounds: tuple[float, float] | None = None,
+        bounds: Any = None,
+        categories: Any = None,
+    ) -> VerticalDPLGBMRegressor:
+        """Train.
+
+        Parameters
+        ----------
+        X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+            Columns of the party with the targets.
+        y : array-like, shape (n_rows,)
+        parties : sequence of ColumnParty
+            The other party, one, with the same rows in the same order.
+        label_bounds : (low, high)
+            Public bounds of the targets; required.
+        bounds, categories
+            Public knowledge of the columns of `X`, as for `lgb_dp.Dataset`.
+        """
+        if label_bounds is None:
+            raise InvalidArgumentError("label_bounds must be given: bounds read from the targets would leak")
+        self._train(
+            X,
+            as_target(y, type(self).__name__),
+            parties,
+            "regression",
+            label_bounds=checked_label_bounds(label_bounds),
+            bounds=bounds,
+            categories=categories,
+        )
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted targets, shape (n_rows,).
+
+        Parameters
+        ----------
+        X : ndarray or table, shape (n_rows, n_features_in_)
+            Columns of both parties, those of the party with the targets first.
+        """
+        return self._predicted(X)
