@@ -1,4 +1,4 @@
-"""What private training with columns apart guarantees, to whom, and what left either party."""
+"""Guarantees of private training with columns apart, by whom they hold towards, and its traffic."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.training import TrainingTask
+from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.losses.loss import Start
@@ -71,7 +71,7 @@ class VerticalNewton(NewtonBoost):
         """A trainer of its own with the same settings."""
         return VerticalNewton(self._settings | changes, self.asked, self.trees_per_round)
 
-    def begin(self, task: TrainingTask) -> VerticalTraining:
+    def begin(self, task: TrainerInput) -> VerticalTraining:
         """Start a training run."""
         return VerticalTraining(task, self)
 
@@ -82,7 +82,7 @@ class VerticalTraining(NewtonTraining):
     objectives = tuple(name for name in NewtonTraining.objectives if name != "multiclass")
     _tree_noise_factor = math.sqrt(2.0)
 
-    def __init__(self, task: TrainingTask, trainer: VerticalNewton) -> None:
+    def __init__(self, task: TrainerInput, trainer: VerticalNewton) -> None:
         self._asked, self._per_round = trainer.asked, trainer.trees_per_round
         self._largest_rate = LONGEST_ROUND / self._per_round
         self._columns = cast(JointColumns, task.train_set)
