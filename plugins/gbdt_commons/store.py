@@ -58,8 +58,8 @@ class Store(ABC):
     def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:
         """Keep all changes of a block at its end, or none of them if it raises an error.
 
-        Other threads wait meanwhile.  A transaction within another one is part of that one; the `sync` of the
-        outer one holds.
+        Other threads wait meanwhile.  A transaction within another one is part of that one, which keeps
+        nothing, either, if the inner one raises an error; the `sync` of the outer one holds.
 
         Parameters
         ----------
@@ -73,7 +73,8 @@ class Store(ABC):
         OSError
             If the disk is full; everything is as it was before, and the store can be used on.
         StoreError
-            If the file was removed or replaced, or in a forked process, whose parent uses the store.
+            If the file was removed or replaced, or in a forked process, whose parent uses the store; and if
+            an inner transaction has raised an error that the block has suppressed.
         """
 
     def put(self, kind: Kind[T], key: str, value: T) -> None:
@@ -139,6 +140,12 @@ class Store(ABC):
     def _remove(self, kind: str, key: str, start: int) -> None: ...
 
 
+def check_whole(is_spoilt: bool) -> None:
+    """Raise `StoreError` if a transaction within another one has failed."""
+    if is_spoilt:
+        raise StoreError("a part of the transaction has failed: nothing of it is kept")
+
+
 def _value(kind: Kind[T], content: bytes) -> T:
     try:
         return kind.read(content)
@@ -151,7 +158,8 @@ class _Part(Store):
     """The records of one owner: their kinds carry its name."""
 
     def __init__(self, whole: Store, name: str) -> None:
-        self._whole, self._prefix = whole, f"{name}/"
+        # No name runs into that of a part within the part.
+        self._whole, self._prefix = whole, name.replace("%", "%25").replace("/", "%2F") + "/"
 
     def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:
         return self._whole.transaction(sync=sync)
@@ -179,18 +187,24 @@ class MemoryStore(Store):
     """A store that ends with the process; copies and pickles of it have the same records."""
 
     def __init__(self) -> None:
-        self._lock, self._index, self._is_changing = OwnLock(), Index[bytes](), False
+        self._lock, self._index = OwnLock(), Index[bytes]()
+        self._is_changing = self._is_spoilt = False
 
     @contextmanager
     def transaction(self, *, sync: bool = True) -> Iterator[None]:
         """See `Store`."""
         with self._lock.held():
             if self._is_changing:
-                yield
+                try:
+                    yield
+                except BaseException:
+                    self._is_spoilt = True
+                    raise
                 return
-            self._is_changing = True
+            self._is_changing, self._is_spoilt = True, False
             try:
                 yield
+                check_whole(self._is_spoilt)
                 self._index.keep()
             except BaseException:
                 self._index.undo()

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from gbdt_commons.errors import StoreError
 from gbdt_commons.files import make_folder
 from gbdt_commons.key_stream import this_process
-from gbdt_commons.store import Store
+from gbdt_commons.store import Store, check_whole
 from gbdt_commons.store_journal import Journal, MisfitError, lock, part_of, signature
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,9 @@ class StoreFile(Store):
         former: Sequence[str] = (),
         read_only: bool = False,
     ) -> None:
-        self._path, self._role, self._is_changing = Path(path), role, False
+        # The process may go to another working folder.
+        self._path, self._role = Path(path).absolute(), role
+        self._is_changing = self._is_spoilt = False
         self._process, self._lock = this_process(), RLock()
         self._name = str(self._path)
         refuse_former(self._path.parent, former)
@@ -118,11 +120,11 @@ class StoreFile(Store):
 
     def _follow(self) -> None:
         now, journal = _signature(self._name), self._journal
-        if now == journal.seen:
-            return
+        # Two changes in one tick of the file system's clock leave the same signature.
         if now[:2] == journal.seen[:2]:
             with suppress(MisfitError):
-                journal.follow()
+                if now != journal.seen or not journal.has_last:
+                    journal.follow()
                 return
         journal.become(_read(self._path, self._role))
 
@@ -132,15 +134,20 @@ class StoreFile(Store):
         self._check_process()
         with self._lock:
             if self._is_changing:
-                yield
+                try:
+                    yield
+                except BaseException:
+                    self._is_spoilt = True
+                    raise
                 return
             self._check_usable()
             if self._holder is None:
                 raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
             self._rewrite_if_due(before_change=True)
-            self._is_changing = True
+            self._is_changing, self._is_spoilt = True, False
             try:
                 yield
+                check_whole(self._is_spoilt)
                 self._journal.commit(sync=sync)
             except BaseException as error:
                 self._journal.settle(failed=isinstance(error, OSError))
@@ -238,16 +245,21 @@ def _opened(path: Path, role: str | None) -> Journal:
     # A process that was killed as it wrote the file anew has left it.
     part_of(path).unlink(missing_ok=True)
     journal = Journal()
-    if role is not None and not path.exists():
-        journal.make(path, role)
-        return journal
-    with _refusing(path):
-        journal.load(path, role, read_only=False)
-    if journal.is_torn:
-        logger.warning("%s: a crash has cut off its last transaction, which counts as absent", path)
-    journal.recover()
-    # A copy brought back from a backup may be readable by others.
-    path.chmod(0o600)
+    try:
+        if role is not None and not path.exists():
+            journal.make(path, role)
+            return journal
+        with _refusing(path):
+            journal.load(path, role, read_only=False)
+        if journal.is_torn:
+            logger.warning("%s: a crash has cut off its last transaction, which counts as absent", path)
+        journal.recover()
+        # A copy brought back from a backup may be readable by others.
+        path.chmod(0o600)
+    except BaseException:
+        # Its lock would keep this process out until it ends.
+        journal.close(seal=False)
+        raise
     return journal
 
 

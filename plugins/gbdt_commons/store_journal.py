@@ -24,7 +24,7 @@ import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gbdt_commons.files import sync_folder
 from gbdt_commons.store_index import Index
@@ -41,7 +41,7 @@ _HEAD = struct.Struct("<QQI16s")
 _END = b"\n"
 """Not 0, so that zeros at the end of a file are never part of a whole entry."""
 
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 _ROLE = "", "role", 0
 """Kind, key and place of the record that names the role."""
@@ -86,6 +86,8 @@ class _Tip(NamedTuple):
     digest: bytes
     n_dead: int = 0
     has_removed: bool = False
+    start: int | None = None
+    """Where the transaction begins; None if there is none."""
 
 
 class Journal:
@@ -100,6 +102,7 @@ class Journal:
         self._is_sealed = self._is_synced = False
         self._changes: list[_Change] = []
         self._n_dead, self._has_removed = 0, False
+        self._replaced: set[tuple[str, str]] = set()
         self._coming: _Tip | None = None
         self._is_writing = False
         _journals.add(self)
@@ -137,15 +140,23 @@ class Journal:
     def follow(self) -> None:
         """Take in the transactions behind the last known one."""
         self.seen = signature(os.fstat(self._descriptor))
+        if not self.has_last:
+            raise MisfitError("it is damaged: a transaction that was read is not there any more")
         sealed_end = _read_seal(self._descriptor)
         self._is_sealed = sealed_end != _NO_SEAL
         end = sealed_end if self._is_sealed else _written_end(self._descriptor)
-        if self._size() < self._tip.end:
-            raise MisfitError("it is damaged: a transaction that was read is not there any more")
         while self._tip.end + _HEAD.size <= end and self._take_entry(end):
             pass
         if self._is_sealed and not self._tip.end == end == self._size():
             raise MisfitError("it is damaged: it was cut off, or copied in part")
+
+    @property
+    def has_last(self) -> bool:
+        """Whether the last known transaction is in the file; its user may have undone it, or made another."""
+        _, digest, _, _, start = self._tip
+        if self._size() < self._tip.end:
+            return False
+        return start is None or _HEAD.unpack(_read(self._descriptor, start, _HEAD.size))[-1] == digest
 
     @property
     def is_torn(self) -> bool:
@@ -218,15 +229,15 @@ class Journal:
                 self.must_rewrite = True
             self.seen = signature(os.fstat(self._descriptor))
         self.index.undo()
-        _, _, self._n_dead, self._has_removed = self._tip
+        self._n_dead, self._has_removed = self._tip.n_dead, self._tip.has_removed
         self._coming, self._is_writing = None, False
         self._changes = []
 
     @property
     def is_due(self) -> bool:
         """Whether the file should be rewritten: a sync has failed, or it has too much that does not count."""
-        end, _, n_dead, has_removed = self._tip
-        return self.must_rewrite or has_removed or 2 * n_dead > end + _DEAD_BYTES
+        tip = self._tip
+        return self.must_rewrite or tip.has_removed or 2 * tip.n_dead > tip.end + _DEAD_BYTES
 
     def rewrite(self, path: Path) -> None:
         """Write all records, and nothing else, to a new file in the place of this one.
@@ -277,7 +288,8 @@ class Journal:
                     self._sync()
                     self._write_seal(self._tip.end)
         descriptor, self._descriptor = self._descriptor, -1
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _copy_to(self, new: Journal) -> None:
         """Write a header and all records."""
@@ -303,25 +315,29 @@ class Journal:
             else:
                 named.append([kind, key, place, record.size, record.digest.hex()])
                 contents.append(record.content or b"")
-        table = _to_json(named).encode()
+        table = _table(named)
         lengths = _LENGTHS.pack(len(table), sum(map(len, contents)))
         digest = _digest(self._tip.digest, lengths, table)
         head = lengths + zlib.crc32(lengths).to_bytes(4, "little") + digest
-        at = self._tip.end + _HEAD.size + len(table)
+        start = self._tip.end
+        at = start + _HEAD.size + len(table)
         for _, _, _, record in self._changes:
             if record is not None:
                 record.start, at = at, at + record.size
-        self._coming = _Tip(at + len(_END), digest, self._n_dead, self._has_removed)
+        self._coming = _Tip(at + len(_END), digest, self._n_dead, self._has_removed, start)
         return b"".join((head, table, *contents, _END))
 
     def _replace(self, kind: str, key: str, place: int, *record: Record) -> _Change:
         """Change the index, and count what counts no more."""
         replaced = self.index.replace(kind, key, place, *record)
         n_bytes = sum(one.size for one in replaced) if replaced else 0
-        self._has_removed |= n_bytes > 0 and not record
+        # Behind an entry without content, there may be that of one that it has replaced.
+        self._has_removed |= not record and (n_bytes > 0 or (kind, key) in self._replaced)
+        if n_bytes:
+            self._replaced.add((kind, key))
         # A record, or a removal, takes about as much as its names in the table, apart from its content.
         n_dead = len(replaced) + (not record)
-        self._n_dead += n_bytes + n_dead * (len(kind) + len(key) + 2 * _HEAD.size)
+        self._n_dead += n_bytes + n_dead * (len(_table([kind, key])) + 2 * _HEAD.size)
         return _Change(kind, key, place, record[0] if record else None)
 
     def _keep(self) -> None:
@@ -360,7 +376,7 @@ class Journal:
                 self._replace(kind, key, place, record)
             else:
                 self._replace(kind, key, place)
-        self._tip = _Tip(stop, digest, self._n_dead, self._has_removed)
+        self._tip = _Tip(stop, digest, self._n_dead, self._has_removed, start)
         self.index.keep()
         return True
 
@@ -445,6 +461,11 @@ def _read_seal(descriptor: int) -> int:
     if seal != _seal(end):
         raise MisfitError("it is damaged")
     return end
+
+
+def _table(values: list[Any]) -> bytes:
+    """JSON as `json.loads` reads it: each half of a surrogate pair, as a name may have, is by itself."""
+    return _to_json(values).encode("utf-8", "surrogatepass")
 
 
 def _digest(*parts: bytes) -> bytes:
