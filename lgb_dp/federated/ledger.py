@@ -188,8 +188,9 @@ class PartyLedger:
             try:
                 return self.journal.once(run, number, asked, prepare, make_counted, _about(budget))
             except Exception:
-                # It could not be written, and so was not given.
-                self._spent, self._spent_by[run.hex()], self._closeness, self._unit = before
+                # What could not be written was not given; what was written is given when it is asked again.
+                if not self.journal.has_answered(run, number):
+                    self._spent, self._spent_by[run.hex()], self._closeness, self._unit = before
                 raise
 
     def _count(self, run: str, entry: _Entry) -> None:

@@ -150,7 +150,7 @@ class StoreFile(Store):
                 check_whole(self._is_spoilt)
                 self._journal.commit(sync=sync)
             except BaseException as error:
-                self._journal.settle(failed=isinstance(error, OSError))
+                self._journal.settle(failed=isinstance(error, Exception))
                 raise
             finally:
                 self._is_changing = False
@@ -159,14 +159,15 @@ class StoreFile(Store):
     def _rewrite_if_due(self, *, before_change: bool = False) -> None:
         """Write the file anew without what counts no more; if that fails, it is tried again.
 
-        Before a change, an error is raised if it is not known to be on the disk.
+        Before a change, an error is raised if it is not known to be on the disk.  After one, no error is, for
+        the change is kept.
         """
         if not self._journal.is_due:
             return
         try:
             self._journal.rewrite(self._path)
-        except (OSError, MisfitError) as error:
-            logger.warning("%s is not written anew: %s", self._path, error)
+        except Exception as error:
+            logger.warning("%s is not written anew: %s", self._path, str(error) or type(error).__name__)
             if before_change and self._journal.must_rewrite:
                 raise _refusal(self._path, str(error)) if isinstance(error, MisfitError) else error from None
 

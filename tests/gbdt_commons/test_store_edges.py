@@ -192,3 +192,47 @@ def test_a_length_out_of_all_bounds_takes_no_memory(tmp_path, monkeypatch):
     store = opened(path)
     assert path.stat().st_size == end
     store.close()
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
+def test_an_error_as_the_file_is_written_anew_does_not_deny_the_transaction_before(
+    tmp_path, monkeypatch, error
+):
+    path = tmp_path / "a.store"
+    store = opened(path)
+    store.append(BLOBS, "run", SECRET)
+
+    def broken(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_journal.Journal, "_copy_to", broken)
+        store.delete(BLOBS, "run")
+        assert store.size(BLOBS, "run") == 0
+    store.put(NUMBERS, "run", 1)
+    assert SECRET not in path.read_bytes()
+    store.close()
+
+
+def test_a_transaction_that_raises_an_error_is_undone_also_if_it_was_written(tmp_path, monkeypatch):
+    path = tmp_path / "a.store"
+    store = opened(path)
+
+    real, calls = os.fdatasync, []
+
+    def broken(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 1:
+            raise MemoryError
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", broken)
+        with pytest.raises(MemoryError):
+            store.append(NUMBERS, "run", 1)
+    assert store.size(NUMBERS, "run") == 0
+    store.append(NUMBERS, "run", 2)
+    store.close()
+    store = opened(path)
+    assert list(store.entries(NUMBERS, "run")) == [2]
+    store.close()

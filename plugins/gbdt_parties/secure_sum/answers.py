@@ -104,6 +104,11 @@ class AnswerJournal:
         with self._lock:
             return list(self._answered.values())
 
+    def has_answered(self, session: bytes, number: int) -> bool:
+        """Whether an attempt was answered: asked again, it has the same answer."""
+        with self._lock:
+            return (session.hex(), number) in self._answered
+
     def once(
         self,
         session: bytes,

@@ -1,6 +1,7 @@
 """A forged ledger is read alike by the party and by the command that shows it, or refused by name."""
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.secure_sum.answers import ABOUT, ATTEMPTS, ROLE
 from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.errors import BudgetExceededError
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger, read_ledger
 from mutations import mutated_json
 from veilboost.command_line import main
@@ -165,3 +167,29 @@ def test_a_forged_unit_does_not_reach_the_terminal_as_it_is(tmp_path, entries, c
     printed = capsys.readouterr()
     assert r"neighbouring='row\x1b[2J'" in printed.err
     assert "\x1b" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize("place", ["file", "memory"])
+def test_an_answer_that_was_kept_is_counted_whatever_fails_afterwards(tmp_path, monkeypatch, place):
+    """Asked again, its answer is given: uncounted, it would be free."""
+    ledger = PartyLedger(tmp_path if place == "file" else None, BUDGET)
+    real = ledger.store.transaction
+
+    @contextmanager
+    def failing(**options):
+        # A transaction within another one has no options here.
+        with real(**options):
+            yield
+        if options:
+            raise MemoryError
+
+    note = {**NOTE, "mu": 0.1}
+    arguments = (bytes(16), 1, b"asked", note, 0.1, BUDGET, lambda: b"answer")
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger.store, "transaction", failing)
+        with pytest.raises(MemoryError):
+            ledger.answer(*arguments)
+    assert ledger.answer(*arguments) == b"answer"
+    with pytest.raises(BudgetExceededError, match="has spent it"):
+        ledger.answer(bytes(16), 2, b"asked", note, 0.1, BUDGET, lambda: b"another")
+    ledger.journal.close()
