@@ -74,7 +74,7 @@ def test_other_objectives_of_regression(assert_nothing_differs, objective):
 def test_settings_of_trainers(monkeypatch, assert_nothing_differs, setting):
     if setting == "secret sample":  # accounting of seconds, of public arguments
         monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)
-        monkeypatch.setattr("lgb_dp.accounting.ledger.composed_epsilon", lambda mu, sampled, delta: 1.0)
+        monkeypatch.setattr("lgb_dp.accounting.cost.composed_epsilon", lambda mu, sampled, delta: 1.0)
     assert_nothing_differs(lambda world: [train(world, SETTINGS[setting])])
 
 
@@ -96,7 +96,7 @@ def test_distilled_splits(monkeypatch, assert_nothing_differs, kind):
     monkeypatch.setattr("lgb_dp.newton.splits.distilled.N_SURROGATE_ROWS", 300)
     monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)
     if kind == "secret sample":
-        monkeypatch.setattr("lgb_dp.accounting.ledger.composed_epsilon", lambda mu, sampled, delta: 1.0)
+        monkeypatch.setattr("lgb_dp.accounting.cost.composed_epsilon", lambda mu, sampled, delta: 1.0)
 
     def call(world):
         params = MULTICLASS if kind == "multiclass" else BINARY

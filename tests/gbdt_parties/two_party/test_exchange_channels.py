@@ -127,9 +127,9 @@ def test_a_run_over_requests_and_answers():
     check_outcome(parties)
     begin, choices, tables = [Kind.BEGIN], [Kind.ROUND] * 3, [Kind.ROUND] * 2 + [Kind.SHARES]
     assert requests == [
-        *([kind] for kind in (Kind.GREETING, Kind.POINTS, Kind.TREES)),
-        [Kind.SEAL],
-        begin + choices,
+        [Kind.GREETING],
+        [Kind.POINTS, Kind.TREES],
+        [Kind.SEAL, *begin, *choices],
         tables,
         [Kind.SHARES, *begin, *choices],
         tables,
