@@ -1,7 +1,9 @@
 """The commands of the documentation's runs across organisations, as they are written there."""
 
+import contextlib
 import csv
 import os
+import random
 import re
 import shlex
 import socket
@@ -37,14 +39,14 @@ def write_rows(path, n_rows, seed, labelled=True):
 
 
 def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Free ports below the range from which the system gives some to other tests before these are used."""
+    free = set()
+    while len(free) < n:
+        port = random.SystemRandom().randrange(20_000, 30_000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            free.add(port)
+    return free
 
 
 class Written:
@@ -63,12 +65,12 @@ class Written:
         files, commands = written(page)
         filled = {f"${name.upper()}": value for name, value in fingerprints.items()}
         ports = dict(zip(("7001", "7002"), map(str, free_ports(2)), strict=True))
+        replaced = {**filled, **ports, **(changes or {})}
         self.folder, self.servers = folder, {}
 
         def fill(text):
-            for old, new in {**filled, **ports, **(changes or {})}.items():
-                text = text.replace(old, new)
-            return text
+            # In one pass: a fingerprint may hold the digits of a port.
+            return re.sub("|".join(map(re.escape, replaced)), lambda found: replaced[found[0]], text)
 
         for name, text in files.items():
             (folder / name).write_text(fill(text))
