@@ -184,7 +184,10 @@ class Side(Unrepeatable):
             yield message
 
     def _hear_choices(self) -> Listening:
-        if not hmac.compare_digest((yield), self._head()):
+        head, due = (yield), self._head()
+        if len(head) != len(due):
+            raise ProtocolError(f"the head of a round has {len(head)} bytes, not {len(due)}")
+        if not hmac.compare_digest(head, due):
             raise ProtocolError("the other side's round, attempt or layout is another one than this side's")
         bits = sum(self._choosers(own=False))
         for k, chunk in enumerate(self._layout.chunks if bits else ()):
