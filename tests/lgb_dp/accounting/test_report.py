@@ -169,11 +169,22 @@ def test_texts_of_a_guarantee_are_escaped_and_cut(theirs):
     assert len(str(report)) < 10_000
 
 
+ROW_WITHOUT_EPSILON = {
+    "group": 0,
+    "release": "leaf sums",
+    "mechanism": "Gaussian",
+    "mu": 0.1,
+    "count": 1,
+    "disjoint_sets_of_rows": 1,
+}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"ledger": [{}]},
         {"ledger": [3]},
+        {"ledger": [ROW_WITHOUT_EPSILON]},
         {"private": "yes"},
         {"spent": [1]},
         {"spent": ["a", "b"]},
