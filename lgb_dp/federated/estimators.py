@@ -7,39 +7,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, RegressorMixin
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.traffic import Traffic
-from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.checks import Auto, checked_integer
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.federated.coordinator import train
 from lgb_dp.federated.party import Party
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
-from lgb_dp.newton.trainer import NewtonBoost
 
 
-class FederatedDPLGBMModel(BaseEstimator):
+@inherits_parameters(before="n_jobs")
+class FederatedDPLGBMModel(PartiesModel):
     """Base class of the federated private classifier and regressor.
 
     Parameters
     ----------
     epsilon, delta : float
         Budget, as for `lgb_dp.NewtonBoost`, of what up to `colluding` parties learn about a row of another.
-    n_estimators : "auto" or int
-        Boosting iterations.
-    learning_rate : "auto" or float
-        In (0, 1].
-    max_depth : "auto" or int
-        Levels of splits; trees are complete.
-    reg_lambda : float
-        L2 regularisation of leaf values.
     min_parties : int, optional
         Parties that must take part in every sum; one more than `colluding` by default.
     colluding : int
@@ -48,57 +37,39 @@ class FederatedDPLGBMModel(BaseEstimator):
         Releases that the noise is planned for; 5 per cent more than the iterations by default.
     parties_per_person : int
         Parties that may have rows of one person.
-    n_jobs : int
-        Threads; 0 means all available processors.
 
     Attributes
     ----------
-    booster_ : DPBooster
-        A native LightGBM model, with the guarantee inside.
     traffic_ : Traffic
         Messages and bytes by sender.
     """
 
-    booster_: DPBooster
     traffic_: Traffic
+    _automatic_trees = AUTOMATIC_ROUNDS
 
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
-        delta: float = 1e-5,
-        n_estimators: int | Auto = "auto",
-        learning_rate: float | Auto = "auto",
-        max_depth: int | Auto = "auto",
-        reg_lambda: float = 0.1,
         min_parties: int | None = None,
         colluding: int = 1,
         max_attempts: int | None = None,
         parties_per_person: int = 1,
-        n_jobs: int = 0,
+        **others: Any,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.reg_lambda = reg_lambda
+        super().__init__(epsilon, **others)
         self.min_parties = min_parties
         self.colluding = colluding
         self.max_attempts = max_attempts
         self.parties_per_person = parties_per_person
-        self.n_jobs = n_jobs
 
     def _train(self, parties: Sequence[Any], objective: dict[str, Any]) -> None:
-        automatic = {"learning_rate": self.learning_rate, "max_depth": self.max_depth}
-        chosen = {name: value for name, value in automatic.items() if value != "auto"}
-        rounds = AUTOMATIC_ROUNDS if self.n_estimators == "auto" else self.n_estimators
         traffic = Traffic()
         booster = train(
-            {**objective, **chosen, "lambda_l2": self.reg_lambda, "num_threads": self.n_jobs},
+            self._parameters(**objective),
             parties,
-            checked_integer("n_estimators", rounds, 1),
-            callbacks=[NewtonBoost(self.epsilon, self.delta)],
+            self._rounds(),
+            callbacks=self._trainers(),
             min_parties=self.min_parties,
             colluding=self.colluding,
             max_attempts=self.max_attempts,
@@ -106,22 +77,6 @@ class FederatedDPLGBMModel(BaseEstimator):
             traffic=traffic,
         )
         self.booster_, self.traffic_ = booster, traffic
-
-    @property
-    def privacy_(self) -> PrivacyReport:
-        """The guarantee of the model."""
-        check_is_fitted(self, "booster_")
-        return self.booster_.privacy
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features."""
-        check_is_fitted(self, "booster_")
-        return int(self.booster_.num_feature())
-
-    def _predicted(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self, "booster_")
-        return np.asarray(self.booster_.predict(as_matrix(X)))
 
 
 def _as_parties(parties: Any, encode: Any, **declared: Any) -> list[Any]:

@@ -7,19 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, RegressorMixin
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
-from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.checks import Auto, checked_integer
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix, as_target
-from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.train import TREES_PER_ROUND, train
@@ -28,7 +24,8 @@ AUTOMATIC_TREES = 200
 """Trees of an estimator: every one takes time and bytes for each row, and noise is that of two parties."""
 
 
-class VerticalDPLGBMModel(BaseEstimator):
+@inherits_parameters(before="n_jobs")
+class VerticalDPLGBMModel(PartiesModel):
     """Base class of the private classifier and regressor on the columns of two parties.
 
     Parameters
@@ -42,12 +39,8 @@ class VerticalDPLGBMModel(BaseEstimator):
         Times `trees_per_round` at most 1.5.
     max_depth : "auto" or int
         Levels of splits, 1 to 6; trees are complete.
-    reg_lambda : float
-        L2 regularisation of leaf values.
     trees_per_round : int
         Trees that share gradients.
-    n_jobs : int
-        Threads; 0 means all available processors.
 
     Attributes
     ----------
@@ -57,63 +50,28 @@ class VerticalDPLGBMModel(BaseEstimator):
         Messages and bytes in either direction.
     """
 
-    booster_: DPBooster
     traffic_: MaskedTraffic
+    _automatic_trees = AUTOMATIC_TREES
 
     def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float = 1e-5,
-        n_estimators: int | Auto = "auto",
-        learning_rate: float | Auto = "auto",
-        max_depth: int | Auto = "auto",
-        reg_lambda: float = 0.1,
-        trees_per_round: int = TREES_PER_ROUND,
-        n_jobs: int = 0,
+        self, epsilon: float = 1.0, *, trees_per_round: int = TREES_PER_ROUND, **others: Any
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.reg_lambda = reg_lambda
+        super().__init__(epsilon, **others)
         self.trees_per_round = trees_per_round
-        self.n_jobs = n_jobs
 
     def _train(self, X: Any, y: Any, parties: Sequence[ColumnParty], objective: str, **declared: Any) -> None:
-        automatic = {"learning_rate": self.learning_rate, "max_depth": self.max_depth}
-        chosen = {name: value for name, value in automatic.items() if value != "auto"}
-        n_trees = AUTOMATIC_TREES if self.n_estimators == "auto" else self.n_estimators
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
         traffic = MaskedTraffic()
-        params = {"objective": objective, **chosen, "lambda_l2": self.reg_lambda, "num_threads": self.n_jobs}
         booster = train(
-            params,
+            self._parameters(objective=objective),
             rows,
-            checked_integer("n_estimators", n_trees, 1),
+            self._rounds(),
             parties=parties,
-            callbacks=[NewtonBoost(self.epsilon, self.delta)],
+            callbacks=self._trainers(),
             trees_per_round=self.trees_per_round,
             traffic=traffic,
         )
         self.booster_, self.traffic_ = booster, traffic
-
-    @property
-    def privacy_(self) -> PrivacyReport:
-        """The guarantee of the model."""
-        check_is_fitted(self, "booster_")
-        return self.booster_.privacy
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features of both parties."""
-        check_is_fitted(self, "booster_")
-        return int(self.booster_.num_feature())
-
-    def _predicted(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self, "booster_")
-        return np.asarray(self.booster_.predict(as_matrix(X)))
 
 
 @inherits_parameters()
