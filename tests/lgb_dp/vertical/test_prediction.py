@@ -11,17 +11,16 @@ from gbdt_commons.store_file import StoreFile
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.losses.regression import loss_of
-from lgb_dp.vertical.prediction import (
+from lgb_dp.vertical.prediction.answers import (
     LEVELS,
     N_POINTS,
     Answer,
-    AnsweredRows,
-    Consent,
     answer_tables,
     nearest_points,
     prediction_points,
     read_answers,
 )
+from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
 
 BINARY = LabelScale("binary", 1, 2.0, 5.0, sigmoid=1.0)
 LINEAR = LabelScale("regression", 1, 10.0, 30.0)
