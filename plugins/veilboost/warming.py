@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 import gbdt_kernels
 import lgb_dp
+import lgb_dp.vertical
 import xgb_fed
 from gbdt_hosts.lightgbm.booster import MIN_ROWS_TO_PREPARE
 from gbdt_kernels.compilation import cache_directory, recording_compilation
@@ -93,6 +94,28 @@ def _warm_mboost() -> None:
     _private_kinds(lambda: lgb_dp.MBoost(epsilon=50.0), classes=False, regression=False)
 
 
+def _warm_columns() -> None:
+    with_gaps = _columns()
+    with_gaps[::5, 0] = np.nan
+    numbers = {"y": _labels(8), "label_bounds": (0.0, 7.0)}
+    for objective, data in (
+        ("binary", {"X": with_gaps}),
+        ("regression", {"X": scipy.sparse.csr_matrix(_columns()), **numbers}),
+        ("poisson", numbers),
+    ):
+        _private_columns(objective, **data)
+
+
+def _private_columns(objective: str, **data: Any) -> None:
+    X, y = data.pop("X", _columns()), data.pop("y", _labels())
+    public: dict[str, Any] = {"bounds": (-1.0, 4.0), "max_bin": 16}
+    party = lgb_dp.vertical.ColumnParty(X, name="other", **public)
+    train, newton = lgb_dp.Dataset(X, y, **public, **data), lgb_dp.NewtonBoost(epsilon=50.0, delta=1e-5)
+    asked = {**_QUIET, "objective": objective}
+    booster = lgb_dp.vertical.train(asked, train, 8, parties=[party], callbacks=[newton])
+    booster.predict(np.zeros((MIN_ROWS_TO_PREPARE, booster.num_feature())))
+
+
 def _warm_vertical() -> None:
     own, other = _columns()[:60], _columns()[:60]
     own[::7, 1] = np.nan
@@ -131,6 +154,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "newton": _warm_newton,
     "dpboost": _warm_dpboost,
     "mboost": _warm_mboost,
+    "columns": _warm_columns,
     "vertical": _warm_vertical,
     "exact": _warm_exact,
     "simfl": _warm_simfl,

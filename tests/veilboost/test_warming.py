@@ -36,6 +36,14 @@ data = lgb_dp.Dataset(X, label=X[:, 0] > 0, bounds=(-3, 3))
 params = {"objective": "binary", "verbosity": -1}
 lightgbm.train(params, data, 5, callbacks=[lgb_dp.DPBoost(epsilon=1.0)])
 """,
+    "columns": """
+X = np.random.default_rng(1).normal(size=(900, 5)).clip(-3, 3)
+data = lgb_dp.Dataset(X[:, :2], label=X[:, 0] > 0, bounds=(-3, 3), max_bin=255, spacing="mixed")
+party = lgb_dp.vertical.ColumnParty(X[:, 2:], name="bank", bounds=(-3, 3))
+params, newton = {"objective": "binary", "verbosity": -1}, lgb_dp.NewtonBoost(epsilon=1.0, delta=1e-5)
+booster = lgb_dp.vertical.train(params, data, 12, parties=[party], callbacks=[newton])
+booster.predict(X)
+""",
     "vertical": """
 X = np.random.default_rng(1).normal(size=(90, 5))
 model = xgb_fed.VerticalXGBClassifier(2, max_depth=3, max_bin=32)
@@ -51,7 +59,7 @@ xgb_fed.HorizontalXGBClassifier(2, max_depth=3).fit(parties=parts)
 FRESH = """
 import sys, warnings
 import lightgbm, numpy as np, scipy.sparse
-import lgb_dp, xgb_fed
+import lgb_dp, lgb_dp.vertical, xgb_fed
 from gbdt_kernels.compilation import recording_compilation
 from veilboost.warming import warm
 warnings.simplefilter("ignore")
