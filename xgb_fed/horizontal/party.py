@@ -22,6 +22,7 @@ from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, Pa
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
+from xgb_fed.horizontal.exact.training import RoundsDone
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
@@ -191,6 +192,11 @@ class HorizontalParty(HorizontalSessions):
         """Name and shape of the rows."""
         n_rows, n_columns = self._rows.X.shape
         return f"{type(self).__name__}({self.name!r}, {n_rows} rows, {n_columns} columns)"
+
+    @property
+    def exact_rounds(self) -> RoundsDone:
+        """Rounds of the exact run that a coordinator of this process trains with this party."""
+        return self._exact.done
 
     @property
     def exact_terms(self) -> ExactTerms:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,10 @@ from xgb_fed.horizontal.exact.task import (
     given_parameters,
 )
 from xgb_fed.horizontal.exact.terms import ExactTerms
+from xgb_fed.horizontal.exact.training import RoundsDone
 from xgb_fed.horizontal.parties import as_parties
+from xgb_fed.horizontal.party import HorizontalParty
+from xgb_fed.horizontal.rounds_shown import Results, RoundsShown
 
 _CLASSES_OF = dict.fromkeys(SOFTMAX, 2)
 """Number of classes in settings that are checked before the parties' classes are known."""
@@ -63,6 +66,7 @@ def train_exact(
     evals: Sequence[tuple[tuple[Any, ...], str]] = (),
     early_stopping_rounds: int | None = None,
     verbose_eval: bool | int = True,
+    on_round: Callable[[int, Results], None] | None = None,
     random_state: int | None = None,
     traffic: Traffic | None = None,
     checkpoint: str | Path | None = None,
@@ -96,7 +100,11 @@ def train_exact(
         Stop when the last metric of the last set of held-out rows, of all parties together, has not improved
         for this many rounds.
     verbose_eval : bool or int, default=True
-        Whether to print metrics, when training has ended, or after how many rounds each time.
+        Whether to print metrics, or after how many rounds each time: as rounds end, or if no party is in this
+        process, when training has ended.
+    on_round : callable, optional
+        Called when a round has ended, with its number from 0, and metrics by set, metric and round; if no
+        party is in this process, when training has ended.
     random_state : int, optional
         Determines which rows the parties that are given as (X, y) draw for ``subsample``.  Drawn from the
         operating system by default.
@@ -206,15 +214,21 @@ def train_exact(
         early_stopping_rounds,
     ]
     counted = Traffic() if traffic is None else traffic
-    purpose = Purpose(OpenExactRun, request_of(wants_classes), AllParties(), agreement)
+    here = next((party for party in members if isinstance(party, HorizontalParty)), None)
     with ExitStack() as stack:
+        shown = stack.enter_context(
+            RoundsShown(
+                num_boost_round, None if here is None else lambda: here.exact_rounds, verbose_eval, on_round
+            )
+        )
+        purpose = Purpose(OpenExactRun, request_of(wants_classes), AllParties(), agreement, shown)
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
         kept = Memory(only_last=True) if checkpoint is None else Checkpoint(checkpoint, CheckpointError)
         progress = coordinate(members, purpose, about, counted, patience, kept)
-    model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
-    _print(model.evals_result, verbose_eval)
+        model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
+        shown.show(RoundsDone(model.booster.num_boosted_rounds(), model.evals_result))
     return model
 
 
@@ -239,13 +253,3 @@ def _members(
         categorical_labels=categorical_labels,
         exact=lambda k: first if made and k == made[0] else terms,
     )
-
-
-def _print(results: Mapping[str, Mapping[str, Sequence[float]]], verbose: bool | int) -> None:
-    """Print metrics as XGBoost does, every so many rounds."""
-    columns = [(name, metric, values) for name, of in results.items() for metric, values in of.items()]
-    if not verbose or not columns:
-        return
-    for number in range(0, len(columns[0][2]), 1 if verbose is True else int(verbose)):
-        parts = (f"{name}-{metric}:{values[number]:.5f}" for name, metric, values in columns)
-        print(f"[{number}]\t" + "\t".join(parts))

@@ -78,12 +78,15 @@ class Purpose:
     agreement : callable
         Checks the parties' names and descriptions.  Gives JSON of the settings that follow from them, empty
         if the request was all, and the statement: 32 bytes that stand for all that the parties agree on.
+    watch : callable, optional
+        Called with the number of sums after each of them, and when there are no more.
     """
 
     opening: type[OpenRun]
     request: str
     participation: Participation
     agreement: Callable[[Sequence[tuple[str, str]]], tuple[str, bytes]]
+    watch: Callable[[int], None] = lambda _: None
 
 
 def coordinate(
@@ -151,8 +154,10 @@ class _Coordinator:
             try:
                 self._begin()
                 while self._round():
+                    self._purpose.watch(self._progress.n_opened)
                     if self._progress.n_opened % SUMS_PER_LINE == 0:
                         logger.info("%d sums over all parties", self._progress.n_opened)
+                self._purpose.watch(self._progress.n_opened)
                 self._end()
             except PartyUnavailableError:
                 # Sessions stay open: the run may be taken up again.

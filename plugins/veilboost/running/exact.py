@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from veilboost.plans.exact import ExactPlan
 from veilboost.running.native_models import OBJECTIVES, NativeRun, labelled_rows, predict
+from veilboost.running.progress import RoundLog
 from veilboost.running.run import own_credentials
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.errors import CheckpointError, FewPartiesWarning
@@ -18,6 +20,7 @@ from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.train_exact import train_exact
 
 __all__ = ["TrainingRun", "predict"]
+logger = logging.getLogger(__name__)
 
 
 class TrainingRun(NativeRun[ExactPlan]):
@@ -57,6 +60,8 @@ class TrainingRun(NativeRun[ExactPlan]):
             min_parties=settings.min_parties,
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
+            # A coordinator without rows sees masked sums, and learns of rounds at the end.
+            on_round=RoundLog(logger, settings.rounds) if self.own else None,
             traffic=self.traffic,
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xgboost
 
 
-class RoundLines(xgboost.callback.TrainingCallback):
+class RoundLog:
     """Logs a line after each round.
 
     Parameters
@@ -26,25 +26,47 @@ class RoundLines(xgboost.callback.TrainingCallback):
         self, logger: logging.Logger, n_rounds: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._logger, self._n_rounds, self._clock = logger, n_rounds, clock
-        self._started = 0.0
+        self._started = clock()
         self._seconds: deque[float] = deque(maxlen=10)
+
+    def begin(self) -> None:
+        """Note that a round starts; without it, a round starts when the one before has ended."""
+        self._started = self._clock()
+
+    def __call__(self, number: int, results: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+        """Log a round that has ended; the time left is estimated from the last few."""
+        metrics = [
+            f"{name}-{metric}:{values[-1]:.5f}"
+            for name, of_set in results.items()
+            for metric, values in of_set.items()
+        ]
+        now = self._clock()
+        self._seconds.append(now - self._started)
+        self._started = now
+        left = spoken(sum(self._seconds) / len(self._seconds) * (self._n_rounds - number - 1))
+        shown = "".join(f", {metric}" for metric in metrics)
+        self._logger.info("tree %d of %d%s, %s left", number + 1, self._n_rounds, shown, left)
+
+
+class RoundLines(xgboost.callback.TrainingCallback):
+    """Has the log's lines written by a training loop that takes XGBoost's callbacks.
+
+    Parameters
+    ----------
+    log : RoundLog
+    """
+
+    def __init__(self, log: RoundLog) -> None:
+        self._log = log
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Note when the round starts."""
-        self._started = self._clock()
+        self._log.begin()
         return False
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Log the round; the time left is estimated from the last few."""
-        metrics = [
-            f"{name}-{metric}:{values[-1]:.5f}"
-            for name, of_set in evals_log.items()
-            for metric, values in of_set.items()
-        ]
-        self._seconds.append(self._clock() - self._started)
-        left = spoken(sum(self._seconds) / len(self._seconds) * (self._n_rounds - epoch - 1))
-        shown = "".join(f", {metric}" for metric in metrics)
-        self._logger.info("tree %d of %d%s, %s left", epoch + 1, self._n_rounds, shown, left)
+        """Log the round."""
+        self._log(epoch, evals_log)
         return False
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from veilboost.plans.simfl import SimFLPlan
 from veilboost.running.native_models import OBJECTIVES, NativeRun, labelled_rows, predict
-from veilboost.running.progress import RoundLines
+from veilboost.running.progress import RoundLines, RoundLog
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.simfl.checkpoint import Checkpoint
 from xgb_fed.horizontal.train_simfl import train_simfl
@@ -46,7 +46,7 @@ class TrainingRun(NativeRun[SimFLPlan]):
             evals=self._evals,
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
-            callbacks=[RoundLines(logger, settings.rounds)],
+            callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,
         )

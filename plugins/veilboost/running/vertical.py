@@ -22,7 +22,7 @@ from veilboost.plans.entries import PlanError
 from veilboost.plans.tables import Table, log_unseen, read_table
 from veilboost.plans.vertical import VerticalPlan
 from veilboost.running.predictions import Predicted, contributions_of, predictions_of
-from veilboost.running.progress import RoundLines
+from veilboost.running.progress import RoundLines, RoundLog
 from veilboost.running.run import Run, connect, rows_to_predict
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.training.checkpoint import Checkpoint
@@ -115,7 +115,7 @@ class TrainingRun(Run[VerticalPlan]):
             cipher=settings.scheme,
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
-            callbacks=[RoundLines(logger, settings.rounds)],
+            callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,
         )

@@ -64,6 +64,8 @@ def test_three_processes_as_written(run, capsys):
     shown = capsys.readouterr()
     n_rounds = int(re.search(r"(\d+) rounds with 3 parties: model", shown.out).group(1))
     assert "best round" in shown.err
+    lines = re.findall(r"tree (\d+) of \d+, validation_0-logloss:0\.\d{5}, .+ left", shown.err)
+    assert lines == [str(k) for k in range(1, n_rounds + 1)]
     text = (folder / "model" / "model.json").read_bytes()
     assert not list((folder / "checkpoint").iterdir())
     for name in ("north", "south"):

@@ -35,7 +35,7 @@ from xgb_fed.horizontal.exact.rows.samples import RowDraws
 from xgb_fed.horizontal.exact.sizes import LabelledRows
 from xgb_fed.horizontal.exact.task import ExactTask
 from xgb_fed.horizontal.exact.terms import ExactSide
-from xgb_fed.horizontal.exact.training import ExactModel, ExactTraining
+from xgb_fed.horizontal.exact.training import ExactModel, ExactTraining, RoundsDone
 
 MAX_OPENED_BYTES = 32 << 20
 """Length of all parties' contributions to one sum together: longer vectors are asked for in parts."""
@@ -82,6 +82,12 @@ class ExactRuns(Runs):
         # Not waited for on the disk: what a power failure takes is computed again, from the same rows.
         return AnswerJournal(self._kept.answers(run), {"run": run.hex()}, sync=False)
 
+    @property
+    def done(self) -> RoundsDone:
+        """Rounds of the run under way."""
+        subject = None if self.live is None else self.live.subject
+        return subject.done if isinstance(subject, ExactSubject) else RoundsDone()
+
     def finished(self, run: bytes, model: ExactModel) -> None:
         """Keep the model of a run that has ended; its number may be that of another one from now on."""
         self.booster = model.booster
@@ -114,6 +120,7 @@ class ExactSubject(Subject):
         self._last: tuple[int, bytes] = (-1, b"")
         self._rooms: list[Room] = []
         self._n_rounds = 0
+        self._begun: ExactTraining | None = None
 
     @property
     def rows(self) -> str:
@@ -190,7 +197,7 @@ class ExactSubject(Subject):
     ) -> Computation[Question, ExactModel]:
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
-        self._n_rounds = training.task.n_rounds
+        self._n_rounds, self._begun = training.task.n_rounds, training
         return GeneratorComputation(in_parts(training.run(), MAX_OPENED_BYTES // len(roster.names)))
 
     # Rounds.
@@ -224,6 +231,11 @@ class ExactSubject(Subject):
     def released(self, question: Question, total: Words, n_members: int) -> Any:
         """The sum as the computation reads it; a SumRangeError if it is out of range."""
         return question.checked(total)
+
+    @property
+    def done(self) -> RoundsDone:
+        """Rounds that the run has had."""
+        return RoundsDone() if self._begun is None else self._begun.done
 
     # The model.
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,20 @@ class ExactModel:
     best_score: float | None
 
 
+class RoundsDone(NamedTuple):
+    """Rounds that a run has had.
+
+    Attributes
+    ----------
+    n : int
+    results : dict
+        Metrics by set, metric and round; of at least `n` rounds.
+    """
+
+    n: int = 0
+    results: Mapping[str, Mapping[str, Sequence[float]]] = {}
+
+
 @dataclass(eq=False)
 class ExactTraining:
     """A run at one party.
@@ -71,6 +86,10 @@ class ExactTraining:
         Of this party's rows.
     max_rows : int
         Rows of all parties together that this party takes part with.
+
+    Attributes
+    ----------
+    done : RoundsDone
     """
 
     task: ExactTask
@@ -79,6 +98,7 @@ class ExactTraining:
     public_seed: bytes
     draws: RowDraws
     max_rows: int = sys.maxsize
+    done: RoundsDone = field(default=RoundsDone(), init=False)
 
     def run(self) -> Asking[ExactModel]:
         """Train, asking for sums over all parties."""
@@ -117,8 +137,9 @@ class ExactTraining:
             if history.n_sets:
                 losses = yield from self._losses(number, history.names, held_out)
                 history.add(losses)
-                if history.is_over:
-                    break
+            self.done = RoundsDone(number + 1, history.results)
+            if history.n_sets and history.is_over:
+                break
         return self._model(trees, base_score, cuts, history)
 
     # Steps before the first round.
