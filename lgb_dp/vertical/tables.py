@@ -41,6 +41,9 @@ N_POINTS = 16
 _LEAST_WIDTH = 2.0**-10
 """Of the points on either side of 0, over the reach."""
 
+_MIDDLE = 1 / 3
+"""Share of the range that sets how much closer points are near 0."""
+
 
 def loss_bounds(loss: Loss) -> tuple[float, float]:
     """C and κ: half axes of the ellipse that a row's gradient and hessian keep to, in units of the sums.
@@ -154,11 +157,13 @@ def reach_of(loss: Loss) -> float:
 
 
 def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:
-    """Points of a round, at equal distances over all values that F_B can have by now, as far as they reach.
+    """Points of a round, over all values that F_B can have by now, as far as they reach.
 
     F_B is between the sums of the smallest and of the largest leaf values of B's trees, which are public.
     Points that begin close together interpolate better than those of the whole range; without any tree of B,
-    F_B is 0 but for next to nothing.
+    F_B is 0 but for next to nothing.  Hardly any row is in the smallest or largest leaf of all trees, so
+    that points p are closer near 0: p / (s + |p|) are at equal distances, s being `_MIDDLE` of the range.
+    They are quotients and sums of public numbers, hence the same to the last bit at both parties.
 
     Parameters
     ----------
@@ -176,7 +181,10 @@ def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) 
     reach = reach_of(loss)
     first = max(-reach, min(low, -_LEAST_WIDTH * reach))
     last = min(reach, max(high, _LEAST_WIDTH * reach))
-    return tuple(first + (last - first) * k / (n_points - 1) for k in range(n_points))
+    middle = _MIDDLE * (last - first)
+    start, stop = (end / (middle + abs(end)) for end in (first, last))
+    inner = (start + (stop - start) * k / (n_points - 1) for k in range(1, n_points - 1))
+    return first, *(middle * place / (1.0 - abs(place)) for place in inner), last
 
 
 def to_points(

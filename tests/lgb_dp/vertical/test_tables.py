@@ -197,6 +197,15 @@ def test_points_cover_what_the_trees_can_add(objective, low, high):
     RoundLayout(seats, 10, points, 1, 48, (), loss_bounds(one))
 
 
+@pytest.mark.parametrize(("low", "high"), [(-4.0, 4.0), (-3.4, 3.9), (-2.0, 4.0)])
+def test_points_of_a_logarithmic_link_hardly_raise_predictions(low, high):
+    """Interpolation between points is above exp, most where they are far apart; few scores are far from 0."""
+    points = round_points(loss("poisson")[0], low, high)
+    scores = np.random.default_rng(8).normal(0, 0.45, 10_000)
+    means = np.interp(scores, points, np.exp(points))
+    assert 1.0 < means.mean() / np.exp(scores).mean() < 1.01
+
+
 def test_tables_of_other_bounds_or_weights_are_refused():
     one, _ = loss("binary")
     numbers = numbers_for(one)
