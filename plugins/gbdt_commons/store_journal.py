@@ -1,15 +1,22 @@
 """The file of a store: a journal that only grows, with an entry for each transaction.
 
 A header names the format, its version and the file itself (16 random bytes), and has a seal: where the file
-ended when it was closed.  An entry is the lengths of its two parts, a checksum of these, a digest, a table of
-changes, the contents, and a line end.  The digest is one of the digest before it, at first the file's random
-bytes, and of the table, which holds a digest of each content; so an entry that is removed, repeated,
-exchanged or moved is damage.  The first entry names the role.
+ended when it was closed.  An entry is the lengths of its two parts, a checksum of these, a digest, a table,
+the contents, and a line end.  The digest is one of the digest before it, at first the file's random bytes,
+and of the table, which holds a digest of each content; so an entry that is removed, repeated, exchanged or
+moved is damage.  The table also says how much of the file was on the disk when the entry was written.  The
+first entry names the role.
 
 After a crash, the file has no seal and ends within its last entries, or in zeros that were never
-written; they are cut off.  Anything else that does not fit is damage, and in a sealed file that holds for
-every byte.  In a file without a seal, a cut and zeros in the place of all its last bytes pass for a crash.
-A power failure that leaves the end of an entry on the disk, and not its middle, passes for damage.
+written; they are cut off.  A power failure can also leave holes before that end: sectors that were never
+written are zeros, whatever of those behind them is on the disk.  Where the first entry that does not fit has
+such a hole, it and all behind it are cut off.  This loses nothing that was confirmed: `fdatasync` had
+returned for all confirmed entries, so that they have no holes.  The converse is refused as damage where there
+is a proof of it: a later entry which says that the place of the hole was on the disk.  Without one, for the
+entry that was confirmed last, the file is the same as if its sync had not returned, and nothing can tell.
+
+Anything else that does not fit is damage, and in a sealed file that holds for every byte.  In a file without
+a seal, a cut and zeros in the place of all its last bytes pass for a crash.
 """
 
 from __future__ import annotations
@@ -23,13 +30,14 @@ import weakref
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gbdt_commons.files import sync_folder
 from gbdt_commons.store_index import Index
 
-VERSION = 2
+VERSION = 3
 """Of the format, and of everything that packages keep in it: all of it changes together."""
 
 _MAGIC = b"veilboost.store\n"
@@ -48,6 +56,9 @@ _ROLE = "", "role", 0
 
 _NO_SEAL = (1 << 64) - 1
 _DIGEST_BYTES = 16
+_SECTOR = 512
+"""Bytes that a disk writes as a whole or not at all, at least, and at a multiple of as many."""
+
 _BLOCK = 1 << 20
 _DEAD_BYTES = 64 << 10
 """Bytes of replaced records beyond as many as there are live ones: a file with more of them is rewritten."""
@@ -58,6 +69,14 @@ _BATCH = 1000
 
 class MisfitError(Exception):
     """A file is no store, damaged, or of another role or release."""
+
+
+class _HoleError(MisfitError):
+    """A part of an entry, from a place in the file to another one, does not fit."""
+
+    def __init__(self, reason: str, start: int, stop: int) -> None:
+        super().__init__(reason)
+        self.start, self.stop = start, stop
 
 
 @dataclass(slots=True)
@@ -99,7 +118,8 @@ class Journal:
         self.must_rewrite = False
         self._descriptor = -1
         self._tip = _Tip(0, b"")
-        self._is_sealed = self._is_synced = False
+        self._is_sealed = False
+        self._synced_end = 0
         self._changes: list[_Change] = []
         self._n_dead, self._has_removed = 0, False
         self._replaced: set[tuple[str, str]] = set()
@@ -138,15 +158,25 @@ class Journal:
             raise
 
     def follow(self) -> None:
-        """Take in the transactions behind the last known one."""
+        """Take in the transactions behind the last known one.
+
+        Raises
+        ------
+        MisfitError
+            If what follows is damaged, and no crash has left it so.
+        """
         self.seen = signature(os.fstat(self._descriptor))
         if not self.has_last:
             raise MisfitError("it is damaged: a transaction that was read is not there any more")
         sealed_end = _read_seal(self._descriptor)
         self._is_sealed = sealed_end != _NO_SEAL
         end = sealed_end if self._is_sealed else _written_end(self._descriptor)
-        while self._tip.end + _HEAD.size <= end and self._take_entry(end):
-            pass
+        try:
+            while self._tip.end + _HEAD.size <= end and self._take_entry(end):
+                pass
+        except _HoleError as error:
+            if self._is_sealed or not self._is_crash(error, end):
+                raise
         if self._is_sealed and not self._tip.end == end == self._size():
             raise MisfitError("it is damaged: it was cut off, or copied in part")
 
@@ -197,10 +227,8 @@ class Journal:
             if self._is_sealed:
                 # On the disk first: a crash may cut off what follows.
                 self._write_seal(_NO_SEAL)
-            entry = self._entry()
-            self._is_synced = False
-            _write(self._descriptor, entry, self._tip.end)
-        if sync and not self._is_synced:
+            _write(self._descriptor, self._entry(), self._tip.end)
+        if sync and self._synced_end < self._size():
             self._sync()
         self._keep()
 
@@ -223,8 +251,12 @@ class Journal:
             self._keep()
             return
         if self._is_writing:
+            is_torn = self.is_torn
             try:
                 self._cut()
+                if is_torn and not self.must_rewrite:
+                    # On the disk, too: a hole in what takes its place has zeros, and not what was cut off.
+                    self._sync()
             except OSError:
                 self.must_rewrite = True
             self.seen = signature(os.fstat(self._descriptor))
@@ -262,7 +294,7 @@ class Journal:
                 raise MisfitError("it was removed or replaced while it was in use")
             os.replace(part, path)
             # Until the new name is on the disk, a crash may bring the old file back.
-            new.must_rewrite, new._is_synced = True, True
+            new.must_rewrite, new._synced_end = True, new._tip.end
             new.seen = signature(os.fstat(new._descriptor))
             self.become(new)
         except BaseException:
@@ -305,6 +337,10 @@ class Journal:
                 new.commit(sync=False)
                 n_records = n_bytes = 0
         new.commit(sync=False)
+        # The file gets its name once it is on the disk; so there is no crash that leaves a hole in it.
+        new._synced_end = new._tip.end
+        _write(new._descriptor, new._entry(), new._tip.end)
+        new._keep()
 
     def _entry(self) -> bytes:
         """The entry of the changes, whose records then know where they will be."""
@@ -315,7 +351,7 @@ class Journal:
             else:
                 named.append([kind, key, place, record.size, record.digest.hex()])
                 contents.append(record.content or b"")
-        table = _table(named)
+        table = _table([self._synced_end, *named])
         lengths = _LENGTHS.pack(len(table), sum(map(len, contents)))
         digest = _digest(self._tip.digest, lengths, table)
         head = lengths + zlib.crc32(lengths).to_bytes(4, "little") + digest
@@ -358,27 +394,65 @@ class Journal:
         head = _read(self._descriptor, start, _HEAD.size)
         n_table, n_contents, checksum, digest = _HEAD.unpack(head)
         lengths = head[: _LENGTHS.size]
-        if checksum != zlib.crc32(lengths):
-            raise MisfitError("the length of a record is damaged")
         at = start + _HEAD.size + n_table
+        if checksum != zlib.crc32(lengths):
+            raise _HoleError("the length of a record is damaged", start, start + _HEAD.size)
         stop = at + n_contents + len(_END)
         if stop > end:
             return False
         table = _read(self._descriptor, start + _HEAD.size, n_table)
-        is_whole = _read(self._descriptor, stop - len(_END), len(_END)) == _END
-        if not is_whole or digest != _digest(self._tip.digest, lengths, table):
-            raise MisfitError("a record is damaged")
-        for kind, key, place, *content in json.loads(table):
-            if content:
-                record = Record(at, content[0], bytes.fromhex(content[1]))
-                self.content(record)
-                at += record.size
-                self._replace(kind, key, place, record)
-            else:
-                self._replace(kind, key, place)
+        if digest != _digest(self._tip.digest, lengths, table):
+            raise _HoleError("a record is damaged", start, at)
+        changes = []
+        for kind, key, place, *content in json.loads(table)[1:]:
+            record = [Record(at, content[0], bytes.fromhex(content[1]))] if content else []
+            for one in record:
+                at += one.size
+                try:
+                    self.content(one)
+                except MisfitError as error:
+                    raise _HoleError(str(error), one.start, at) from None
+            changes.append((kind, key, place, *record))
+        if _read(self._descriptor, at, len(_END)) != _END:
+            raise _HoleError("a record is damaged", at, stop)
+        for change in changes:
+            self._replace(*change)
         self._tip = _Tip(stop, digest, self._n_dead, self._has_removed, start)
         self.index.keep()
         return True
+
+    def _is_crash(self, error: _HoleError, end: int) -> bool:
+        """Whether a power failure can have left what does not fit in the next entry.
+
+        There has to be a hole, and no proof that its place was on the disk before the power failed.
+        """
+        start = self._tip.end
+        # What is before the entry may be on the disk, with zeros behind it in the same sector.
+        edges = [start, *range(start - start % _SECTOR + _SECTOR, end, _SECTOR), end]
+        has_hole = any(
+            after > error.start and before < error.stop and not any(self._between(before, after))
+            for before, after in pairwise(edges)
+        )
+        return has_hole and not self._was_synced(start, end)
+
+    def _was_synced(self, start: int, end: int) -> bool:
+        """Whether an entry behind a place says that what is there was on the disk when it was written."""
+        for first in range(start, end, _BLOCK):
+            block = self._between(first, min(first + _BLOCK + _HEAD.size, end))
+            at = block.find(_END) + 1
+            while 0 < at <= min(_BLOCK, len(block) - _HEAD.size):
+                n_table, _, checksum, _ = _HEAD.unpack_from(block, at)
+                place = first + at + _HEAD.size
+                is_head = checksum == zlib.crc32(block[at : at + _LENGTHS.size])
+                if is_head and place + n_table <= end:
+                    with suppress(ValueError, LookupError, TypeError):
+                        if start < json.loads(self._between(place, place + n_table))[0] <= first + at:
+                            return True
+                at = block.find(_END, at) + 1
+        return False
+
+    def _between(self, start: int, end: int) -> bytes:
+        return _read(self._descriptor, start, end - start)
 
     def _write_seal(self, end: int) -> None:
         _write(self._descriptor, _seal(end), _FRONT.size)
@@ -386,19 +460,21 @@ class Journal:
         self._is_sealed = end != _NO_SEAL
 
     def _sync(self) -> None:
+        end = self._size()
         try:
             os.fdatasync(self._descriptor)
         except OSError:
             # What is on the disk is unknown, and another call would not tell.
             self.must_rewrite = True
             raise
-        self._is_synced = True
+        self._synced_end = end
 
     def _size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
     def _cut(self) -> None:
         if self.is_torn:
+            self._synced_end = min(self._synced_end, self._tip.end)
             os.ftruncate(self._descriptor, self._tip.end)
 
 
