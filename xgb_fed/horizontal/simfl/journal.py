@@ -80,8 +80,13 @@ class RunJournal:
     rounds: list[tuple[Trees, bool]] = field(default_factory=list)
 
     def add(self, trees: Trees, is_own: bool) -> None:
-        """Keep the trees of the next round."""
-        self.store.append(ENTRIES, self.run.hex(), messages.write(bytes(16), int(is_own), trees))
+        """Keep the trees of the next round.
+
+        A run whose journal was removed for later ones goes on, and cannot be taken up.
+        """
+        with self.store.transaction():
+            if self.store.size(ENTRIES, self.run.hex()):
+                self.store.append(ENTRIES, self.run.hex(), messages.write(bytes(16), int(is_own), trees))
         self.rounds.append((trees, is_own))
 
     def check(self, number: int, trees: Trees) -> None:

@@ -89,11 +89,17 @@ class Journal:
             raise ProtocolError("another session has taken up this training run")
 
     def keep(self) -> None:
-        """Put the splits that are new on the disk."""
+        """Put the splits that are new on the disk.
+
+        A training run whose journal was removed for later ones goes on, and cannot be resumed: splits without
+        its terms, or without those before them, would take the place of another run.
+        """
         self.check_current()
         new = self.splits.entries(self._n_written)
         if new:
-            self._store.append(FOUND, self._key, new)
+            with self._store.transaction():
+                if self._store.size(RUN, self._key):
+                    self._store.append(FOUND, self._key, new)
             self._n_written = len(self.splits)
 
 

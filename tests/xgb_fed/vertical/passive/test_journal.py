@@ -216,3 +216,26 @@ def test_a_training_under_way_needs_no_further_descriptor(journals):
         journal.splits.add(0, 1.5, False)
         journal.keep()
     assert len(journals.find(ONE)[1]) == 2
+
+
+def test_a_run_whose_journal_was_removed_goes_on_and_leaves_no_splits_without_terms(journals):
+    """Splits without terms would take the place of another run, and nothing would ever read them."""
+    kept, store = Splits(list(NAMES)), journals._store
+    kept.add(0, 1.0, True)
+    journal = journals.start(MODEL, TERMS, kept)
+    models = [bytes([k]) * 16 for k in range(MAX_JOURNALS)]
+    for model in models:
+        journals.start(model, TERMS, splits_of([]))
+    assert journals.find(MODEL) is None
+    for threshold in (2.0, 3.0):
+        kept.add(1, threshold, False)
+        journal.keep()
+        assert journals.find(MODEL) is None
+        assert set(store.keys(FOUND)) == set(store.keys(RUN)) == {model.hex() for model in models}
+    # The run is begun anew, with all of its splits: they are kept from then on.
+    journal = journals.start(MODEL, TERMS, kept)
+    kept.add(0, 4.0, True)
+    journal.keep()
+    assert journals.find(MODEL) == (TERMS, kept)
+    assert len(kept) == 4
+    assert [model.hex() in store.keys(RUN) for model in models] == [False] + [True] * (MAX_JOURNALS - 1)
