@@ -199,6 +199,31 @@ class StoreFile(Store):
             self._journal.change(kind, key, start)
 
 
+def remove_store(path: str | Path) -> None:
+    """Remove a store, whatever is in it, with its lock; nothing if there is none.
+
+    Raises
+    ------
+    StoreError
+        If it is in use, or a link; it stays as it is.
+    """
+    path = Path(path).absolute()
+    _check_regular(path)
+    lock_file = _lock_of(path)
+    if not path.exists() and not lock_file.exists():
+        return
+    holder = _locked(path)
+    try:
+        # Its user holds this lock, too, if somebody has removed the file of the other one.
+        with suppress(FileNotFoundError), open(path, "rb") as store, _refusing(path):
+            lock(store.fileno())
+            path.unlink()
+        part_of(path).unlink(missing_ok=True)
+        lock_file.unlink()
+    finally:
+        holder.close()
+
+
 def refuse_former(folder: Path, patterns: Sequence[str]) -> None:
     """Refuse a folder with files of certain names."""
     for pattern in patterns:
@@ -231,14 +256,23 @@ def _locked(path: Path) -> BinaryIO:
     itself is locked, too, so that the removal of this file lets in no second user.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    holder = os.fdopen(os.open(path.with_name(f"{path.name}-lock"), flags, 0o600), "wb", buffering=0)
-    try:
-        with _refusing(path):
-            lock(holder.fileno())
-    except BaseException:
+    while True:
+        holder = os.fdopen(os.open(_lock_of(path), flags, 0o600), "wb", buffering=0)
+        try:
+            with _refusing(path):
+                lock(holder.fileno())
+            # Whoever removes a store may have removed the file after it was opened here.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(holder.fileno()), os.lstat(_lock_of(path))):
+                    return holder
+        except BaseException:
+            holder.close()
+            raise
         holder.close()
-        raise
-    return holder
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-lock")
 
 
 def _opened(path: Path, role: str | None) -> Journal:

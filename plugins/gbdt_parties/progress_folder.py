@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import ClassVar
 
 from gbdt_commons.errors import StoreError, VeilboostError
 from gbdt_commons.store import Store
-from gbdt_commons.store_file import StoreFile
+from gbdt_commons.store_file import StoreFile, remove_store
+
+logger = logging.getLogger(__name__)
 
 
 class ProgressFolder:
@@ -65,7 +68,11 @@ class ProgressFolder:
         )
 
     def clear(self) -> None:
-        """Remove the progress: the model is kept elsewhere."""
-        # With what the store has beside its file, whose names begin alike.
-        for path in self.folder.glob(f"{self.store_file}*"):
-            path.unlink()
+        """Remove the progress: the model is kept elsewhere.
+
+        A store in use is that of another training run by now, and stays.
+        """
+        try:
+            remove_store(self.folder / self.store_file)
+        except StoreError as error:
+            logger.warning("checkpoint=%r is not cleared: %s", str(self.folder), error)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gbdt_commons import store_file
 from gbdt_commons.store import bytes_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
@@ -31,6 +32,47 @@ def test_what_was_kept_is_there_until_it_is_cleared(folder):
     assert list(folder.folder.iterdir()) == []
     with folder.opened() as store:
         assert store.get(NOTES, "") is None
+
+
+def test_the_progress_of_another_run_by_now_is_not_cleared(folder, caplog):
+    with folder.opened() as store:
+        store.put(NOTES, "", b"kept")
+        folder.clear()
+        assert "is not cleared" in caplog.text
+        assert "is in use by another process" in caplog.text
+        store.put(NOTES, "", b"kept on")
+    with folder.opened() as store:
+        assert store.get(NOTES, "") == b"kept on"
+
+
+def test_a_store_whose_lock_file_was_removed_is_not_cleared_while_it_is_in_use(folder):
+    with folder.opened() as store:
+        (folder.folder / "a.store-lock").unlink()
+        folder.clear()
+        store.put(NOTES, "", b"kept")
+    with folder.opened() as store:
+        assert store.get(NOTES, "") == b"kept"
+
+
+def test_a_folder_that_is_cleared_as_another_run_opens_it_has_one_lock(folder, monkeypatch):
+    """The lock file that was opened before it was removed locks nothing out."""
+    with folder.opened():
+        pass
+    real, cleared = store_file.lock, []
+
+    def lock(descriptor):
+        if not cleared:
+            cleared.append(True)
+            folder.clear()
+        real(descriptor)
+
+    monkeypatch.setattr(store_file, "lock", lock)
+    with (
+        folder.opened(),
+        pytest.raises(PartyArgumentError, match="is in use by another process, or another object"),
+    ):
+        folder.opened().__enter__()
+    assert cleared
 
 
 def test_a_folder_is_one_run_s_at_a_time_and_free_again_after_an_error(folder):
