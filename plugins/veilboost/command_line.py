@@ -70,6 +70,10 @@ COMMANDS = {
         "predict rows of a file, with the parties that hold its other columns",
         "veilboost.running.commands:fill_predict",
     ),
+    "export": (
+        "write the model as one that XGBoost or LightGBM reads alone, if all parties consent",
+        "veilboost.running.commands:fill_export",
+    ),
     "estimate": (
         "estimate how long a training run takes over a line",
         "veilboost.estimates:fill",

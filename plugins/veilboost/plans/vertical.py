@@ -97,7 +97,9 @@ class VerticalServed(ServedTable):
         metavar="HOW",
     )
     consent_to_export: bool = entry(
-        "whether splits are given to `export_booster`", False, option="give splits to export_booster"
+        "whether splits are given to `veilboost export` and `export_booster`",
+        False,
+        option="give splits to veilboost export",
     )
     min_rows: int = entry("rows of a training run", 100, least=1)
     max_rows: int = entry("rows of a training run", 50_000_000, least=1)

@@ -1,4 +1,4 @@
-"""The commands ``align``, ``train`` and ``predict``, by a plan of any kind of training."""
+"""The commands ``align``, ``train``, ``predict`` and ``export``, by a plan of any kind of training."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ def fill_predict(parser: Parser, arguments: Sequence[str]) -> None:
     add("--missing", help="file for the ids that some party does not have (OUT.missing)")
 
 
+def fill_export(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the parser of ``export``."""
+    _add_plan(parser, run_export, "veilboost export plan.toml --out booster.json")
+    add = parser.add_argument
+    add("--out", help="file to write (booster.json beside the model; not needed if the model is native)")
+    add("--overwrite", action="store_true", help="replace the file if there is one")
+
+
 def _add_plan(parser: Parser, command: Callable[[argparse.Namespace], None], example: str) -> None:
     parser.add_argument("plan", help="TOML or YAML file: method, tls, data, parties, training, parameters")
     parser.runs(command, example)
@@ -69,6 +77,14 @@ def run_train(args: argparse.Namespace) -> None:
     from veilboost.running import run
 
     run.train(kind_of(plan.method), plan, args)
+
+
+def run_export(args: argparse.Namespace) -> None:
+    """Run ``export``: write the model as one of XGBoost or LightGBM alone."""
+    plan = read_plan(args.plan)
+    from veilboost.running import run
+
+    run.export(kind_of(plan.method), plan, args)
 
 
 def run_predict(args: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from veilboost.plans.exact import ExactPlan
 from veilboost.plans.simfl import SimFLPlan
 from veilboost.plans.tables import read_table
 from veilboost.running.predictions import Predicted, predictions_of
-from veilboost.running.run import Run, rows_to_predict
+from veilboost.running.run import Run, kept_model, rows_to_predict
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.party import HorizontalParty
 
@@ -34,6 +34,7 @@ class NativeRun(Run[PlanT]):
     """A training run that ends in a model of XGBoost, which all parties have."""
 
     model_file = MODEL_FILE
+    host = "XGBoost"
 
     def own_party(self, file: str, name: str, **more: Any) -> HorizontalParty:
         """The coordinator's own rows, as a party in this process, with arguments for one kind of training."""
@@ -71,12 +72,10 @@ def labelled_rows(plan: ExactPlan | SimFLPlan, file: str) -> tuple[Any, Any]:
 
 def predict(plan: ExactPlan | SimFLPlan, args: argparse.Namespace) -> Predicted:
     """Predict rows of a file by the model; no other party is asked."""
-    directory = plan.path(plan.training.model)
-    if not (directory / MODEL_FILE).exists():
-        raise FileNotFoundError(f"{directory} holds no model; train first")
+    model = kept_model(plan.path(plan.training.model) / MODEL_FILE)
     file = rows_to_predict(plan, args)
-    booster = xgboost.Booster(model_file=directory / MODEL_FILE)
-    about = read_json(directory / ABOUT_FILE)
+    booster = xgboost.Booster(model_file=model)
+    about = read_json(model.with_name(ABOUT_FILE))
     names = booster.feature_names
     table = read_table(file, id_column=plan.data.id, keep=names)
     if table.columns.n_features != booster.num_features():

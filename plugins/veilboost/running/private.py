@@ -16,7 +16,7 @@ from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.private import PrivatePlan
 from veilboost.running.predictions import Predicted, predictions_of
-from veilboost.running.run import Run, own_credentials, rows_to_predict
+from veilboost.running.run import Run, kept_model, own_credentials, rows_to_predict
 
 MODEL_FILE = "model.txt"
 """In the model's folder: LightGBM's model, with the guarantee inside."""
@@ -26,6 +26,7 @@ class TrainingRun(Run[PrivatePlan]):
     """Training on noised sums over all parties."""
 
     model_file = MODEL_FILE
+    host = "LightGBM"
     warnings = (federated.FewPartiesWarning,)
 
     def __init__(self, plan: PrivatePlan, plan_file: str, stack: ExitStack) -> None:
@@ -102,9 +103,7 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
 
 def predict(plan: PrivatePlan, args: argparse.Namespace) -> Predicted:
     """Predict rows of a file by the model; no other party is asked."""
-    model, data = plan.path(plan.training.model) / MODEL_FILE, plan.data
-    if not model.exists():
-        raise FileNotFoundError(f"{model.parent} holds no model; train first")
+    model, data = kept_model(plan.path(plan.training.model) / MODEL_FILE), plan.data
     declared = _declared(plan)
     file = rows_to_predict(plan, args)
     rows = declared.table_of(file, id_column=data.id, labelled=False)

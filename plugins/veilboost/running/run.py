@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from gbdt_commons.files import make_folder
+from gbdt_commons.files import make_folder, write_atomically
 from gbdt_parties.channel import Party
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.record import write_traffic
@@ -49,6 +49,12 @@ class Run(ABC, Generic[PlanT]):
     model_file: ClassVar[str]
     """In the model's folder, the file that is written last."""
 
+    host: ClassVar[str]
+    """The library whose own models are exported."""
+
+    is_native: ClassVar[bool] = True
+    """Whether the model's file is the host's own already; else parties keep parts of the model."""
+
     warnings: ClassVar[tuple[type[Warning], ...]] = ()
     """Warnings of training that the log shows; others are left out."""
 
@@ -65,6 +71,17 @@ class Run(ABC, Generic[PlanT]):
     @abstractmethod
     def save(self, model: Any, directory: Path) -> None:
         """Write the model into its folder."""
+
+    @classmethod
+    def exported(cls, plan: PlanT, plan_file: str) -> tuple[bytes, str]:
+        """The model as its host's own, and a few words about it; parties may be asked for their parts.
+
+        Raises
+        ------
+        ConsentError
+            Naming a party that keeps its part.
+        """
+        return (plan.path(plan.training.model) / cls.model_file).read_bytes(), f"{cls.host}'s own model"
 
     @abstractmethod
     def checkpoint(self, folder: Path) -> Checkpoint:
@@ -109,6 +126,30 @@ def train(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
     run.save(model, directory)
     run.checkpoint(plan.path(plan.training.checkpoint)).clear()
     print(run.summary(model, directory, len(parties)))
+
+
+def export(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
+    """Write the model as its host's own; where it is that already, copy it, or say where it is."""
+    run = kind.TrainingRun
+    kept = kept_model(plan.path(plan.training.model) / run.model_file)
+    if args.out is None and run.is_native:
+        print(f"{run.host}'s own model already: {kept}")
+        return
+    target = Path(args.out or kept.with_name("booster.json"))
+    if target.suffix != kept.suffix:
+        raise PlanError(f"--out={args.out} must end in {kept.suffix}, which is the format of the model")
+    if target.exists() and not args.overwrite:
+        raise PlanError(f"{target} exists; --overwrite replaces it, --out names another file")
+    content, about = run.exported(plan, args.plan)
+    write_atomically(target, content)
+    print(f"{about}: {target}")
+
+
+def kept_model(path: Path) -> Path:
+    """The path of a model's file; `FileNotFoundError` if it is not there."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path.parent} holds no model; train first")
+    return path
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from gbdt_commons.sealed import write_sealed
+from gbdt_hosts.xgboost.model import as_json
+from gbdt_parties.errors import ConsentError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.record import write_traffic
@@ -79,6 +81,7 @@ class TrainingRun(Run[VerticalPlan]):
     """Training of an active party with passive ones."""
 
     model_file = MODEL_FILE
+    host, is_native = "XGBoost", False
     warnings = (UserWarning,)
 
     def __init__(self, plan: VerticalPlan, plan_file: str, stack: ExitStack) -> None:
@@ -132,6 +135,25 @@ class TrainingRun(Run[VerticalPlan]):
         model.save(directory)
         if model.best_iteration is not None:
             logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
+
+    @classmethod
+    def exported(cls, plan: VerticalPlan, plan_file: str) -> tuple[bytes, str]:
+        """The booster on the columns of all parties, which reveal their splits if they consent."""
+        model, traffic = VerticalModel.load(plan.path(plan.training.model)), Traffic()
+        # Parties with ids answer about aligned rows only, also where no row is asked about.
+        aligned = plan.path(plan.data.aligned)
+        row_sets = [] if plan.data.id is None else [_kept_alignment(plan_file, aligned).digest]
+        with ExitStack() as stack:
+            try:
+                booster = model.export_booster(connect(plan, stack, row_sets), traffic=traffic)
+            except ConsentError as error:
+                raise ConsentError(f"{error}; with --consent-to-export its server gives them") from None
+            finally:
+                write_traffic(plan.path(plan.training.record), traffic)
+        about = (
+            f"{len(model.trees)} trees, {booster.num_features()} columns of {1 + len(model.parties)} parties"
+        )
+        return as_json(booster), about
 
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""

@@ -332,25 +332,32 @@ class VerticalModel:
             return None
         return read_columns_like(X, self.splits.names, self.splits.categories)
 
-    def export_booster(self, parties: Any) -> xgboost.Booster:
+    def export_booster(self, parties: Any, *, traffic: Traffic | None = None) -> xgboost.Booster:
         """A native booster, if every party consents.
 
         Its columns are the active party's, then each passive party's in the order of `parties` at training.
+
+        Parameters
+        ----------
+        parties : sequence of Party
+            Those of the training run, by name.
+        traffic : Traffic, optional
+            Counts the messages.
+
+        Returns
+        -------
+        xgboost.Booster
 
         Raises
         ------
         ConsentError
             Naming the party that does not consent.
         """
-        by_name = {party.name: party for party in check_parties(parties)}
-        session, traffic = os.urandom(16), Traffic()
+        session, counted = os.urandom(16), Traffic() if traffic is None else traffic
         all_splits, names = [self.splits], list(self.splits.names)
-        for name in self.parties:
-            if name not in by_name:
-                raise InvalidArgumentError(
-                    f"parties lacks {name!r}; the model was trained with {self.parties}"
-                )
-            channel = Channel(by_name[name], session, traffic)
+        for party in self._parties(parties):
+            name = party.name
+            channel = Channel(party, session, counted)
             channel.ask(OpenModel(self.model_id, 0, row_positions(None)), ModelOpened)
             answer = channel.ask(RevealSplits(), RevealedSplits)
             channel.ask(messages.Finish(), messages.Done)
