@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import os
+from collections.abc import Sequence
 from typing import Any
 
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.vertical.prediction.answering import PartyAnswers
+from lgb_dp.vertical.prediction.consent import Consent
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
 
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
 
@@ -19,6 +25,8 @@ class ColumnParty:
     X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
     name : str
         Under which the other party knows it.
+    consent : Consent, optional
+        Limits of the questions that it answers about its rows (`predict`).
     **data
         Public declarations, as of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical),
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges` and `feature_name`.
@@ -29,6 +37,10 @@ class ColumnParty:
         Public.
     codes : DenseCodes or SparseCodes
         Of the rows: private, they do not leave the party.
+    answers : PartyAnswers
+        Models, and the questions that were answered; those of parties `with_rows`, too.
+    row_names : list of bytes
+        By which questions about the rows are counted.
 
     Raises
     ------
@@ -36,7 +48,7 @@ class ColumnParty:
         Naming the argument that is not accepted.
     """
 
-    def __init__(self, X: Any, *, name: str, **data: Any) -> None:
+    def __init__(self, X: Any, *, name: str, consent: Consent | None = None, **data: Any) -> None:
         unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
         if unknown:
             raise ArgumentTypeError(
@@ -54,6 +66,35 @@ class ColumnParty:
         leaks = self.bins.provenance.leaks
         if leaks:
             raise InvalidArgumentError(f"declarations of party {name!r} must be public: {leaks[0]}")
+        self.answers = PartyAnswers(consent)
+        self.row_names = named_by_place(os.urandom(ROW_BYTES), self.codes.n_rows)
+
+    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> ColumnParty:
+        """The party with other rows, and the same declarations, consent, models and counts of answers.
+
+        Parameters
+        ----------
+        X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+        ids : sequence of str, shape (n_rows,), optional
+            Names of the rows, by which both parties have aligned them.  A row is counted by its id, in every
+            selection and after a restart; without ids by its place in this selection alone, so that the rows
+            of another selection count as others.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the columns differ, or there is not one id for each row.
+        InvalidDataError
+            If an id is not a canonical text, or is there twice.
+        """
+        given, other = checked_data(X), copy.copy(self)
+        other.codes = self.bins.transform(given)
+        n_rows = other.codes.n_rows
+        if ids is None:
+            other.row_names = named_by_place(os.urandom(ROW_BYTES), n_rows)
+        else:
+            other.row_names = named_by_ids(ids, n_rows)
+        return other
 
     def __repr__(self) -> str:
         """Name and number of features; no cell."""
