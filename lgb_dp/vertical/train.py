@@ -103,6 +103,7 @@ def train(
     try:
         booster = train_with(sums, params, train_set, n_rounds, party, trainer, per_round)
         made[-1].end()
+        party.answers.remember(booster, party.bins, train_set.label_bounds)
         return booster
     finally:
         for one in made:
