@@ -42,7 +42,9 @@ N_FEATURES, DEPTH, BINS = 20, 4, 32
 PRIVATE_TREES, PEER_TREES = (4, 20), (1, 3)
 """Trees of the short and of the long run."""
 
-DELTA = 1e-5
+DELTA, DELTA_OF_TIME = 1e-5, 1e-7
+"""Below one over the number of rows."""
+
 N_HALVINGS = 3
 EPSILONS = (0.1, 1.0)
 TO_REACH = {
@@ -86,7 +88,7 @@ def timed(n_rows: int, has_peer: bool) -> dict[str, float]:
             rows,
             n_trees,
             parties=[bank],
-            callbacks=[lgb_dp.NewtonBoost(1.0, DELTA)],
+            callbacks=[lgb_dp.NewtonBoost(1.0, DELTA_OF_TIME)],
             traffic=traffic,
         )
         return traffic.bytes_from("labels") + traffic.bytes_from("bank")
