@@ -47,7 +47,6 @@ from gbdt_parties.two_party.life import Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.pads import Words
 from gbdt_parties.two_party.rounds import PointSide, Tables, TableSide
-from gbdt_parties.two_party.session import Session
 from gbdt_parties.two_party.sides import (
     CHOICES,
     LAST,
@@ -67,7 +66,7 @@ Check = Callable[[RoundLayout, Sequence[Words]], None]
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
 
-Inputs = TypeVar("Inputs")
+Looked = TypeVar("Looked")
 
 
 def fresh_nonce() -> bytes:
@@ -101,35 +100,24 @@ class AttemptDraws(Unrepeatable):
 
 
 @dataclass(frozen=True, eq=False)
-class TableInputs:
-    """Inputs of the side with tables to one attempt, as of `rounds.TableSide`.
+class Inputs(Generic[Looked]):
+    """Inputs of one side to one attempt, as of `rounds.TableSide` and `rounds.PointSide`.
 
     Parameters
     ----------
-    tables : callable
+    looked_up : callable, or ndarray of uint8, shape (n_rows,)
+        Tables of the side that has them, and points of the other one.
     leaves : sequence of ndarray of uint8, shape (n_rows,)
     noise : sequence of ndarray of uint64, shape (2**levels,)
     """
 
-    tables: Tables
+    looked_up: Looked
     leaves: Sequence[Leaves]
     noise: Sequence[Words]
 
 
-@dataclass(frozen=True, eq=False)
-class PointInputs:
-    """Inputs of the side with points to one attempt, as of `rounds.PointSide`.
-
-    Parameters
-    ----------
-    points : ndarray of uint8, shape (n_rows,)
-    leaves : sequence of ndarray of uint8, shape (n_rows,)
-    noise : sequence of ndarray of uint64, shape (2**levels,)
-    """
-
-    points: Leaves
-    leaves: Sequence[Leaves]
-    noise: Sequence[Words]
+TableInputs = Inputs[Tables]
+PointInputs = Inputs[Leaves]
 
 
 class Flights:
@@ -167,7 +155,7 @@ class Flights:
         return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
 
 
-class Exchange(ABC, Unrepeatable, Generic[Inputs]):
+class Exchange(ABC, Unrepeatable, Generic[Looked]):
     """One side of a run; one thread at a time uses it.
 
     Parameters
@@ -183,6 +171,9 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
 
     _own_party: int
     """Number of this side in the layouts' parties."""
+
+    _side: Callable[..., Side]
+    """Makes this side of an attempt."""
 
     def __init__(
         self, terms: Terms, store: Store, check: Check, nonces: Callable[[], bytes] = fresh_nonce
@@ -231,7 +222,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 self._connected = None
 
     def round(
-        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs[Looked]], pay: Pay
     ) -> list[Words]:
         """Sums of a round: as they were opened, or of an attempt that is made now.
 
@@ -333,7 +324,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         self,
         connected: Connected,
         layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs],
+        inputs: Callable[[AttemptDraws], Inputs[Looked]],
         pay: Pay,
     ) -> None:
         number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
@@ -344,7 +335,10 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         context = connected.session.digest
         digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
         draws = AttemptDraws(connected.session.draws(nonce), digest)
-        side = self._side(connected.session, layout, step, inputs(draws), nonce)
+        given = inputs(draws)
+        side = self._side(
+            connected.session, layout, number, k, given.looked_up, given.leaves, given.noise, nonce
+        )
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(Kind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
@@ -356,10 +350,6 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             self.kept.charge(record, pay)
 
         self._play(flights, layout, charge)
-
-    @abstractmethod
-    def _side(self, session: Session, layout: RoundLayout, step: Step, inputs: Inputs, nonce: bytes) -> Side:
-        """The side of an attempt that this party has."""
 
     @abstractmethod
     def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
@@ -399,16 +389,10 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         return Opening(charge.number, charge.digest, charge.layout, words, chain, signed, signature, b"")
 
 
-class TableExchange(Exchange[TableInputs]):
+class TableExchange(Exchange[Tables]):
     """The side with tables, which is the first one of all layouts; it opens first."""
 
-    _own_party = 0
-
-    def _side(
-        self, session: Session, layout: RoundLayout, step: Step, inputs: TableInputs, nonce: bytes
-    ) -> Side:
-        given = (inputs.tables, inputs.leaves, inputs.noise)
-        return TableSide(session, layout, step.round, step.attempt, *given, nonce)
+    _own_party, _side = 0, TableSide
 
     def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
         side, has_trees = flights.side, bool(layout.owned_by(self._terms.own.place))
@@ -433,16 +417,10 @@ class TableExchange(Exchange[TableInputs]):
         raise ProtocolError("the other side has opened a round before this one could")
 
 
-class PointExchange(Exchange[PointInputs]):
+class PointExchange(Exchange[Leaves]):
     """The side with points, which is the second one of all layouts; it opens with the last flight."""
 
-    _own_party = 1
-
-    def _side(
-        self, session: Session, layout: RoundLayout, step: Step, inputs: PointInputs, nonce: bytes
-    ) -> Side:
-        given = (inputs.points, inputs.leaves, inputs.noise)
-        return PointSide(session, layout, step.round, step.attempt, *given, nonce)
+    _own_party, _side = 1, PointSide
 
     def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
         side = flights.side
