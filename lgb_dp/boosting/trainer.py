@@ -49,9 +49,9 @@ class _NamespaceOfClass(dict[str, Any]):
 class _TrainerClass(ABCMeta):
     """Metaclass by which a trainer's class among the callbacks is named, before LightGBM calls any."""
 
-    @property  # type: ignore[misc]
-    def __dict__(cls) -> dict[str, Any]:  # type: ignore[override]
-        return _NamespaceOfClass(cls)
+    def __getattribute__(cls, name: str) -> Any:
+        # No property: `inspect` takes a class whose `__dict__` is another descriptor for an empty one.
+        return _NamespaceOfClass(cls) if name == "__dict__" else super().__getattribute__(name)
 
 
 class PrivateTrainer(ABC, metaclass=_TrainerClass):

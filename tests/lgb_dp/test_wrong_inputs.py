@@ -3,6 +3,7 @@
 Each line of the table is a call and the text of its error: the argument, its value, and a way out.
 """
 
+import inspect
 import re
 import warnings
 
@@ -185,6 +186,14 @@ def test_a_wrong_input_is_named_with_a_way_out(call, text):
     with pytest.raises((ValueError, TypeError, lgb.basic.LightGBMError), match=re.escape(text)) as caught:
         call()
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("trainer", [lgb_dp.NewtonBoost, lgb_dp.DPBoost, lgb_dp.MBoost])
+def test_the_class_of_a_trainer_can_be_looked_into(trainer):
+    """LightGBM's first look at a callback is into its `__dict__`; that of a class is `inspect`'s, too."""
+    assert next(iter(inspect.signature(trainer).parameters)) == "epsilon"
+    assert inspect.getattr_static(trainer, "begin") is vars(trainer)["begin"]
+    assert vars(trainer(1.0, 1e-6) if trainer is lgb_dp.NewtonBoost else trainer(1.0))["epsilon"] == 1.0
 
 
 def test_the_table_is_long_enough():
