@@ -22,7 +22,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from threading import RLock
 from typing import Generic, TypeVar
 
@@ -66,8 +66,6 @@ Check = Callable[[RoundLayout, Sequence[Words]], None]
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
 
-Looked = TypeVar("Looked")
-
 
 def fresh_nonce() -> bytes:
     """32 bytes of the operating system."""
@@ -100,24 +98,38 @@ class AttemptDraws(Unrepeatable):
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs(Generic[Looked]):
-    """Inputs of one side to one attempt, as of `rounds.TableSide` and `rounds.PointSide`.
+class TableInputs:
+    """Inputs of the side with tables to one attempt, as of `rounds.TableSide` and in its order.
 
     Parameters
     ----------
-    looked_up : callable, or ndarray of uint8, shape (n_rows,)
-        Tables of the side that has them, and points of the other one.
+    tables : callable
     leaves : sequence of ndarray of uint8, shape (n_rows,)
     noise : sequence of ndarray of uint64, shape (2**levels,)
     """
 
-    looked_up: Looked
+    tables: Tables
     leaves: Sequence[Leaves]
     noise: Sequence[Words]
 
 
-TableInputs = Inputs[Tables]
-PointInputs = Inputs[Leaves]
+@dataclass(frozen=True, eq=False)
+class PointInputs:
+    """Inputs of the side with points to one attempt, as of `rounds.PointSide` and in its order.
+
+    Parameters
+    ----------
+    points : ndarray of uint8, shape (n_rows,)
+    leaves : sequence of ndarray of uint8, shape (n_rows,)
+    noise : sequence of ndarray of uint64, shape (2**levels,)
+    """
+
+    points: Leaves
+    leaves: Sequence[Leaves]
+    noise: Sequence[Words]
+
+
+Inputs = TypeVar("Inputs", TableInputs, PointInputs)
 
 
 class Flights:
@@ -155,7 +167,7 @@ class Flights:
         return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
 
 
-class Exchange(ABC, Unrepeatable, Generic[Looked]):
+class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     """One side of a run; one thread at a time uses it.
 
     Parameters
@@ -222,7 +234,7 @@ class Exchange(ABC, Unrepeatable, Generic[Looked]):
                 self._connected = None
 
     def round(
-        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs[Looked]], pay: Pay
+        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
     ) -> list[Words]:
         """Sums of a round: as they were opened, or of an attempt that is made now.
 
@@ -324,7 +336,7 @@ class Exchange(ABC, Unrepeatable, Generic[Looked]):
         self,
         connected: Connected,
         layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs[Looked]],
+        inputs: Callable[[AttemptDraws], Inputs],
         pay: Pay,
     ) -> None:
         number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
@@ -335,10 +347,9 @@ class Exchange(ABC, Unrepeatable, Generic[Looked]):
         context = connected.session.digest
         digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
         draws = AttemptDraws(connected.session.draws(nonce), digest)
-        given = inputs(draws)
-        side = self._side(
-            connected.session, layout, number, k, given.looked_up, given.leaves, given.noise, nonce
-        )
+        drawn = inputs(draws)
+        given = (getattr(drawn, one.name) for one in fields(drawn))
+        side = self._side(connected.session, layout, number, k, *given, nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(Kind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
@@ -389,7 +400,7 @@ class Exchange(ABC, Unrepeatable, Generic[Looked]):
         return Opening(charge.number, charge.digest, charge.layout, words, chain, signed, signature, b"")
 
 
-class TableExchange(Exchange[Tables]):
+class TableExchange(Exchange[TableInputs]):
     """The side with tables, which is the first one of all layouts; it opens first."""
 
     _own_party, _side = 0, TableSide
@@ -417,7 +428,7 @@ class TableExchange(Exchange[Tables]):
         raise ProtocolError("the other side has opened a round before this one could")
 
 
-class PointExchange(Exchange[Leaves]):
+class PointExchange(Exchange[PointInputs]):
     """The side with points, which is the second one of all layouts; it opens with the last flight."""
 
     _own_party, _side = 1, PointSide
