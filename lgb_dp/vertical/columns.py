@@ -9,6 +9,7 @@ import numpy as np
 
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.tables import Columns
@@ -66,8 +67,8 @@ class JointColumns(Dataset):
 
     Parameters
     ----------
-    own : Dataset
-        Constructed, with labels.
+    own : RunRows
+        Of the party with the labels.
     bins : PublicBins
         Joined.
     n_own : int
@@ -76,7 +77,7 @@ class JointColumns(Dataset):
         Makes what answers the trainer's questions about the rows, once per run.
     """
 
-    def __init__(self, own: Dataset, bins: PublicBins, n_own: int, make_sums: MakeSums) -> None:
+    def __init__(self, own: RunRows, bins: PublicBins, n_own: int, make_sums: MakeSums) -> None:
         super().__init__(
             np.zeros((1, len(bins.names))),
             label_bounds=own.label_bounds,
